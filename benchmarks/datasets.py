@@ -1,0 +1,340 @@
+"""Loaders of the real data sets, for tests and benchmarks.
+
+The files lie in the folder named by the environment variable ``MAXMARGIN_DATA`` (default
+``../shared/data`` beside the repository); its README says what each set is and where it came from.
+A loader whose file is absent raises :class:`DatasetMissing`. Answers are cached per process: treat
+them as read-only.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Split: TypeAlias = Literal["train", "test"]
+Sentence: TypeAlias = list[tuple[str, ...]]
+Labels: TypeAlias = npt.NDArray[Any]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class DatasetMissing(FileNotFoundError):
+    """A data set's file is not there."""
+
+
+class Vectors(NamedTuple):
+    """Rows and their labels."""
+
+    X: Any
+    y: Labels
+
+
+def data_folder() -> Path:
+    """The folder of the data sets."""
+    named = os.environ.get("MAXMARGIN_DATA")
+    return Path(named).expanduser() if named else ROOT.parent / "shared" / "data"
+
+
+def find(name: str) -> Path:
+    """Path of one file of the data folder; files of unclear licence lie in a folder of their own."""
+    folder = data_folder()
+    for candidate in (folder / name, folder / "unclear-licence" / name):
+        if candidate.exists():
+            return candidate
+    raise DatasetMissing(
+        f"data set file {name!r} is not in {folder}: set MAXMARGIN_DATA to the folder that holds it"
+    )
+
+
+def _need(split: str, *allowed: str) -> None:
+    if split not in allowed:
+        raise ValueError(f"split must be one of {allowed}, got {split!r}")
+
+
+# -- vectors ---------------------------------------------------------------------------------------
+
+
+@cache
+def covtype(*, dense: bool = False, standardize: bool = True) -> Vectors:
+    """Covertype: 581,012 x 54 float64, classes 1 .. 7, rows in UCI's order.
+
+    The 10 numeric columns are standardised (mean 0, variance 1 over all rows), the 44 indicator columns
+    left as they are. ``X`` is CSR, or an array with ``dense=True``.
+    """
+    d = np.load(find("classification/covtype.npz"))
+    numbers = d["num"].astype(np.float64)
+    if standardize:
+        numbers = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+    y = d["y"].astype(np.int64)
+    n = len(y)
+    X = np.zeros((n, 54))
+    X[:, :10] = numbers
+    X[np.arange(n), 10 + d["wilderness"].astype(np.int64)] = 1.0
+    X[np.arange(n), 14 + d["soil"].astype(np.int64)] = 1.0
+    return Vectors(X if dense else sp.csr_matrix(X), y)
+
+
+@cache
+def mnist(split: Split = "train", *, sparse: bool = False) -> Vectors:
+    """MNIST: 60,000 / 10,000 x 784 float64 in [0, 1], digits 0 .. 9."""
+    _need(split, "train", "test")
+    stem = "train" if split == "train" else "t10k"
+
+    def read(kind: str, offset: int) -> npt.NDArray[np.uint8]:
+        with lzma.open(find(f"images/mnist/{stem}-{kind}-ubyte.xz")) as file:
+            return np.frombuffer(file.read(), np.uint8, offset=offset)
+
+    X = read("images-idx3", 16).reshape(-1, 784) / 255.0
+    return Vectors(sp.csr_matrix(X) if sparse else X, read("labels-idx1", 8).astype(np.int64))
+
+
+@cache
+def rcv1(topic: str = "CCAT") -> Vectors:
+    """RCV1-v2 subset: 14,401 x 47,236 CSR float64, cosine-normalised; +1 where ``topic`` applies."""
+    d = np.load(find("text/rcv1_subset.npz"))
+    n = len(d["indptr"]) - 1
+    X = sp.csr_matrix(
+        (d["data"].astype(np.float64), d["indices"].astype(np.int32), d["indptr"]), (n, 47236)
+    )
+    topics = d["topics"].tolist()
+    ones = np.ones(len(d["y_indices"]), np.int8)
+    Y = sp.csc_matrix(
+        sp.csr_matrix((ones, d["y_indices"].astype(np.int32), d["y_indptr"]), (n, len(topics)))
+    )
+    applies = Y[:, [topics.index(topic)]].toarray().ravel() > 0
+    return Vectors(X, np.where(applies, 1, -1))
+
+
+@cache
+def newsgroups20(split: Split = "train") -> Vectors:
+    """20 Newsgroups by date: tf-idf (sublinear, fitted on train), 130,107 columns, 20 group names."""
+    _need(split, "train", "test")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    documents = _json_lines("text/20newsgroups-bydate.jsonl.xz")
+    vectorizer = TfidfVectorizer(sublinear_tf=True)
+    X = vectorizer.fit_transform(d["text"] for d in documents if d["split"] == "train")
+    if split == "test":
+        X = vectorizer.transform(d["text"] for d in documents if d["split"] == "test")
+    return Vectors(
+        sp.csr_matrix(X), np.array([d["group"] for d in documents if d["split"] == split])
+    )
+
+
+@cache
+def a9a(split: Split = "train") -> Vectors:
+    """Adult a9a: 32,561 / 16,281 x 123 binary features, labels -1 and +1."""
+    _need(split, "train", "test")
+    return _svmlight(f"classification/a9a{'' if split == 'train' else '.t'}.xz", 123)
+
+
+@cache
+def ijcnn1(split: Split = "train") -> Vectors:
+    """IJCNN1: 49,990 / 91,701 x 22, labels -1 and +1."""
+    _need(split, "train", "test")
+    return _svmlight(f"classification/ijcnn1.{'trn' if split == 'train' else 'tst'}.xz", 22)
+
+
+@cache
+def w8a() -> Vectors:
+    """w8a: 49,749 x 300 binary features, labels -1 and +1."""
+    return _svmlight("classification/w8a.xz", 300)
+
+
+@cache
+def imdb(split: Split = "train", *, normalize: bool = True) -> Vectors:
+    """IMDB reviews: 25,000 / 25,000 x 64,352 CSR float64, labels -1 and +1.
+
+    With ``normalize`` rows are log(1 + count) of length 1, otherwise the counts.
+    """
+    _need(split, "train", "test")
+    d = np.load(find("text/imdb_bow.npz"))
+    width = len(d["vocab"].tobytes().decode().split("\n"))
+    counts = d[f"{split}_counts"].astype(np.float64)
+    pointers = d[f"{split}_indptr"]
+    if normalize:
+        counts = np.log1p(counts)
+    X = sp.csr_matrix((counts, d[f"{split}_indices"].astype(np.int32), pointers), (25000, width))
+    if normalize:
+        X = sp.csr_matrix(sp.diags_array(1.0 / np.sqrt(X.multiply(X).sum(axis=1).A1)) @ X)
+    return Vectors(X, np.where(d[f"{split}_rating"] > 5, 1, -1))
+
+
+@cache
+def reuters(split: Split = "train") -> Vectors:
+    """Reuters-21578 money-fx against the rest: 7,770 / 3,299 x 8,315 tf-idf, labels -1 and +1."""
+    _need(split, "train", "test")
+    return _svmlight(f"text/reuters_lasvm.{'trn' if split == 'train' else 'tst'}.xz", 8315)
+
+
+# -- sequences -------------------------------------------------------------------------------------
+
+
+@cache
+def conll2000(split: Split = "train") -> list[Sentence]:
+    """CoNLL-2000 chunking: 8,936 / 2,012 sentences of (word, pos, chunk)."""
+    _need(split, "train", "test")
+    text = zipfile.ZipFile(find("nlp/conll2000.zip")).read(f"conll2000/{split}.txt").decode()
+    return _columns(text, (0, 1, 2), separator=None)
+
+
+@cache
+def brown(*, base_tags: bool = True) -> list[Sentence]:
+    """The Brown corpus: 57,340 sentences of (word, tag), in the corpus' order.
+
+    With ``base_tags`` the 472 compound tags become the 92 of :func:`brown_base_tag`.
+    """
+    archive = zipfile.ZipFile(find("nlp/brown.zip"))
+    names = sorted(n for n in archive.namelist() if re.search(r"/c[a-r]\d\d$", n))
+    sentences: list[Sentence] = []
+    for name in names:
+        for line in archive.read(name).decode().splitlines():
+            pairs = [token.rsplit("/", 1) for token in line.split()]
+            if pairs:
+                sentences.append([(w, brown_base_tag(t) if base_tags else t) for w, t in pairs])
+    return sentences
+
+
+def brown_base_tag(tag: str) -> str:
+    """The base tag of a compound tag of the Brown corpus.
+
+    In this order: a leading ``fw-`` (foreign word) goes; trailing ``-hl`` (headline), ``-tl`` (title) and
+    ``-nc`` (cited word) go, repeatedly; ``--`` (dash) and ``*`` (not) are tags of their own and stay; of
+    a contraction ``a+b`` the first part stays; what follows a remaining ``-`` goes; so does the ``*`` of
+    a negated verb. All 472 tags map to 92.
+
+    Examples
+    --------
+    >>> [brown_base_tag(t) for t in ("nn-tl-hl", "fw-at+np-tl", "ppss+bem", "bez*", "*-hl", "--")]
+    ['nn', 'at', 'ppss', 'bez', '*', '--']
+    """
+    base = tag.lower().removeprefix("fw-")
+    base = re.sub(r"(-(hl|tl|nc))+$", "", base)
+    if base in ("--", "*"):
+        return base
+    base = base.split("+")[0].split("-")[0]
+    return base.rstrip("*") or base
+
+
+@cache
+def ocr_letters() -> tuple[list[npt.NDArray[np.float64]], list[Labels], Labels]:
+    """OCR letters (Taskar): 6,877 words as (X, Y, folds).
+
+    ``X[i]`` is (length, 128) of 0/1, ``Y[i]`` letters 0 .. 25; the usual split trains on fold 0.
+    """
+    d = np.load(find("sequence/ocr_letters.npz"))
+    cut = np.cumsum(d["lengths"].astype(np.int64))[:-1]
+    pixels = np.unpackbits(d["pixels"], axis=1).astype(np.float64)
+    return np.split(pixels, cut), np.split(d["labels"].astype(np.int64), cut), d["folds"]
+
+
+@cache
+def ud_ewt(split: Literal["train", "dev", "test"] = "train") -> list[Sentence]:
+    """UD English EWT: 12,544 / 2,001 / 2,077 sentences of (form, upos, xpos, head, deprel)."""
+    _need(split, "train", "dev", "test")
+    path = find(f"nlp/ud_english_ewt/en_ewt-ud-{split}.conllu.xz")
+    with lzma.open(path, "rt", encoding="utf8") as file:
+        return _columns(file.read(), (1, 3, 4, 6, 7), separator="\t", numbered=True)
+
+
+def token_features(
+    sentence: Sentence, *, pos: bool | None = None, window: int = 2
+) -> list[list[str]]:
+    """Features of each token, in the style of crfsuite's taggers.
+
+    Per token: a constant, the word, its lower case, prefixes and suffixes of length 1 to 4, its shape
+    (letters as X/x, digits as d, runs shortened), digit and hyphen marks; the lower-cased words within
+    ``window`` and the pairs of neighbours; and the same of the part of speech where there is one.
+
+    Parameters
+    ----------
+    sentence : list of tuples
+        Tokens, the word first. The *last* column is taken as the label and never looked at.
+    pos : bool, optional
+        Whether column 1 is a part of speech to use; by default if there are three columns or more.
+    window : int
+        Neighbours looked at on each side.
+
+    Returns
+    -------
+    list of list of str
+        One list per token; sentence ends appear as ``<s>`` and ``</s>``.
+
+    Examples
+    --------
+    >>> features = token_features([("The", "DT", "B-NP"), ("cat", "NN", "I-NP")])
+    >>> [f for f in features[0] if f.startswith(("w=", "shape", "w[1]", "p="))]
+    ['w=The', 'shape=Xx', 'w[1]=cat', 'p=DT']
+    """
+    use_pos = len(sentence[0]) >= 3 if pos is None and sentence else bool(pos)
+    words = [token[0] for token in sentence]
+    columns = [("w", [word.lower() for word in words])]
+    if use_pos:
+        columns.append(("p", [token[1] for token in sentence]))
+    return [
+        _own_features(words[t]) + [f for name, c in columns for f in _context(name, c, t, window)]
+        for t in range(len(words))
+    ]
+
+
+def _own_features(word: str) -> list[str]:
+    lower = word.lower()
+    features = ["bias", f"w={word}", f"lower={lower}"]
+    for k in range(1, min(4, len(lower)) + 1):
+        features += [f"pre={lower[:k]}", f"suf={lower[-k:]}"]
+    shape = re.sub(r"[A-Z]", "X", re.sub(r"[a-z]", "x", re.sub(r"[0-9]", "d", word)))
+    features.append("shape=" + re.sub(r"(.)\1+", r"\1", shape))
+    if any(c.isdigit() for c in word):
+        features.append("digit")
+    if "-" in word:
+        features.append("hyphen")
+    return features
+
+
+def _context(name: str, column: list[str], t: int, window: int) -> list[str]:
+    def at(k: int) -> str:
+        return "<s>" if k < 0 else "</s>" if k >= len(column) else column[k]
+
+    features = [f"{name}[{k}]={at(t + k)}" for k in range(-window, window + 1) if k != 0]
+    features += [f"{name}[{k}]|[{k + 1}]={at(t + k)}|{at(t + k + 1)}" for k in (-1, 0)]
+    # the token's own word is among _own_features; its part of speech is not
+    return features if name == "w" else [f"{name}={column[t]}", *features]
+
+
+# -- small parts -----------------------------------------------------------------------------------
+
+
+def _svmlight(name: str, n_features: int) -> Vectors:
+    from sklearn.datasets import load_svmlight_file
+
+    with lzma.open(find(name)) as file:
+        X, y = load_svmlight_file(file, n_features=n_features)
+    return Vectors(sp.csr_matrix(X), np.where(y > 0, 1, -1))
+
+
+@cache
+def _json_lines(name: str) -> list[dict[str, Any]]:
+    with lzma.open(find(name), "rt", encoding="utf8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _columns(
+    text: str, which: tuple[int, ...], *, separator: str | None, numbered: bool = False
+) -> list[Sentence]:
+    sentences: list[Sentence] = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        rows = [line.split(separator) for line in block.splitlines()]
+        if numbered:  # CoNLL-U: comments, and ranges or empty nodes whose number is not plain
+            rows = [row for row in rows if row[0].isdigit()]
+        sentences.append([tuple(row[k] for k in which) for row in rows])
+    return sentences

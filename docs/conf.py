@@ -1,0 +1,80 @@
+"""Sphinx configuration. The build needs no network: no remote fonts, scripts or inventories."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import maxmargin
+
+project = "maxmargin"
+author = "The maxmargin developers"
+copyright = "2026, The maxmargin developers"
+version = release = getattr(maxmargin, "__version__", "0.1.0.dev0")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+]
+exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip"]
+templates_path = ["_templates"]
+nitpicky = False
+
+# -- mathematics: MathML written by docutils, so that pages need no JavaScript from elsewhere
+html_math_renderer = "mathml"
+
+# -- API pages
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc sections say it in words
+autodoc_member_order = "bysource"
+add_module_names = False
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = False
+
+# -- gallery: every example is run, and one that fails stops the build
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1_000_000,
+    "plot_gallery": "True",
+    "within_subsection_order": "FileNameSortKey",
+    "default_thumb_file": None,
+    "reference_url": {},
+    "image_srcset": ["2x"],
+}
+
+# -- looks
+html_theme = "pydata_sphinx_theme"
+html_title = "maxmargin"
+html_static_path = ["_static"]
+html_css_files = ["house.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_start": ["navbar-logo"],
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"**": []}
+html_context = {"default_mode": "light"}

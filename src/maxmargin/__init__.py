@@ -1,0 +1,8 @@
+"""Large-margin learning with a certificate."""
+
+from maxmargin import engines, losses, risks, solvers, tasks
+from maxmargin.estimators import LinearSVC
+from maxmargin.solvers import minimize
+
+__version__ = "0.1.0.dev0"
+__all__ = ["LinearSVC", "engines", "losses", "minimize", "risks", "solvers", "tasks"]

@@ -1,0 +1,57 @@
+"""Watching a fit. A callback is any callable that takes an iteration record; returning True stops the fit."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from maxmargin.core.result import IterationRecord
+
+__all__ = ["ProgressLine"]
+
+
+class ProgressLine:
+    """One live line: objective, lower bound, gap, cuts, elapsed time. What ``verbose=1`` shows.
+
+    On a terminal the line is rewritten in place; elsewhere only its last state is written, by :meth:`close`.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearSVC
+    >>> from maxmargin.callbacks import ProgressLine
+    >>> line = ProgressLine(sys.stdout)
+    >>> est = LinearSVC(callbacks=[line], max_iter=1).fit(*load_iris(return_X_y=True))
+    >>> line.last.iteration
+    1
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.last: IterationRecord | None = None
+        self._shown_at = -1.0
+        self._width = 0
+
+    def __call__(self, record: IterationRecord) -> None:
+        self.last = record
+        if self.stream.isatty() and record.elapsed - self._shown_at > 0.1:
+            self._shown_at = record.elapsed
+            self._write("\r", "")
+
+    def close(self) -> None:
+        """Leave the last state on a line of its own."""
+        if self.last is not None:
+            self._write("\r" if self.stream.isatty() else "", "\n")
+
+    def _write(self, before: str, after: str) -> None:
+        assert self.last is not None
+        r = self.last
+        text = (
+            f"iteration {r.iteration}  objective {r.objective:.6g}  lower bound {r.lower_bound:.6g}  "
+            f"gap {r.gap:.2e}  cuts {r.n_cuts}  {r.elapsed:.1f} s"
+        )
+        padding = " " * max(0, self._width - len(text))
+        self._width = len(text)
+        self.stream.write(before + text + padding + after)
+        self.stream.flush()

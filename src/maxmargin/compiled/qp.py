@@ -1,0 +1,248 @@
+"""Active-set solver of the reduced problem, warm-started as planes are added.
+
+    minimise over beta    q(beta) = 1/2 beta' G beta - c' beta
+    subject to            beta >= 0,   sum of beta over each block = 1
+
+G is the Gram matrix of the planes (zero planes included, one per block), so it is only positive
+*semi*definite and rank-deficient as soon as planes outnumber features. beta = alpha / C; with
+c = offsets / C neither G nor the factor below depends on C.
+
+On the free set F the equality-constrained minimiser solves ``M x = c_F + E lambda``, ``E' x = 1`` with
+M = G_FF + shift E E' (E marks the blocks; the shift adds a constant on the feasible set). M is positive
+definite exactly if no feasible direction inside F has zero curvature. Kept between steps and between
+solves are L with L L' = M and Y = L^-1 [E, c]: a plane enters by one new row, leaves by Givens rotations,
+each O(|F|^2). If a plane would make M singular, the objective is linear along the null direction: we walk
+it to the boundary, which removes another plane.
+
+The outer loop is :class:`maxmargin.core.qp.SimplexQP`. The Frank-Wolfe gap  sum over blocks of (<grad, beta> - min grad)  bounds q(beta) - q*; it is the stopping
+rule, and any beta returned is feasible, so an inexact solve never spoils a certificate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: relative pivot below which a plane is taken as linearly dependent on the free ones
+SINGULAR = 1e-13
+
+
+@njit(nogil=True, cache=True)
+def _column(G, block, shift, F, n_free, j, out):
+    for i in range(n_free):
+        f = F[i]
+        out[i] = G[f, j] + (shift if block[f] == block[j] else 0.0)
+
+
+@njit(nogil=True, cache=True)
+def _forward(L, n_free, x):
+    for i in range(n_free):
+        s = x[i]
+        for k in range(i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+
+
+@njit(nogil=True, cache=True)
+def _backward(L, n_free, x):
+    """Solve L' y = x in place, by rows of L so that memory is read in order."""
+    for i in range(n_free - 1, -1, -1):
+        x[i] /= L[i, i]
+        xi = x[i]
+        for k in range(i):
+            x[k] -= L[i, k] * xi
+
+
+@njit(nogil=True, cache=True)
+def _solve_definite(S, p, x):
+    """Solve S x = x in place by Cholesky; S is destroyed."""
+    for i in range(p):
+        for j in range(i + 1):
+            s = S[i, j]
+            for k in range(j):
+                s -= S[i, k] * S[j, k]
+            S[i, j] = np.sqrt(s) if i == j else s / S[j, j]
+    _forward(S, p, x)
+    _backward(S, p, x)
+
+
+@njit(nogil=True, cache=True)
+def _delete(L, Y, F, n_free, k):
+    """Remove position k of the free set; returns the new size."""
+    for i in range(k, n_free - 1):
+        F[i] = F[i + 1]
+        for q in range(i + 2):
+            L[i, q] = L[i + 1, q]
+    for i in range(k, n_free - 1):
+        a, b = L[i, i], L[i, i + 1]
+        r = np.hypot(a, b)
+        c, s = a / r, b / r
+        for j in range(i, n_free - 1):
+            t1, t2 = L[j, i], L[j, i + 1]
+            L[j, i] = c * t1 + s * t2
+            L[j, i + 1] = c * t2 - s * t1
+        for q in range(Y.shape[1]):
+            t1, t2 = Y[i, q], Y[i + 1, q]
+            Y[i, q] = c * t1 + s * t2
+            Y[i + 1, q] = c * t2 - s * t1
+    return n_free - 1
+
+
+@njit(nogil=True, cache=True)
+def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
+    """Let plane j into the free set; returns (new size, True if j is in it).
+
+    ``slope`` is the derivative of q along +e_j corrected by its block's multiplier: its sign says which
+    way to walk when j is linearly dependent on the free planes.
+    """
+    p = Y.shape[1] - 1
+    work = np.empty(n_free + 1)
+    direction = np.empty(n_free + 1)
+    while True:
+        _column(G, block, shift, F, n_free, j, work)
+        _forward(L, n_free, work)
+        diagonal = G[j, j] + shift
+        pivot = diagonal
+        for i in range(n_free):
+            pivot -= work[i] * work[i]
+        if pivot > SINGULAR * diagonal:
+            root = np.sqrt(pivot)
+            for i in range(n_free):
+                L[n_free, i] = work[i]
+            L[n_free, n_free] = root
+            for q in range(p + 1):
+                s = c[j] if q == p else (1.0 if block[j] == q else 0.0)
+                for i in range(n_free):
+                    s -= work[i] * Y[i, q]
+                Y[n_free, q] = s / root
+            F[n_free] = j
+            return n_free + 1, True
+        # d = e_j - M^-1 M_Fj on F: no curvature, no change of the block sums
+        for i in range(n_free):
+            direction[i] = work[i]
+        _backward(L, n_free, direction)
+        sign = 1.0 if slope <= 0.0 else -1.0
+        step = np.inf
+        hit = -1
+        for i in range(n_free):
+            d = -sign * direction[i]
+            if d < -1e-12:
+                t = beta[F[i]] / -d
+                if t < step:
+                    step, hit = t, i
+        if sign < 0.0 and beta[j] <= step:
+            step, hit = beta[j], -2
+        if hit == -1:
+            return n_free, False
+        for i in range(n_free):
+            beta[F[i]] = max(0.0, beta[F[i]] - sign * step * direction[i])
+        beta[j] = max(0.0, beta[j] + sign * step)
+        if hit == -2:
+            beta[j] = 0.0
+            return n_free, False
+        beta[F[hit]] = 0.0
+        n_free = _delete(L, Y, F, n_free, hit)
+
+
+@njit(nogil=True, cache=True)
+def _normalise(beta, block, m, p):
+    """Undo the rounding of many steps: beta >= 0 and every block sums to one exactly enough."""
+    sums = np.zeros(p)
+    for j in range(m):
+        if beta[j] < 0.0:
+            beta[j] = 0.0
+        sums[block[j]] += beta[j]
+    for j in range(m):
+        beta[j] /= sums[block[j]]
+
+
+@njit(nogil=True, cache=True)
+def _gradient(G, c, beta, m, grad):
+    for j in range(m):
+        grad[j] = -c[j]
+    for k in range(m):
+        bk = beta[k]
+        if bk != 0.0:
+            for j in range(m):
+                grad[j] += G[k, j] * bk
+
+
+@njit(nogil=True, cache=True)
+def refresh_offsets(c, p, F, n_free, L, Y):
+    """Compute the column L^-1 c_F anew: the offsets changed (another C, another centre)."""
+    work = np.empty(n_free)
+    for i in range(n_free):
+        work[i] = c[F[i]]
+    _forward(L, n_free, work)
+    for i in range(n_free):
+        Y[i, p] = work[i]
+
+
+@njit(nogil=True, cache=True)
+def descend(G, c, block, p, m, beta, F, n_free, L, Y):
+    """Minimise on the free set, walking to the boundary and dropping planes until it is feasible.
+
+    Returns (|F|, steps, gap, entering plane or -1, its violation, spread): the Frank-Wolfe gap at the new
+    beta, the plane of largest violation outside F, and how unequal the gradients inside F are
+    (rounding: exact arithmetic makes them equal).
+    """
+    work = np.empty(n_free + 1)
+    grad = np.empty(m)
+    mean = np.zeros(p)
+    low = np.full(p, np.inf)
+    S = np.empty((p, p))
+    multiplier = np.empty(p)
+    steps = 0
+    while True:
+        steps += 1
+        for a in range(p):
+            multiplier[a] = 1.0
+            for b in range(p):
+                S[a, b] = 0.0
+        for i in range(n_free):
+            for a in range(p):
+                ya = Y[i, a]
+                if ya != 0.0:
+                    multiplier[a] -= ya * Y[i, p]
+                    for b in range(p):
+                        S[a, b] += ya * Y[i, b]
+        _solve_definite(S, p, multiplier)
+        for i in range(n_free):
+            s = Y[i, p]
+            for a in range(p):
+                s += Y[i, a] * multiplier[a]
+            work[i] = s
+        _backward(L, n_free, work)
+        t, hit = 1.0, -1
+        for i in range(n_free):
+            if work[i] <= 0.0:
+                b = beta[F[i]]
+                ratio = b / (b - work[i]) if b > work[i] else 0.0
+                if ratio < t:
+                    t, hit = ratio, i
+        if hit < 0:
+            for i in range(n_free):
+                beta[F[i]] = work[i]
+            break
+        for i in range(n_free):
+            beta[F[i]] = max(0.0, beta[F[i]] + t * (work[i] - beta[F[i]]))
+        beta[F[hit]] = 0.0
+        n_free = _delete(L, Y, F, n_free, hit)
+    _normalise(beta, block, m, p)
+    _gradient(G, c, beta, m, grad)
+    for j in range(m):
+        mean[block[j]] += beta[j] * grad[j]
+        low[block[j]] = min(low[block[j]], grad[j])
+    gap = 0.0
+    for a in range(p):
+        gap += mean[a] - low[a]
+    entering, worst, spread = -1, 0.0, 0.0
+    for j in range(m):
+        violation = grad[j] - mean[block[j]]
+        if violation < worst:
+            entering, worst = j, violation
+    for i in range(n_free):
+        spread = max(spread, abs(grad[F[i]] - mean[block[F[i]]]))
+        if F[i] == entering:
+            entering = -1
+    return n_free, steps, gap, entering, worst, spread

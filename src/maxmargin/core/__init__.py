@@ -1,0 +1,43 @@
+"""The theory: cuts, bundles, bounds. No data and no labels here."""
+
+from maxmargin.core.bundle import Bundle, BundleSolution, DualPoint
+from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.protocols import (
+    Answers,
+    ConstraintCache,
+    CoordinateRisk,
+    Evaluation,
+    Examples,
+    LineEvaluation,
+    OracleKind,
+    Risk,
+    SweepStats,
+    WorkingSets,
+)
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.summation import tree_sum
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
+
+__all__ = [
+    "Answers",
+    "Array",
+    "Bundle",
+    "BundleSolution",
+    "ConstraintCache",
+    "CoordinateRisk",
+    "Cut",
+    "DualPoint",
+    "Evaluation",
+    "Examples",
+    "IntArray",
+    "LineEvaluation",
+    "OracleKind",
+    "Risk",
+    "SparseVector",
+    "SquaredNorm",
+    "SweepStats",
+    "Vector",
+    "WorkingSets",
+    "add_cuts",
+    "tree_sum",
+]

@@ -1,0 +1,268 @@
+"""The bundle: cuts, their Gram matrix, and the reduced problem they define.
+
+For planes (a_j, b_j) in blocks k = 1..p, with the zero plane of each block,
+
+    primal   min over w of  Omega(w) + C sum_k max_{j in k} (b_j + <a_j, w>)
+    dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G alpha
+             w = - sum_j alpha_j a_j
+
+D of any feasible alpha is a true lower bound of F(w*). Planes do not depend on C, so one bundle serves a
+whole path of C. With p = 1 this is the 1-slack method, with one block per shard the p-slack method.
+
+Free coordinates (see :mod:`maxmargin.core.regularizer`) turn the dual into one with equalities A' alpha = 0.
+They are met by the proximal method of multipliers: with v the multiplier, repeat
+
+    maximise  <b + A v, alpha> - 1/2 alpha' G alpha - tau/2 |A' alpha|^2,     v <- v - tau A' alpha
+
+each a problem of the ordinary form with the *same* factor, so a repetition costs one warm solve.
+
+Memory bound: when a block holds ``max_planes``, idle planes leave first; then those of smallest positive
+alpha are folded into one, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j, which leaves D as it is: the lower
+bound never falls. ``max_planes = 2`` keeps one aggregate and the newest plane, the variant with which Joachims,
+Finley and Yu prove convergence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.qp import SimplexQP
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, combine, dot, sparsify
+
+MAX_MULTIPLIER_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DualPoint:
+    """A feasible point of the dual: planes with their multipliers, enough to recompute the bound."""
+
+    planes: tuple[Vector, ...]
+    offsets: Array
+    alpha: Array
+    base: float
+    """What the zero planes contribute to <b, alpha>."""
+
+    def value(self, regularizer: SquaredNorm, dim: int) -> float:
+        """The lower bound, computed from the planes alone."""
+        w = -combine(self.alpha, self.planes, dim)
+        bound = self.base + float(self.offsets @ self.alpha) - regularizer.value(w)
+        if len(regularizer.free):
+            bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_bound
+        return bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleSolution:
+    """Solution of the reduced problem."""
+
+    w: Array
+    lower_bound: float
+    model: float
+    """The model's risk at ``w`` (the papers' xi)."""
+    n_active: int
+    dual: DualPoint
+
+
+class Bundle:
+    """A growing set of cuts and a warm-started solver of its reduced problem.
+
+    Parameters
+    ----------
+    dim : int
+        Length of the planes.
+    n_blocks : int
+        Number of parts that have a slack of their own.
+    base : float
+        Lower bound of every block's risk: the offset of the zero planes.
+    regularizer : SquaredNorm
+        What is penalised.
+    max_planes : int or None
+        Planes kept per block, at least 2; None for no bound.
+    idle : int
+        Planes whose multiplier was zero in this many consecutive solves are dropped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import Bundle, Cut
+    >>> bundle = Bundle(dim=1)
+    >>> bundle.add([Cut(1.0, np.array([-1.0]))])
+    >>> solution = bundle.solve(C=0.5)
+    >>> solution.w, solution.lower_bound
+    (array([0.5]), 0.375)
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_blocks: int = 1,
+        *,
+        base: float = 0.0,
+        regularizer: SquaredNorm | None = None,
+        max_planes: int | None = None,
+        idle: int = 50,
+    ) -> None:
+        if max_planes is not None and max_planes < 2:
+            raise ValueError(
+                f"max_planes={max_planes}: a bundle needs room for at least 2 planes per block, "
+                "one aggregate and the newest."
+            )
+        self.dim = dim
+        self.n_blocks = n_blocks
+        self.base = base
+        self.regularizer = regularizer or SquaredNorm()
+        self.max_planes = max_planes
+        self.idle = idle
+        self._planes: list[Vector] = []
+        self._offsets: list[float] = []
+        self._idle_for: list[int] = []
+        self._free_parts: list[Array] = []
+        self._v: Array = np.zeros(len(self.regularizer.free))
+        self._qp = SimplexQP(n_blocks)
+        self._tau = 0.0
+
+    def __len__(self) -> int:
+        return len(self._planes)
+
+    def add(self, cuts: Sequence[Cut]) -> None:
+        """Add one cut per block."""
+        if len(cuts) != self.n_blocks:
+            raise ValueError(f"{len(cuts)} cuts for a bundle of {self.n_blocks} blocks.")
+        for block, cut in enumerate(cuts):
+            if self.max_planes is not None:
+                self._make_room(block, self.max_planes)
+            self._append(cut, block)
+
+    def _append(self, cut: Cut, block: int) -> None:
+        plane = cut.plane
+        dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
+        row = np.zeros(self._qp.size + 1)
+        row[self.n_blocks : -1] = [dot(other, dense) for other in self._planes]
+        row[-1] = dot(plane, dense)
+        if len(self.regularizer.free):
+            part = self.regularizer.free_part(plane)
+            parts = np.array([*self._free_parts, part])
+            # the Gram matrix of penalised coordinates, plus tau times that of the free ones
+            if self._tau == 0.0:
+                scale = float(part @ part)
+                self._tau = 1e3 * max(row[-1] - scale, 1e-300) / scale if scale > 0.0 else 0.0
+            row[self.n_blocks :] += (self._tau - 1.0) * (parts @ part)
+            self._free_parts.append(part)
+        self._planes.append(plane)
+        self._offsets.append(cut.offset)
+        self._idle_for.append(0)
+        self._qp.append(row, block)
+
+    def _make_room(self, block: int, limit: int) -> None:
+        members = np.flatnonzero(self._qp.block[self.n_blocks :] == block)
+        excess = len(members) + 1 - limit
+        if excess <= 0:
+            return
+        beta = self._qp.beta[self.n_blocks :]
+        idle = [j for j in members if beta[j] == 0.0]
+        idle.sort(key=lambda j: -self._idle_for[j])
+        if idle:
+            drop = np.ones(len(self._planes), dtype=bool)
+            drop[idle[:excess]] = False
+            self._keep(drop)
+            self._make_room(block, limit)
+            return
+        order = members[np.argsort(beta[members], kind="stable")]
+        self._fold(order[: excess + 1], block)
+
+    def _fold(self, which: Array, block: int) -> None:
+        """Replace planes by their average, weighted by beta: the dual value does not change."""
+        beta = self._qp.beta[self.n_blocks :][which].copy()
+        total = float(beta.sum())
+        share = beta / total
+        merged: Array = np.zeros(self.dim)
+        for weight, j in zip(share, which, strict=True):
+            add_scaled(merged, float(weight), self._planes[j])
+        plane = sparsify(merged) if isinstance(self._planes[which[0]], SparseVector) else merged
+        offset = float(share @ np.array([self._offsets[j] for j in which]))
+        keep = np.ones(len(self._planes), dtype=bool)
+        keep[which] = False
+        self._keep(keep)
+        self._append(Cut(offset, plane), block)
+        point = self._qp.beta.copy()
+        point[-1] = total
+        self._qp.move(point)
+
+    def _keep(self, mask: np.ndarray) -> None:
+        self._qp.keep(np.concatenate([np.ones(self.n_blocks, dtype=bool), mask]))
+        kept = np.flatnonzero(mask)
+        self._planes = [self._planes[j] for j in kept]
+        self._offsets = [self._offsets[j] for j in kept]
+        self._idle_for = [self._idle_for[j] for j in kept]
+        if self._free_parts:
+            self._free_parts = [self._free_parts[j] for j in kept]
+
+    def solve(self, C: float, tol: float = 0.0) -> BundleSolution:
+        """Solve the reduced problem for this C to within ``tol`` of its dual value."""
+        p = self.n_blocks
+        offsets = np.array([self.base] * p + self._offsets)
+        # the QP is scaled by C^2; its own rounding bounds what can be asked of it
+        scaled_tol = max(tol / C**2, 1e-15 * float(np.abs(offsets).max()) / C)
+        free = len(self.regularizer.free) > 0 and len(self._planes) > 0
+        if not free:
+            self._qp.solve(offsets / C, scaled_tol)
+        else:
+            self._solve_with_multipliers(C, offsets, scaled_tol)
+        beta = self._qp.beta
+        alpha = C * beta[p:]
+        w = -combine(alpha, self._planes, self.dim)
+        support = np.flatnonzero(alpha)
+        dual = DualPoint(
+            tuple(self._planes[j] for j in support),
+            offsets[p:][support],
+            alpha[support],
+            self.base * C * float(beta[:p].sum()),
+        )
+        lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.value(w)
+        if free:
+            lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
+            w[self.regularizer.free] = self._v
+        # a new list, and only now: an interrupt must never find the ages half written
+        self._idle_for = [
+            0 if a > 0.0 else age + 1 for a, age in zip(alpha, self._idle_for, strict=True)
+        ]
+        model = self._model(C, offsets)
+        n_active = len(support)
+        stale = np.array(self._idle_for) < self.idle
+        if not stale.all():
+            self._keep(stale)
+        return BundleSolution(w, lower, model, n_active, dual)
+
+    def _model(self, C: float, offsets: Array) -> float:
+        """The model's risk at w = -C sum beta_j a_j, from the Gram matrix: no pass over the planes."""
+        p, qp = self.n_blocks, self._qp
+        values = offsets - C * (qp.gram @ qp.beta)
+        if self._free_parts:
+            parts = np.array(self._free_parts)
+            residual = parts.T @ qp.beta[p:]
+            values[p:] += parts @ (self._v + C * self._tau * residual)
+        total = np.full(p, -np.inf)
+        np.maximum.at(total, qp.block, values)
+        return float(total.sum())
+
+    def _solve_with_multipliers(self, C: float, offsets: Array, tol: float) -> None:
+        p, bound = self.n_blocks, self.regularizer.free_bound
+        parts = np.array(self._free_parts)
+        last = np.inf
+        for _ in range(MAX_MULTIPLIER_ROUNDS):
+            shifted = offsets.copy()
+            shifted[p:] += parts @ self._v
+            self._qp.solve(shifted / C, tol)
+            residual = C * (parts.T @ self._qp.beta[p:])
+            self._v = self._v - self._tau * residual
+            size = float(np.abs(residual).sum())
+            if size * bound <= max(tol * C**2, 1e-14 * float(np.abs(offsets).max()) * C):
+                break
+            if size > 0.5 * last and size * bound < 1e-9 * C * float(np.abs(offsets).max()):
+                break  # rounding is all that is left
+            last = min(last, size)

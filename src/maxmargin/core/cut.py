@@ -1,0 +1,55 @@
+"""A cut: an affine minorant of the risk.
+
+    R(v) >= offset + <plane, v>    for all v
+
+Cuts of parts add up to a cut of the sum. That is all a thread pool, a disk or a cluster has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.core.summation import tree_sum
+from maxmargin.core.vectors import Array, SparseVector, Vector, add, dot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """The affine minorant ``offset + <plane, v>`` of a risk.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import Cut
+    >>> Cut(1.0, np.array([-2.0, 0.0])).at(np.array([0.25, 3.0]))
+    0.5
+    """
+
+    offset: float
+    plane: Vector
+
+    def at(self, w: Array) -> float:
+        """Value of the minorant at ``w``."""
+        return self.offset + dot(self.plane, w)
+
+    def __add__(self, other: Cut) -> Cut:
+        return Cut(self.offset + other.offset, add(self.plane, other.plane))
+
+    def scaled(self, factor: float) -> Cut:
+        """The cut of ``factor * R`` (``factor >= 0``)."""
+        if isinstance(self.plane, SparseVector):
+            plane: Vector = SparseVector(
+                self.plane.indices, factor * self.plane.values, self.plane.size
+            )
+        else:
+            plane = np.asarray(factor * self.plane, dtype=np.float64)
+        return Cut(factor * self.offset, plane)
+
+
+def add_cuts(cuts: Iterable[Cut]) -> Cut:
+    """The cut of a sum of risks, summed by the one rule of :mod:`maxmargin.core.summation`."""
+    total: Cut = tree_sum(cuts)
+    return total

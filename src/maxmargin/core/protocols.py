@@ -1,0 +1,231 @@
+"""The seams of the house: what a solver may ask of a risk, and what a risk may ask of a task.
+
+A solver sees :class:`Risk` and :class:`Evaluation` (and, where the risk offers them,
+:class:`LineEvaluation` or :class:`WorkingSets`); it never sees data, labels, threads or machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.vectors import Array, IntArray
+
+OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating"]
+"""What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation."""
+
+
+@runtime_checkable
+class Evaluation(Protocol):
+    """A risk pinned at ``w``. Lazy, and nothing is computed twice."""
+
+    @property
+    def w(self) -> Array:
+        """The point."""
+
+    @property
+    def value(self) -> float:
+        """The cut's value at ``w``: a lower bound of R(w), equal to it for an exact oracle."""
+
+    @property
+    def upper(self) -> float:
+        """An upper bound of R(w); above ``value`` only where an oracle was truncated or the
+        evaluation came from a cache (then infinite)."""
+
+    def cut(self) -> Cut:
+        """The cut that is tight at ``w``."""
+
+    def cuts(self) -> list[Cut]:
+        """The same cut as one part per block; the parts add up to :meth:`cut`."""
+
+
+@runtime_checkable
+class LineEvaluation(Evaluation, Protocol):
+    """An evaluation of a risk whose scores are linear in ``w``: lines need no pass over the data."""
+
+    def toward(self, other: Self, t: float) -> Self:
+        """The evaluation at ``w + t (other.w - w)``."""
+
+    def slopes(self, other: Self, ts: Array) -> Array:
+        """Right derivatives dR/dt at several ``t``, in one round."""
+
+    def breakpoints(
+        self, other: Self, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        """All kinks of R along the line in ``(lo, hi)`` with their jumps of slope, unsorted; None
+        if there may be more than ``limit`` of them or the risk is not piecewise linear."""
+
+
+class Risk(Protocol):
+    """A convex function that can be evaluated and answers with a cut that is tight there."""
+
+    @property
+    def dim(self) -> int:
+        """Length of ``w``."""
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of parts in :meth:`Evaluation.cuts`."""
+
+    @property
+    def lower_bound(self) -> float:
+        """A number that every block of the risk never falls below (0 for all losses)."""
+
+    @property
+    def oracle(self) -> OracleKind:
+        """What the argmax behind the values finds."""
+
+    @property
+    def has_cache(self) -> bool:
+        """True if ``evaluate(w, exact=False)`` is cheaper than an exact evaluation."""
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
+        """Evaluate at ``w``; with ``exact=False`` a risk may answer from constraints seen before."""
+
+    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
+        """Evaluate several points in one pass over the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStats:
+    """What one sweep over the examples did.
+
+    ``gap`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij as each was *visited*: an
+    estimate of the duality gap that triggers a confirming pass, never a bound.
+    """
+
+    oracle_calls: int
+    gap: float
+    new_planes: int
+
+
+class WorkingSets(Protocol):
+    """The dual state of a coordinate solver: per example a few labellings with their multipliers.
+
+    Example i owns planes p_ij (p_i0 = 0 belongs to the truth) with offsets l_ij, and multipliers
+    alpha_ij >= 0 that add up to c_i = C s_i. The point is ``w = - sum_ij alpha_ij p_ij`` and
+    ``g_ij = l_ij + <w, p_ij>``. The solver owns schedule, bounds and stopping; a problem contributes
+    the three sweeps below, each of which takes exact block steps and keeps ``w`` in step.
+    """
+
+    @property
+    def w(self) -> Array:
+        """The primal point of the current multipliers (a view that later sweeps change)."""
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+
+    @property
+    def n_planes(self) -> int:
+        """Planes held, the truths not counted."""
+
+    @property
+    def n_support(self) -> int:
+        """Planes with a positive multiplier, the truths not counted."""
+
+    def stream(self, order: IntArray, skip_below: float) -> SweepStats:
+        """For each example of ``order`` whose last seen gap is at least ``skip_below``: ask the
+        oracle at the current ``w``, add its answer to the set if new, and solve the example's
+        small simplex problem. Examples that were skipped contribute their last seen gap."""
+
+    def epoch(self, order: IntArray) -> SweepStats:
+        """The same block step over the cached planes only, without the oracle."""
+
+    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
+        """Take the oracle's answers for *all* examples at the current ``w`` (in shard order):
+        they enter the sets, the examples' gaps are refreshed, and (value, upper) of
+        C R(w) = sum_i c_i max_j g_ij there is returned."""
+
+    def drop_idle(self, age: int) -> None:
+        """Forget planes with multiplier zero that were not used in the last ``age`` sweeps of
+        :meth:`stream` or :meth:`confirm`."""
+
+    def dual_value(self) -> float:
+        """The dual objective ``sum alpha l - |w|^2 / 2`` of the current multipliers, with ``w``
+        recomputed from them: a true lower bound for any state of the sets. Also resets ``w``
+        to the recomputed point, so that rounding does not accumulate."""
+
+    def state(self) -> dict[str, Any]:
+        """Labellings and multipliers, as plain arrays: all that is needed to go on later."""
+
+
+class CoordinateRisk(Risk, Protocol):
+    """A risk that can show single examples."""
+
+    def working_sets(self, C: float) -> WorkingSets:
+        """Fresh sets with all weight on the truths (w = 0)."""
+
+    def answers(self, w: Array) -> list[Answers]:
+        """The oracle's answers for all examples at ``w``, in shard order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What the oracle said for the examples ``lo .. hi-1`` at one ``w``.
+
+    ``labelings`` is the task's own container (a list for plain Python, a flat array with pointers for
+    compiled tasks); ``losses`` are Delta(y_i, y^_i); ``values`` the attained
+    Delta + <w, Psi(x_i, y^_i) - Psi(x_i, y_i)> (margin) or Delta (1 + ...) (slack); ``uppers`` a bound of the
+    maximum, equal to ``values`` unless a solver was truncated.
+    """
+
+    lo: int
+    hi: int
+    labelings: Any
+    losses: Array
+    values: Array
+    uppers: Array
+
+
+class Examples(Protocol):
+    """Examples of one task, packed where the oracle runs. Nothing is written after construction."""
+
+    @property
+    def dim(self) -> int:
+        """Length of ``w``."""
+
+    def __len__(self) -> int:
+        """Number of examples."""
+
+    def oracle(self, w: Array, lo: int, hi: int) -> Answers:
+        """Loss-augmented argmax of the examples ``lo .. hi-1``."""
+
+    def cut(self, answers: Answers, weights: Array) -> Cut:
+        """The weighted sum of the answers' planes: offset = sum s_i Delta_i,
+        plane = sum s_i rho_i (Psi(x_i, y^_i) - Psi(x_i, y_i)). ``weights`` covers ``lo .. hi-1``."""
+
+    def cache(self, lo: int, hi: int, size: int) -> ConstraintCache:
+        """An empty cache of at most ``size`` labellings for each of the examples ``lo .. hi-1``."""
+
+    def working_sets(self, caps: Array) -> WorkingSets:
+        """Fresh dual state with caps ``c_i`` (zero caps allowed: such examples are never visited)."""
+
+    def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
+        """The argmax without loss."""
+
+
+class ConstraintCache(Protocol):
+    """The most recently used labellings of a range of examples: a cheap lower model of the risk.
+
+    Entries are numbered; those of local example i are ``pointers[i] .. pointers[i+1]-1``. The truth
+    (value 0) is not stored. Numbers stay valid until the next :meth:`insert`.
+    """
+
+    @property
+    def pointers(self) -> IntArray:
+        """Boundaries of the examples' entries."""
+
+    def insert(self, answers: Answers) -> None:
+        """Add labellings not yet held; the least recently used leave when the cache is full."""
+
+    def scores(self, w: Array) -> Array:
+        """The value Delta_j + <w, p_j> of every entry."""
+
+    def touch(self, chosen: IntArray) -> None:
+        """Mark entries (one number per example, -1 for the truth) as used."""
+
+    def cut(self, chosen: IntArray, weights: Array) -> Cut:
+        """The weighted sum of the chosen entries' planes, one per example (-1: the truth, no plane)."""

@@ -1,0 +1,49 @@
+"""Omega(w) = 1/2 sum of w_k^2 over the penalised coordinates.
+
+Coordinates in ``free`` (an intercept that is not penalised) cost nothing. The dual then needs
+``sum_j alpha_j a_j[free] = 0``; a residual r makes the dual value minus infinity unless the optimum's free
+coordinates are known to be bounded. ``free_bound`` is such a bound, |v*_k| <= free_bound, and
+``|r|_1 * free_bound`` is what a lower bound must give away for a residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
+
+
+def _no_indices() -> IntArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SquaredNorm:
+    """Half the squared norm of all coordinates but the ``free`` ones."""
+
+    free: IntArray = field(default_factory=_no_indices)
+    free_bound: float = 0.0
+
+    def inner(self, u: Array, v: Array) -> float:
+        """The inner product on penalised coordinates."""
+        total = float(u @ v)
+        if len(self.free):
+            total -= float(u[self.free] @ v[self.free])
+        return total
+
+    def value(self, w: Array) -> float:
+        """Omega(w)."""
+        return 0.5 * self.inner(w, w)
+
+    def free_part(self, plane: Vector) -> Array:
+        """The plane's entries in the free coordinates."""
+        if isinstance(plane, SparseVector):
+            place = np.searchsorted(plane.indices, self.free)
+            out = np.zeros(len(self.free))
+            for k, at in enumerate(place):
+                if at < len(plane.indices) and plane.indices[at] == self.free[k]:
+                    out[k] = plane.values[at]
+            return out
+        return plane[self.free]

@@ -1,0 +1,97 @@
+"""What a solver may ask for.
+
+A solver is a generator: it yields one of the requests below and is sent the answer, a passive value. It does
+no input or output, starts no thread and reads no clock. So the same loop can be answered from one risk, driven in
+lockstep for many problems by one pass over the data, checkpointed between two questions, or tested with a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from maxmargin.core.protocols import Evaluation, LineEvaluation, WorkingSets
+from maxmargin.core.vectors import Array, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluate:
+    """Evaluate the risk at ``w``. Answer: an Evaluation."""
+
+    w: Array
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Toward:
+    """The evaluation at ``a.w + t (b.w - a.w)``. Answer: a LineEvaluation; no pass over the data."""
+
+    a: LineEvaluation
+    b: LineEvaluation
+    t: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    """Right derivatives of the risk on the line from ``a`` to ``b``. Answer: an array."""
+
+    a: LineEvaluation
+    b: LineEvaluation
+    ts: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Breakpoints:
+    """Kinks of the risk on the line, in (lo, hi). Answer: (ts, jumps), or None if too many."""
+
+    a: LineEvaluation
+    b: LineEvaluation
+    lo: float
+    hi: float
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """The cut at an evaluated point, one per block if asked. Answer: a list of cuts."""
+
+    at: Evaluation
+    per_block: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenSets:
+    """Fresh working sets. Answer: WorkingSets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """One sweep over the examples in this order. Answer: SweepStats."""
+
+    sets: WorkingSets
+    kind: Literal["stream", "epoch"]
+    order: IntArray
+    skip_below: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confirm:
+    """The oracle on all examples at the sets' fixed ``w``. Answer: (value, upper) of C R(w)."""
+
+    sets: WorkingSets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """End of an iteration. Answer: a stop reason, or None to go on."""
+
+    n_cuts: int
+    n_active: int
+    step: float | None = None
+
+
+Request: TypeAlias = (
+    Evaluate | Toward | Slopes | Breakpoints | Cuts | OpenSets | Sweep | Confirm | Report
+)
+Steps: TypeAlias = Generator[Request, Any, None]

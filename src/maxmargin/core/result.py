@@ -1,0 +1,100 @@
+"""What a fit leaves behind: bounds, why it stopped, what kind of certificate it is, and its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from maxmargin.core.protocols import OracleKind
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+
+StopReason: TypeAlias = Literal[
+    "gap", "max_iter", "max_seconds", "callback", "interrupted", "stalled", "sampled", "cccp"
+]
+Certificate: TypeAlias = Literal[
+    "exact", "relaxed", "restricted", "lower-only", "measured", "local"
+]
+
+#: what an oracle allows a certificate to claim
+CERTIFICATE_OF: dict[OracleKind, Certificate] = {
+    "exact": "exact",
+    "overgenerating": "relaxed",
+    "undergenerating": "lower-only",
+}
+
+
+class FeasibleDual(Protocol):
+    """A feasible dual point that can compute its own value from scratch."""
+
+    def value(self, regularizer: SquaredNorm, dim: int) -> float:
+        """A true lower bound of F(w*)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRecord:
+    """One iteration: the bounds, the bundle, and where the time went (seconds)."""
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    gap: float
+    n_cuts: int
+    n_active: int
+    step: float | None
+    oracle_calls: float
+    seconds_oracle: float
+    seconds_plane: float
+    seconds_line_search: float
+    seconds_qp: float
+    elapsed: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SolveResult:
+    """The outcome of :func:`maxmargin.minimize`.
+
+    Attributes
+    ----------
+    w : array
+        The best point seen.
+    objective : float
+        F(w): an upper bound of the optimum (NaN if it could not be evaluated).
+    lower_bound : float
+        A lower bound of the optimum, from a feasible dual point.
+    gap : float
+        (objective - lower_bound) / objective.
+    converged : bool
+        Whether the stopping rule was met by true bounds.
+    stop_reason, certificate : str
+        Why the solver stopped, and what the bounds may claim.
+    n_iter : int
+        Iterations.
+    history : list of IterationRecord
+        One record per iteration.
+    oracle_calls : float
+        Passes over the data (calls of the oracle per example).
+    """
+
+    w: Array
+    objective: float
+    lower_bound: float
+    gap: float
+    converged: bool
+    stop_reason: StopReason
+    certificate: Certificate
+    n_iter: int
+    history: list[IterationRecord] = field(repr=False)
+    oracle_calls: float = 0.0
+    dual: Any = field(default=None, repr=False)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """(upper - lower) / upper, not below zero; infinite where a bound is missing."""
+    if not (np.isfinite(upper) and np.isfinite(lower)):
+        return float("inf")
+    if upper <= lower:
+        return 0.0
+    return float((upper - lower) / abs(upper)) if upper != 0.0 else float("inf")

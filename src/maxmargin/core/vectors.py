@@ -1,0 +1,121 @@
+"""Vectors of the feature space, dense or sparse, and the few operations the theory needs.
+
+A plane is a dense ``float64`` array or a :class:`SparseVector`. Everything that handles planes goes
+through the functions here, so that a sparse plane is never made dense by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+#: above this share of non-zeros a sparse vector costs more than a dense one
+DENSE_ABOVE = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseVector:
+    """Sorted, unique indices and their values in a space of dimension ``size``."""
+
+    indices: npt.NDArray[Any]
+    values: Array
+    size: int
+
+    def to_dense(self) -> Array:
+        out = np.zeros(self.size)
+        out[self.indices] = self.values
+        return out
+
+    def __add__(self, other: Vector) -> Vector:
+        return add(self, other)
+
+    def __radd__(self, other: Vector) -> Vector:
+        return add(other, self)
+
+
+Vector: TypeAlias = Array | SparseVector
+
+
+def sparsify(dense: Array) -> Vector:
+    """The same vector, sparse where that saves memory."""
+    if dense.size < 1024:
+        return dense
+    nnz = np.count_nonzero(dense)
+    if nnz > DENSE_ABOVE * dense.size:
+        return dense
+    indices = np.flatnonzero(dense)
+    if dense.size <= np.iinfo(np.int32).max:
+        indices = indices.astype(np.int32)
+    return SparseVector(indices, dense[indices], dense.size)
+
+
+def from_pairs(indices: npt.NDArray[Any], values: Array, size: int) -> SparseVector:
+    """A sparse vector from unsorted indices that may repeat (repeats are summed, zeros dropped)."""
+    unique, inverse = np.unique(np.asarray(indices), return_inverse=True)
+    summed = np.bincount(inverse, weights=values, minlength=len(unique))
+    keep = summed != 0.0
+    return SparseVector(unique[keep], np.asarray(summed[keep], dtype=np.float64), size)
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """Inner product of any two vectors."""
+    if isinstance(a, SparseVector):
+        if isinstance(b, SparseVector):
+            if len(b.indices) < len(a.indices):
+                a, b = b, a
+            if len(a.indices) == 0 or len(b.indices) == 0:
+                return 0.0
+            place = np.minimum(np.searchsorted(b.indices, a.indices), len(b.indices) - 1)
+            match = b.indices[place] == a.indices
+            return float(a.values[match] @ b.values[place[match]])
+        return float(a.values @ b[a.indices])
+    if isinstance(b, SparseVector):
+        return dot(b, a)
+    return float(a @ b)
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    """Sum of any two vectors; two sparse ones stay sparse unless the sum is not."""
+    if isinstance(a, SparseVector) and isinstance(b, SparseVector):
+        total = from_pairs(
+            np.concatenate([a.indices, b.indices]), np.concatenate([a.values, b.values]), a.size
+        )
+        return total.to_dense() if len(total.indices) > DENSE_ABOVE * a.size else total
+    if isinstance(a, SparseVector):
+        return add(b, a)
+    if isinstance(b, SparseVector):
+        out = a.copy()
+        out[b.indices] += b.values
+        return out
+    return a + b
+
+
+def add_scaled(out: Array, scale: float, v: Vector) -> None:
+    """``out += scale * v`` in place."""
+    if isinstance(v, SparseVector):
+        out[v.indices] += scale * v.values
+    else:
+        out += scale * v
+
+
+def combine(weights: Iterable[float], vectors: Iterable[Vector], size: int) -> Array:
+    """The dense sum of ``weights[j] * vectors[j]``."""
+    out = np.zeros(size)
+    for weight, vector in zip(weights, vectors, strict=True):
+        if weight != 0.0:
+            add_scaled(out, weight, vector)
+    return out
+
+
+def n_bytes(v: Vector) -> int:
+    """Memory held by one vector."""
+    if isinstance(v, SparseVector):
+        return int(v.indices.nbytes + v.values.nbytes)
+    return int(v.nbytes)

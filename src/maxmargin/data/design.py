@@ -1,0 +1,119 @@
+"""Designs: matrices as far as training needs them, products with row ranges. Data is never copied or cast.
+
+A design answers ``dot`` (scores of rows) and ``accumulate`` (transposed product, added to an output). Anything with these two
+methods can stand for X: a file, features computed on the fly, a kernel's low-rank map.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.compiled import products
+from maxmargin.core.vectors import Array
+
+#: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
+BLOCK = 256
+
+
+class Design(Protocol):
+    """Rows of features."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, features)."""
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries: the work of one product."""
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """``X[lo:hi] @ W`` for W of shape (features,) or (features, K)."""
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """``out += X[lo:hi].T @ coef``."""
+
+
+class DenseDesign:
+    """A C-contiguous float32 or float64 array."""
+
+    def __init__(self, X: npt.NDArray[Any]) -> None:
+        self._X = X
+        self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
+        self.nnz = int(X.size)
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`Design`."""
+        if W.ndim == 1:
+            out = np.empty(hi - lo)
+            products.dense_dot(self._X, W, lo, hi, out)
+            return out
+        columns = np.empty((hi - lo, W.shape[1]))
+        for start in range(lo, hi, BLOCK):
+            stop = min(hi, start + BLOCK)
+            block = self._X[start:stop].astype(np.float64, copy=False)
+            np.matmul(block, W, out=columns[start - lo : stop - lo])
+        return columns
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`Design`."""
+        if coef.ndim == 1:
+            products.dense_accumulate(self._X, coef, lo, hi, out)
+            return
+        active = np.flatnonzero(coef.any(axis=1))
+        for start in range(0, len(active), BLOCK):
+            rows = active[start : start + BLOCK]
+            out += self._X[lo + rows].astype(np.float64, copy=False).T @ coef[rows]
+
+
+class CSRDesign:
+    """A CSR matrix with float32 or float64 data and 32- or 64-bit indices."""
+
+    def __init__(self, X: Any) -> None:
+        self._indptr, self._indices, self._data = X.indptr, X.indices, X.data
+        self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
+        self.nnz = int(self._indptr[-1])
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`Design`."""
+        if W.ndim == 1:
+            out = np.empty(hi - lo)
+            products.csr_dot(self._indptr, self._indices, self._data, W, lo, hi, out)
+        else:
+            out = np.empty((hi - lo, W.shape[1]))
+            products.csr_dot_columns(self._indptr, self._indices, self._data, W, lo, hi, out)
+        return out
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`Design`."""
+        kernel = products.csr_accumulate if coef.ndim == 1 else products.csr_accumulate_columns
+        kernel(self._indptr, self._indices, self._data, coef, lo, hi, out)
+
+
+def as_design(X: Any) -> Design:
+    """The design for an array, a SciPy sparse matrix, or anything that already is a design."""
+    if sp.issparse(X):
+        return CSRDesign(X if X.format == "csr" else X.tocsr())
+    if isinstance(X, np.ndarray):
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        return DenseDesign(np.ascontiguousarray(X))
+    if hasattr(X, "dot") and hasattr(X, "accumulate"):
+        design: Design = X
+        return design
+    raise TypeError(
+        f"cannot use {type(X).__name__} as a design: pass a NumPy array, a SciPy sparse matrix, or an "
+        "object with shape, nnz, dot(W, lo, hi) and accumulate(coef, lo, hi, out)."
+    )
+
+
+def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
+    """Row boundaries of the shards: a function of the data alone, never of the number of workers.
+
+    Enough shards to keep many workers busy, but each with more work than adding up its plane costs.
+    """
+    n_shards = max(1, min(32, work // 50_000, work // (4 * max(1, dim)), n_rows))
+    return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]

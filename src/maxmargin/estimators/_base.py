@@ -1,0 +1,152 @@
+"""What all estimators share: the parameters of a fit, its record, and the bridge to scikit-learn's callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
+
+from maxmargin.callbacks import ProgressLine
+from maxmargin.core.protocols import Risk
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import IterationRecord, SolveResult
+from maxmargin.core.stopping import RelativeGap, StoppingRule
+from maxmargin.core.vectors import Array
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.driver import minimize
+
+try:  # scikit-learn 1.9 or later
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # pragma: no cover
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's mixin, which this version does not have."""
+
+    def with_callbacks(method: Any) -> Any:  # type: ignore[misc]
+        """Stands in for scikit-learn's decorator, which this version does not have."""
+        return method
+
+
+__all__ = ["CertifiedEstimator", "with_callbacks"]
+
+
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of all estimators: fits a risk and keeps its certificate.
+
+    Attributes
+    ----------
+    objective_ : float
+        F of the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        A lower bound of the optimum.
+    gap_ : float
+        (objective_ - lower_bound_) / objective_.
+    converged_ : bool
+        Whether the bounds prove the tolerance.
+    stop_reason_ : str
+        "gap", "max_iter", "max_seconds", "callback", "interrupted" or "stalled".
+    certificate_ : str
+        What the bounds may claim: "exact", "relaxed", "lower-only".
+    n_iter_ : int
+        Iterations.
+    history_ : list of dict
+        One record per iteration.
+    """
+
+    C: float
+    tol: float | StoppingRule
+    max_iter: int | None
+    max_seconds: float | None
+    callbacks: Any
+    verbose: int
+    random_state: Any
+
+    def _minimize(
+        self,
+        risk: Risk,
+        solver: Solver,
+        *,
+        regularizer: SquaredNorm | None = None,
+        w0: Array | None = None,
+        fitted: Callable[[Array], Mapping[str, Any]] | None = None,
+    ) -> SolveResult:
+        """Run the solver with this estimator's limits and watchers, and keep the certificate."""
+        stopping = RelativeGap(self.tol) if isinstance(self.tol, int | float) else self.tol
+        watchers = list(self.callbacks or [])
+        line = ProgressLine() if self.verbose else None
+        if line is not None:
+            watchers.append(line)
+        with _scikit_callbacks(self, fitted) as observer, threadpool_limits(1, user_api="blas"):
+            result = minimize(
+                risk,
+                self.C,
+                solver=solver,
+                regularizer=regularizer,
+                stopping=stopping,
+                max_iter=self.max_iter,
+                max_seconds=self.max_seconds,
+                callbacks=watchers,
+                observer=observer,
+                random_state=_seed(self.random_state),
+                w0=w0,
+            )
+        if line is not None:
+            line.close()
+        self.objective_ = result.objective
+        self.lower_bound_ = result.lower_bound
+        self.gap_ = result.gap
+        self.converged_ = result.converged
+        self.stop_reason_ = result.stop_reason
+        self.certificate_ = result.certificate
+        self.n_iter_ = result.n_iter
+        self.history_ = [asdict(record) for record in result.history]
+        return result
+
+    def save(self, path: Any) -> Self:
+        """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
+        from maxmargin.persistence import save
+
+        save(self, path)
+        return self
+
+
+def _seed(random_state: Any) -> int:
+    """A seed from scikit-learn's ``random_state``; None asks for a fresh one."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return int(random_state.randint(2**31 - 1))
+
+
+@contextmanager
+def _scikit_callbacks(
+    estimator: Any, fitted: Callable[[Array], Mapping[str, Any]] | None
+) -> Iterator[Callable[[IterationRecord, Array], bool] | None]:
+    """Report each iteration to callbacks set by scikit-learn's ``set_callbacks``, if there are any.
+
+    ``fitted`` turns weights into the attributes that make an estimator ready to predict.
+    """
+    if not getattr(estimator, "_skl_callbacks", None):
+        yield None
+        return
+    context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
+    context.call_on_fit_task_begin(estimator=estimator)
+
+    def observe(record: IterationRecord, w: Array) -> bool:
+        step = context.subcontext(task_name="iteration")
+        step.call_on_fit_task_begin(estimator=estimator)
+        attributes = None if fitted is None else (lambda: dict(fitted(w)))
+        return bool(
+            step.call_on_fit_task_end(estimator=estimator, reconstruction_attributes=attributes)
+        )
+
+    try:
+        yield observe
+    finally:
+        context.call_on_fit_task_end(estimator=estimator)

@@ -1,0 +1,79 @@
+"""Losses of scores: R(w) = L(X w). A new one is one function, scores to (offset, gradient).
+
+Two methods suffice; the others have correct, slower defaults that a loss may override. ``maxmargin.testing.check_loss``
+proves that they agree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.vectors import Array
+
+Labels = npt.NDArray[Any]
+
+
+class ScoreLoss(ABC):
+    """A convex loss of scores that is never negative.
+
+    Examples
+    --------
+    The squared hinge, from its value and its slope alone:
+
+    >>> import numpy as np
+    >>> from maxmargin.losses import ScoreLoss
+    >>> class SquaredHinge(ScoreLoss):
+    ...     def cut(self, scores, y, weight):
+    ...         margin = np.maximum(0.0, 1.0 - y * scores)
+    ...         gradient = -2.0 * weight * y * margin
+    ...         return float(weight @ margin**2 - gradient @ scores), gradient
+    >>> from maxmargin import minimize
+    >>> from maxmargin.risks import ScoreRisk
+    >>> X, y = np.array([[2.0], [-1.0]]), np.array([1.0, -1.0])
+    >>> minimize(ScoreRisk(X, y, SquaredHinge()), C=1.0, solver=None).converged
+    True
+    """
+
+    #: a sum over rows, so that shards can be evaluated on their own
+    decomposable: ClassVar[bool] = True
+
+    def n_outputs(self) -> int | None:
+        """Scores per row: None for one (then scores are 1-d), else the number of columns."""
+        return None
+
+    @abstractmethod
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """(offset, g) with L(s') >= offset + <g, s'> for all s', with equality at ``scores``."""
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """L(scores)."""
+        offset, gradient = self.cut(scores, y, weight)
+        return offset + float(np.sum(gradient * scores))
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """Derivatives of L(scores + t (other - scores)) at each t (right derivatives at kinks, if known)."""
+        direction = other - scores
+        return np.array(
+            [
+                float(np.sum(self.cut(scores + t * direction, y, weight)[1] * direction))
+                for t in ts
+            ]
+        )
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """Kinks on the same line in (lo, hi) and the jumps of slope there; None if the loss is not
+        piecewise linear or there are more than ``limit``."""
+        return None

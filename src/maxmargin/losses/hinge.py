@@ -1,0 +1,113 @@
+"""The hinge losses: binary, and Crammer-Singer for several classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.compiled import hinge, multiclass
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels, ScoreLoss
+
+
+class Hinge(ScoreLoss):
+    """sum_i c_i max(0, 1 - y_i s_i) with y in {-1, +1}.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import Hinge
+    >>> Hinge().value(np.array([0.5, 2.0]), np.array([1.0, 1.0]), np.ones(2))
+    0.5
+    """
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        gradient = np.empty_like(scores)
+        return hinge.cut(scores, y, weight, gradient), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return float(hinge.value(scores, y, weight))
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        out = np.zeros(len(ts))
+        hinge.slopes(scores, other, y, weight, ts, out)
+        return out
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        ts, jumps = np.empty(limit), np.empty(limit)
+        count = hinge.kinks(scores, other, y, weight, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+
+class CrammerSinger(ScoreLoss):
+    """sum_i c_i max_k (cost[y_i, k] + S_ik - S_iy_i) with y in 0..K-1.
+
+    Parameters
+    ----------
+    cost : array of shape (K, K)
+        Cost of predicting column k for a row of class y; zero on the diagonal, not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import CrammerSinger
+    >>> loss = CrammerSinger(1.0 - np.eye(3))
+    >>> loss.value(np.array([[0.0, 0.5, -1.0]]), np.array([0]), np.ones(1))
+    1.5
+    """
+
+    def __init__(self, cost: npt.ArrayLike) -> None:
+        self.cost: Array = np.ascontiguousarray(cost, dtype=np.float64)
+        if self.cost.ndim != 2 or self.cost.shape[0] != self.cost.shape[1]:
+            raise ValueError(f"cost must be a square matrix; its shape is {self.cost.shape}.")
+        if not np.isfinite(self.cost).all() or (self.cost < 0).any():
+            raise ValueError("cost must be finite and not negative.")
+        if np.diagonal(self.cost).any():
+            raise ValueError("cost must be zero on its diagonal: a right answer costs nothing.")
+
+    def n_outputs(self) -> int | None:
+        """One score per class."""
+        return len(self.cost)
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        gradient = np.empty_like(scores)
+        return multiclass.cut(scores, y, weight, self.cost, gradient), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return float(multiclass.value(scores, y, weight, self.cost))
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        out = np.zeros(len(ts))
+        multiclass.slopes(scores, other, y, weight, self.cost, ts, out)
+        return out
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        ts, jumps = np.empty(limit), np.empty(limit)
+        count = multiclass.kinks(scores, other, y, weight, self.cost, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())

@@ -1,0 +1,5 @@
+"""Risks: data and a loss, or data and a task, as functions that answer with cuts."""
+
+from maxmargin.risks.score import ScoreRisk
+
+__all__ = ["ScoreRisk"]

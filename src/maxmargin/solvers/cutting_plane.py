@@ -1,0 +1,189 @@
+"""Cutting planes: plain (CPA) and optimised (OCA), one slack or one per block, in one loop.
+
+    minimise  F(w) = Omega(w) + C R(w)
+
+Algorithms 3 and 4 of Joachims, Finley and Yu (1-slack) and the optimised cutting planes of Franc and Sonnenburg
+(OCAS, OCAM) differ in two places only. Per iteration:
+
+    w_t   solves the reduced problem over the cuts so far; its dual value is the lower bound
+    w_b   CPA: the best point seen.   OCA: the minimiser of F on the ray from w_b through w_t (exact)
+    w_c   CPA: w_t.   OCA: (1 - mu) w_b + mu w_t;   the next cut is taken at w_c
+
+Where scores are linear in w the values along the line and at w_c need no pass over the data, so an iteration costs one
+product with X and one transposed product over the active rows.
+
+Where the argmax is dear (``risk.has_cache``) the loop runs on the *cached model*, the risk over constraints seen before,
+which is a lower model of R with linear scores of its own. Only when the model's incumbent is within ``model_effort`` of
+the gap is the real oracle asked, at that incumbent: its answer is the new cut, fresh constraints and a true upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from maxmargin.core.bundle import Bundle
+from maxmargin.core.cut import Cut
+from maxmargin.core.line_search import minimize_on_line
+from maxmargin.core.protocols import Evaluation, LineEvaluation
+from maxmargin.core.requests import Cuts, Evaluate, Report, Request, Steps, Toward
+from maxmargin.solvers.base import Problem, SolverState, StallDetector
+
+#: moves along lines after which the incumbent's scores are computed anew (they drift by rounding)
+REFRESH_AFTER = 25
+#: how much tighter than the current gap the reduced problem is solved
+QP_EFFORT = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class CuttingPlane:
+    """Cutting-plane solver for any risk.
+
+    Parameters
+    ----------
+    mu : float, default 0.1
+        Where the next cut is taken between the best point and the reduced problem's solution (OCA).
+    line_search : bool, default True
+        Exact line search (OCA); False is the plain cutting-plane algorithm.
+    slacks : {"one", "blocks"}, default "one"
+        One slack for the whole risk, or one per block (shard): fewer passes, a larger reduced problem.
+    max_planes : int, optional
+        Planes kept per block; more are folded into an aggregate so that the lower bound never falls.
+        The default keeps as many as fit about 2 GB, which is all of them for most problems.
+    idle : int, default 50
+        Planes inactive in this many consecutive reduced problems are dropped.
+    use_cache : bool, default True
+        Run on cached constraints between calls of a dear oracle, where the risk keeps them.
+    model_effort : float, default 0.3
+        The real oracle is asked when the cached model is solved to this fraction of the gap.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maxmargin import LinearSVC
+    >>> from maxmargin.solvers import CuttingPlane
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> LinearSVC(solver=CuttingPlane(mu=0.01)).fit(X, y).converged_
+    True
+    """
+
+    mu: float = 0.1
+    line_search: bool = True
+    slacks: Literal["one", "blocks"] = "one"
+    max_planes: int | None = None
+    idle: int = 50
+    use_cache: bool = True
+    model_effort: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.mu <= 1.0:
+            raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
+        if self.slacks not in ("one", "blocks"):
+            raise ValueError(f"slacks={self.slacks!r}: use 'one' or 'blocks'.")
+
+    def _room(self, problem: Problem, n_blocks: int) -> int:
+        """Planes per block that fit the memory the bundle may take: a function of the shape alone."""
+        if self.max_planes is not None:
+            return self.max_planes
+        return max(32, int(2**31 / (8 * problem.dim * n_blocks)))
+
+    def steps(self, problem: Problem, state: SolverState) -> Steps:
+        """The loop."""
+        C, omega = problem.C, problem.regularizer
+        per_block = self.slacks == "blocks"
+        n_blocks = problem.n_blocks if per_block else 1
+        cached = problem.has_cache and self.use_cache
+        bundle = state.memory
+        if not isinstance(bundle, Bundle):
+            bundle = Bundle(
+                problem.dim,
+                n_blocks,
+                base=problem.base if per_block else problem.base * problem.n_blocks,
+                regularizer=omega,
+                max_planes=self._room(problem, n_blocks),
+                idle=self.idle,
+            )
+            state.memory = bundle
+
+        def objective(at: Evaluation) -> float:
+            return omega.value(at.w) + C * at.value
+
+        real: Evaluation = yield Evaluate(state.w)
+        state.offer(real.w, omega.value(real.w) + C * real.upper)
+        cuts: list[Cut] = yield Cuts(real, per_block)
+        bundle.add(cuts)
+        best: Evaluation = real  # the incumbent, of the cached model where there is one
+        if cached:
+            best = yield Evaluate(real.w, exact=False)
+        moves, guess, stall = 0, 1.0, StallDetector()
+        while True:
+            previous_lower = state.lower
+            solution = bundle.solve(C, QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0)
+            state.raise_lower(solution.lower_bound, solution.dual)
+            trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
+            if not cached:
+                state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
+            violation = trial.upper - solution.model
+            # when a cut between w_b and w_t taught the model nothing, the one at w_t will
+            barren = state.lower <= previous_lower
+            step: float | None = None
+            at = trial
+            if self.line_search and isinstance(trial, LineEvaluation):
+                step = yield from self._search(problem, best, trial, guess)
+                if step > 0.0:
+                    moved: LineEvaluation = yield Toward(_line(best), trial, step)
+                    if objective(moved) < objective(best):
+                        best, moves, guess = moved, moves + 1, step
+                    else:  # rounding: the minimiser is where we are
+                        step = 0.0
+                if moves >= REFRESH_AFTER:
+                    best, moves = (yield Evaluate(best.w, exact=not cached)), 0
+                if not cached:
+                    state.offer(best.w, omega.value(best.w) + C * best.upper)
+                if not barren and self.mu < 1.0:
+                    at = yield Toward(_line(best), trial, self.mu)
+            elif cached or objective(trial) < objective(best):
+                best = trial
+            if cached and objective(best) - state.lower <= max(
+                self.model_effort * state.gap, 0.3 * problem.stopping.allowed_gap(state.upper, C)
+            ):
+                real = yield Evaluate(best.w)
+                state.offer(real.w, omega.value(real.w) + C * real.upper)
+                violation = real.upper - solution.model
+                at = real
+                best, moves = (yield Evaluate(real.w, exact=False)), 0
+            cuts = yield Cuts(at, per_block)
+            bundle.add(cuts)
+            asked = yield Report(len(bundle), solution.n_active, step)
+            if state.met(problem, violation):
+                state.stop = "gap"
+                return
+            if asked is not None:
+                state.stop = asked
+                return
+            if stall.stalled(state.gap):
+                state.stop = "stalled"
+                return
+
+    def _search(
+        self, problem: Problem, best: Evaluation, trial: Evaluation, guess: float
+    ) -> Generator[Request, Any, float]:
+        omega = problem.regularizer
+        direction = trial.w - best.w
+        step: float = yield from minimize_on_line(
+            _line(best),
+            _line(trial),
+            omega.inner(direction, direction),
+            omega.inner(best.w, direction),
+            problem.C,
+            guess,
+        )
+        return step
+
+
+def _line(evaluation: Evaluation) -> LineEvaluation:
+    assert isinstance(evaluation, LineEvaluation)
+    return evaluation

@@ -1,0 +1,242 @@
+"""The plain driver: answers a solver's requests from one risk, keeps time, and certifies the end.
+
+Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen, with bounds that
+were computed anew from that point and from a feasible dual point, by :func:`certify`, which shares nothing with the loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core import requests as ask
+from maxmargin.core.protocols import Risk
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import (
+    CERTIFICATE_OF,
+    FeasibleDual,
+    IterationRecord,
+    SolveResult,
+    StopReason,
+    relative_gap,
+)
+from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
+from maxmargin.core.vectors import Array
+from maxmargin.solvers.base import Problem, Solver, SolverState
+from maxmargin.solvers.cutting_plane import CuttingPlane
+
+Callback = Callable[[IterationRecord], object]
+Observer = Callable[[IterationRecord, Array], object]
+
+
+def certify(
+    risk: Risk, regularizer: SquaredNorm, C: float, w: Array, dual: FeasibleDual | None
+) -> tuple[float, float]:
+    """(upper, lower) bounds of the optimum from a point and a feasible dual point alone."""
+    upper = regularizer.value(w) + C * risk.evaluate(w).upper
+    lower = C * risk.lower_bound * risk.n_blocks
+    if dual is not None:
+        lower = max(lower, dual.value(regularizer, risk.dim))
+    return upper, min(lower, upper)
+
+
+@dataclass(slots=True, eq=False)
+class _Driver:
+    risk: Any
+    problem: Problem
+    state: SolverState
+    max_iter: int | None
+    max_seconds: float | None
+    callbacks: Sequence[Callback]
+    observer: Observer | None = None
+    history: list[IterationRecord] = field(default_factory=list)
+    passes: float = 0.0
+    spent: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self, solver: Solver) -> None:
+        steps = solver.steps(self.problem, self.state)
+        answer: Any = None
+        try:
+            while True:
+                before = time.perf_counter()
+                request = steps.send(answer)
+                self._spend("qp", before)
+                answer = self._answer(request)
+        except StopIteration:
+            return
+        except KeyboardInterrupt:
+            self.state.stop = "interrupted"
+
+    def _spend(self, what: str, since: float) -> None:
+        self.spent[what] = self.spent.get(what, 0.0) + time.perf_counter() - since
+
+    def _answer(self, request: ask.Request) -> Any:
+        before = time.perf_counter()
+        risk = self.risk
+        match request:
+            case ask.Evaluate(w, exact):
+                answer = risk.evaluate(w, exact=exact)
+                self.passes += exact
+                what = "oracle" if exact else "line_search"
+            case ask.Toward(a, b, t):
+                answer, what = a.toward(b, t), "line_search"
+            case ask.Slopes(a, b, ts):
+                answer, what = a.slopes(b, ts), "line_search"
+            case ask.Breakpoints(a, b, lo, hi, limit):
+                answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
+            case ask.Cuts(at, per_block):
+                answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
+            case ask.OpenSets():
+                answer, what = risk.working_sets(self.problem.C), "oracle"
+            case ask.Sweep(sets, kind, order, skip_below):
+                if kind == "stream":
+                    answer, what = sets.stream(order, skip_below), "oracle"
+                else:
+                    answer, what = sets.epoch(order), "qp"
+                self.passes += answer.oracle_calls / max(1, sets.n_examples)
+            case ask.Confirm(sets):
+                answer, what = sets.confirm(risk.answers(sets.w)), "oracle"
+                self.passes += 1
+            case ask.Report():
+                return self._report(request)
+        self._spend(what, before)
+        return answer
+
+    def _report(self, report: ask.Report) -> StopReason | None:
+        state, spent = self.state, self.spent
+        elapsed = time.perf_counter() - self.started
+        record = IterationRecord(
+            iteration=len(self.history) + 1,
+            objective=state.upper,
+            lower_bound=state.lower,
+            gap=relative_gap(state.upper, state.lower),
+            n_cuts=report.n_cuts,
+            n_active=report.n_active,
+            step=report.step,
+            oracle_calls=self.passes,
+            seconds_oracle=spent.pop("oracle", 0.0),
+            seconds_plane=spent.pop("plane", 0.0),
+            seconds_line_search=spent.pop("line_search", 0.0),
+            seconds_qp=spent.pop("qp", 0.0),
+            elapsed=elapsed,
+        )
+        self.history.append(record)
+        reason: StopReason | None = None
+        # every callback sees every record, also the one on which another callback stops the fit
+        for callback in self.callbacks:
+            if callback(record) is True:
+                reason = "callback"
+        if self.observer is not None and self.observer(record, state.w) is True:
+            reason = "callback"
+        if self.max_iter is not None and len(self.history) >= self.max_iter:
+            reason = reason or "max_iter"
+        if self.max_seconds is not None and elapsed >= self.max_seconds:
+            reason = reason or "max_seconds"
+        return reason
+
+
+def minimize(
+    risk: Risk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    stopping: StoppingRule | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+) -> SolveResult:
+    """Minimise Omega(w) + C R(w) for any risk, with a certificate.
+
+    Parameters
+    ----------
+    risk : Risk
+        A convex function that answers an evaluation with a cut; see :class:`maxmargin.core.Risk`.
+    C : float
+        Weight of the risk.
+    solver : CuttingPlane or DualCoordinate, optional
+        The method; optimised cutting planes by default.
+    regularizer : SquaredNorm, optional
+        Half the squared norm of all coordinates by default.
+    stopping : stopping rule, optional
+        ``RelativeGap(1e-3)`` by default.
+    max_iter, max_seconds : optional
+        Limits; the best point is returned with its bounds.
+    callbacks : sequence of callables
+        Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit.
+    observer : callable, optional
+        Like a callback, but called with the record and the incumbent's weights.
+    random_state : int
+        Seed of the order in which examples are visited (coordinate solvers).
+    w0 : array, optional
+        First point; zero by default.
+
+    Returns
+    -------
+    SolveResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.losses import Hinge
+    >>> from maxmargin.risks import ScoreRisk
+    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> result = minimize(risk, C=1.0)
+    >>> round(result.objective, 4), result.certificate
+    (0.5, 'exact')
+    """
+    if not (np.isfinite(C) and C > 0):
+        raise ValueError(f"C={C!r}: it must be a positive number.")
+    regularizer = regularizer or SquaredNorm()
+    stopping = stopping or RelativeGap()
+    problem = Problem(
+        dim=risk.dim,
+        n_blocks=risk.n_blocks,
+        n_examples=getattr(risk, "n_examples", 0),
+        C=float(C),
+        base=risk.lower_bound,
+        regularizer=regularizer,
+        has_cache=risk.has_cache,
+        stopping=stopping,
+        random_state=random_state,
+    )
+    start = np.zeros(risk.dim) if w0 is None else np.array(w0, dtype=np.float64)
+    state = SolverState(w=start, lower=C * risk.lower_bound * risk.n_blocks)
+    driver = _Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
+    driver.run(solver or CuttingPlane())
+    return _finish(risk, problem, state, driver)
+
+
+def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -> SolveResult:
+    try:
+        upper, lower = certify(risk, problem.regularizer, problem.C, state.w, state.dual)
+    except KeyboardInterrupt:  # the second Ctrl-C: no time for a confirming pass
+        upper, lower = float("nan"), state.lower
+        state.stop = "interrupted"
+    kind = CERTIFICATE_OF[risk.oracle]
+    gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
+    # the rule that ended the loop must hold for the bounds computed anew, up to their rounding
+    slack = 1e-12 * abs(upper)
+    proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C, state.violation))
+    return SolveResult(
+        w=state.w,
+        objective=upper,
+        lower_bound=lower,
+        gap=gap,
+        converged=bool(proved and np.isfinite(upper) and kind in ("exact", "relaxed")),
+        stop_reason=state.stop or "stalled",
+        certificate=kind,
+        n_iter=len(driver.history),
+        history=driver.history,
+        oracle_calls=driver.passes,
+        dual=state.memory,
+    )

@@ -1,0 +1,233 @@
+"""The dual state of chains: per example a few labellings with their multipliers.
+
+The mathematics is that of :mod:`maxmargin.compiled.chain_dual`; here live the storage, which grows between
+sweeps so that a plane is never refused, and the sums that become bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from maxmargin.compiled.chain import Chains
+from maxmargin.compiled.chain_dual import (
+    Scratch,
+    block_squares,
+    confirm_range,
+    epoch_sweep,
+    restart,
+    restore_planes,
+    stream_sweep,
+)
+from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
+from maxmargin.core.protocols import Answers, SweepStats
+from maxmargin.core.vectors import Array, IntArray
+
+#: planes an example has room for at first, the truth included
+FIRST_ROOM = 4
+
+
+class ChainWorkingSets:
+    """Working sets of all examples of a :class:`ChainExamples` (``core.protocols.WorkingSets``).
+
+    Parameters
+    ----------
+    chains : Chains
+        The packed examples.
+    caps : (n,) array
+        c_i = C s_i. Examples of cap zero are never visited.
+    """
+
+    def __init__(self, chains: Chains, caps: Array) -> None:
+        n = len(chains.starts) - 1
+        caps = np.array(caps, dtype=np.float64)
+        if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
+            raise ValueError(f"caps must hold {n} finite, non-negative numbers, one per example")
+        self._chains = chains
+        self._lengths = np.diff(chains.starts)
+        K = chains.cost.shape[0]
+        self._w = np.zeros(chains.n_features * K + len(chains.penalty))
+        self._tick = 0
+        self._planes = self._storage(caps, np.full(n, FIRST_ROOM))
+        self._planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        first_planes(chains.starts, chains.truth, self._planes)
+        T = int(self._lengths.max(initial=0))
+        self._scratch = Scratch(
+            scores=np.zeros((T, K)),
+            nodes=np.empty((T, K)),
+            net=np.zeros((T, K)),
+            mark=np.zeros((T, K), dtype=np.int64),
+            stamp=np.zeros(1, dtype=np.int64),
+            pairs=np.empty(T * K, dtype=np.int64),
+            best=np.empty(K),
+            path=np.empty(T, dtype=chains.truth.dtype),
+            vector=np.zeros(self._w.size),
+        )
+
+    # -- what a solver sees -----------------------------------------------------------------------
+
+    @property
+    def w(self) -> Array:
+        return self._w
+
+    @property
+    def n_examples(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def n_planes(self) -> int:
+        return int(self._planes.counts.sum()) - self.n_examples
+
+    @property
+    def n_support(self) -> int:
+        truths = self._planes.alpha[self._planes.first_plane]
+        return int(np.count_nonzero(self._planes.alpha) - np.count_nonzero(truths))
+
+    def stream(self, order: IntArray, skip_below: float) -> SweepStats:
+        self._tick += 1
+        position, calls, added, gap = 0, 0, 0, 0.0
+        while True:
+            self._make_room(order[position:])
+            position, more_calls, more, seen = stream_sweep(
+                self._chains,
+                self._planes,
+                self._scratch,
+                self._w,
+                order,
+                position,
+                skip_below,
+                self._tick,
+            )
+            calls, added, gap = calls + more_calls, added + more, gap + seen
+            if position == len(order):
+                return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
+
+    def epoch(self, order: IntArray) -> SweepStats:
+        gap = epoch_sweep(self._chains, self._planes, self._scratch, self._w, order, self._tick)
+        return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
+
+    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
+        self._tick += 1
+        self._make_room(np.arange(self.n_examples))
+        caps = self._planes.caps
+        values: list[float] = []
+        uppers: list[float] = []
+        covered = 0
+        for part in answers:
+            if part.lo != covered:
+                raise ValueError(f"the answers skip from example {covered} to {part.lo}")
+            covered = part.hi
+            confirm_range(
+                self._chains,
+                self._planes,
+                self._scratch,
+                self._w,
+                part.lo,
+                part.hi,
+                part.labelings,
+                part.losses,
+                part.values,
+                self._tick,
+            )
+            values.extend(caps[part.lo : part.hi] * part.values)
+            uppers.extend(caps[part.lo : part.hi] * part.uppers)
+        if covered != self.n_examples:
+            raise ValueError(f"answers for {covered} of {self.n_examples} examples")
+        return math.fsum(values), math.fsum(uppers)
+
+    def drop_idle(self, age: int) -> None:
+        drop_planes(self._chains.starts, self._planes, self._tick - age + 1)
+
+    def dual_value(self) -> float:
+        restart(self._chains, self._planes, self._scratch, self._w)
+        gain = math.fsum(self._planes.alpha * self._planes.loss)
+        squares = np.empty(-(-self._w.size // 4096))
+        block_squares(self._w, squares)
+        return gain - 0.5 * math.fsum(squares)
+
+    # -- keeping and resuming ---------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Labellings and multipliers without gaps, example by example, the truths included."""
+        planes = self._planes
+        plane = _ranges(planes.first_plane, planes.counts)
+        label = _ranges(planes.first_label, planes.counts * self._lengths)
+        return {
+            "caps": planes.caps.copy(),
+            "gaps": planes.gaps.copy(),
+            "counts": planes.counts.copy(),
+            "alpha": planes.alpha[plane],
+            "loss": planes.loss[plane],
+            "used": planes.used[plane],
+            "labels": planes.labels[label],
+            "tick": self._tick,
+        }
+
+    @classmethod
+    def from_state(cls, chains: Chains, state: dict[str, Any]) -> Self:
+        """Go on from :meth:`state`: distances and ``w`` are computed anew."""
+        sets = cls(chains, state["caps"])
+        sets._tick = int(state["tick"])
+        sets._grow(state["counts"] + 1)
+        restore_planes(
+            chains,
+            sets._planes,
+            sets._scratch,
+            state["counts"],
+            state["labels"],
+            state["alpha"],
+            state["loss"],
+            state["used"],
+        )
+        sets._planes.gaps[:] = state["gaps"]
+        sets.dual_value()
+        return sets
+
+    # -- storage ----------------------------------------------------------------------------------
+
+    def _storage(self, caps: Array, room: IntArray) -> Planes:
+        n_planes = int(room.sum())
+        return Planes(
+            caps=caps,
+            gaps=np.zeros(len(caps)),
+            counts=np.zeros(len(caps), dtype=np.int64),
+            room=room,
+            first_plane=_offsets(room),
+            first_label=_offsets(room * self._lengths),
+            first_distance=_offsets(room * room),
+            alpha=np.zeros(n_planes),
+            loss=np.zeros(n_planes),
+            code=np.zeros(n_planes, dtype=np.uint64),
+            used=np.zeros(n_planes, dtype=np.int32),
+            labels=np.zeros(int((room * self._lengths).sum()), dtype=self._chains.truth.dtype),
+            distances=np.empty(int((room * room).sum())),
+        )
+
+    def _make_room(self, visited: IntArray) -> None:
+        """Let every example that may be visited take one more plane."""
+        planes = self._planes
+        full = (planes.counts == planes.room) & (planes.caps > 0.0)
+        if full[visited].any():
+            # all full ones at once: the copy costs the same, and the next sweep needs none
+            self._grow(np.where(full, planes.room + 2 + planes.room // 4, planes.room))
+
+    def _grow(self, room: IntArray) -> None:
+        old = self._planes
+        new = self._storage(old.caps, np.maximum(room, old.room))
+        new.gaps[:] = old.gaps
+        new.counts[:] = old.counts
+        repack(self._chains.starts, old, new)
+        self._planes = new
+
+
+def _offsets(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(sizes)]
+
+
+def _ranges(firsts: IntArray, sizes: IntArray) -> IntArray:
+    """The numbers of the ranges ``firsts[i] .. firsts[i]+sizes[i]-1``, one after another."""
+    inside = np.arange(int(sizes.sum())) - np.repeat(_offsets(sizes), sizes)
+    return np.repeat(firsts, sizes) + inside

@@ -1,0 +1,9 @@
+"""Checks that anyone can run on a task, loss, risk or engine of their own."""
+
+from maxmargin.testing.checks.engine import check_engine
+from maxmargin.testing.checks.examples import check_examples
+from maxmargin.testing.checks.loss import check_loss
+from maxmargin.testing.checks.risk import check_risk
+from maxmargin.testing.checks.task import check_task
+
+__all__ = ["check_engine", "check_examples", "check_loss", "check_risk", "check_task"]

@@ -1,0 +1,127 @@
+"""What all checks share: points to try, and comparisons whose message says what was found."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.vectors import Array, SparseVector, Vector
+from maxmargin.testing.reference import dense
+
+RTOL = 1e-9
+
+
+def points(dim: int, n: int, rng: np.random.Generator) -> Iterator[Array]:
+    """Points to evaluate at: 0 first, then normal ones of several sizes and integer ones (ties).
+
+    They are read-only, as the snapshots are that an engine publishes: a compiled signature that takes
+    writeable arrays only fails here and not on a cluster.
+    """
+    for trial in range(n):
+        if trial == 0:
+            w = np.zeros(dim)
+        elif trial % 4 == 0:
+            w = rng.integers(-1, 2, dim).astype(np.float64)
+        else:
+            w = rng.normal(size=dim) * (0.1, 1.0, 10.0)[trial % 3]
+        w.flags.writeable = False
+        yield w
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise an AssertionError with the message, also under ``python -O``."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def require_close(found: float, expected: float, what: str, scale: float = 0.0) -> None:
+    """Two numbers are equal up to rounding; ``scale`` is the size of the terms that were summed."""
+    room = RTOL * max(1.0, abs(expected), abs(scale))
+    require(abs(found - expected) <= room, f"{what}: found {found!r}, expected {expected!r}")
+
+
+def require_at_least(found: float, bound: float, what: str, scale: float = 0.0) -> None:
+    """``found >= bound`` up to rounding."""
+    room = RTOL * max(1.0, abs(bound), abs(scale))
+    require(found >= bound - room, f"{what}: found {found!r}, must not be below {bound!r}")
+
+
+def require_vector(v: Vector, dim: int, what: str) -> None:
+    """A dense float vector of length ``dim``, or a well-formed :class:`SparseVector`."""
+    if isinstance(v, SparseVector):
+        require(v.size == dim, f"{what}: a SparseVector of size {v.size}, expected {dim}")
+        require(
+            v.indices.shape == v.values.shape and v.indices.ndim == 1,
+            f"{what}: indices {v.indices.shape} and values {v.values.shape} do not match",
+        )
+        steps = np.diff(v.indices)
+        require(bool((steps > 0).all()), f"{what}: indices are not sorted and unique")
+        inside = len(v.indices) == 0 or (v.indices[0] >= 0 and v.indices[-1] < dim)
+        require(bool(inside), f"{what}: indices leave the range 0 .. {dim - 1}")
+        values = v.values
+    else:
+        require(
+            isinstance(v, np.ndarray) and v.shape == (dim,),
+            f"{what}: expected an array of shape ({dim},) or a SparseVector, "
+            f"got {type(v).__name__} of shape {getattr(v, 'shape', None)}",
+        )
+        values = v
+    require(bool(np.isfinite(values).all()), f"{what}: has entries that are not finite")
+
+
+def require_same_vector(found: Vector, expected: Vector, what: str) -> None:
+    """Two vectors are equal up to rounding."""
+    a, b = dense(found), dense(expected)
+    require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")
+    size = max(1.0, float(np.abs(b).max(initial=0.0)))
+    off = np.abs(a - b)
+    worst = int(off.argmax()) if off.size else 0
+    require(
+        bool((off <= RTOL * size).all()),
+        f"{what}: differs at coordinate {worst}: found {a[worst] if off.size else None!r}, "
+        f"expected {b[worst] if off.size else None!r}",
+    )
+
+
+def require_same_cut(found: Cut, expected: Cut, what: str) -> None:
+    """Two cuts are equal up to rounding."""
+    require_close(found.offset, expected.offset, f"{what}, offset")
+    require_same_vector(found.plane, expected.plane, f"{what}, plane")
+
+
+def size_of(cut: Cut, w: Array) -> float:
+    """The size of the terms summed when a cut is evaluated: what rounding errors scale with."""
+    return abs(cut.offset) + float(np.abs(dense(cut.plane)) @ np.abs(w))
+
+
+class Snapshot:
+    """The attributes of an object as they are now, to see later whether anything was written."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+        self._before = self._freeze()
+
+    def _freeze(self) -> dict[str, bytes | int]:
+        frozen: dict[str, bytes | int] = {}
+        for name, value in vars(self._thing).items():
+            try:
+                frozen[name] = pickle.dumps(value)
+            except Exception:  # unpicklable (a lambda, a lock): all that is left is its identity
+                frozen[name] = id(value)
+        return frozen
+
+    def require_unchanged(self, what: str) -> None:
+        """Raise if an attribute was added, removed or changed."""
+        after = self._freeze()
+        names = sorted(
+            name
+            for name in self._before.keys() | after.keys()
+            if self._before.get(name) != after.get(name)
+        )
+        require(
+            not names, f"{what} wrote to {', '.join(names)}: nothing may be written after setup()"
+        )

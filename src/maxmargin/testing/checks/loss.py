@@ -1,0 +1,185 @@
+"""check_loss: is a loss of the scores convex, and are its cuts, slopes and kinks right?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.vectors import Array
+from maxmargin.testing.checks._common import require, require_at_least, require_close
+from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
+
+#: kinks asked for: more than any loss small enough to be checked has (a loss may allocate as many)
+LIMIT = 100_000
+
+
+def check_loss(
+    loss: Any,
+    y: Any,
+    n_outputs: int | tuple[int, ...] | None = None,
+    *,
+    weight: Any = None,
+    n_trials: int = 20,
+    random_state: int = 0,
+) -> None:
+    """Prove a loss of the scores right at random scores, or say what is wrong.
+
+    Checked are: ``cut(scores, y, weight) -> (offset, g)`` is tight at the scores and a minorant
+    elsewhere; the loss is convex and never negative; scaling the weights scales the cut; rows add up if
+    it says it is ``decomposable``; ``value``, ``slopes(scores, other, y, weight, ts)`` and
+    ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts, where it offers them.
+
+    Parameters
+    ----------
+    loss : ScoreLoss
+        The loss.
+    y : array of shape (n, ...)
+        Labels in the form the loss takes.
+    n_outputs : int or tuple, optional
+        Number of scores per row, or the full shape of the scores; by default what the loss's own
+        ``n_outputs()`` says, or one score per row.
+    weight : array of shape (n,), optional
+        Weights of the examples; positive random ones by default.
+    n_trials, random_state : int
+        Number and seed of the scores tried.
+
+    Raises
+    ------
+    AssertionError
+        With a text that names the method and the numbers found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.testing import check_loss
+    >>> class Hinge:
+    ...     def cut(self, scores, y, weight):
+    ...         wrong = weight * (y * scores < 1)
+    ...         return wrong.sum(), -wrong * y
+    >>> check_loss(Hinge(), np.array([1.0, -1.0, 1.0]))
+    """
+    rng = np.random.default_rng(random_state)
+    n = len(y)
+    if n_outputs is None and hasattr(loss, "n_outputs"):
+        n_outputs = loss.n_outputs()
+    shape = (
+        n_outputs if isinstance(n_outputs, tuple) else (n,) if n_outputs is None else (n, n_outputs)
+    )
+    weights = rng.uniform(0.5, 2.0, n) if weight is None else np.asarray(weight, dtype=np.float64)
+    for trial in range(n_trials):
+        # whole numbers at every fourth trial: ties, and scores exactly at a kink
+        scores = _scores(shape, trial, rng)
+        other = _scores(shape, max(trial, 1), rng)
+        where = f"trial {trial}"
+        _check_cut(loss, scores, other, y, weights, where)
+        _check_rows(loss, scores, y, weights, where)
+        _check_line(loss, scores, other, y, weights, rng, where)
+
+
+def _scores(shape: tuple[int, ...], trial: int, rng: np.random.Generator) -> Array:
+    if trial == 0:
+        scores = np.zeros(shape)
+    elif trial % 4 == 0:
+        scores = rng.integers(-2, 3, shape).astype(np.float64)
+    else:
+        scores = rng.normal(size=shape) * (0.3, 1.0, 5.0)[trial % 3]
+    scores.flags.writeable = False
+    return scores
+
+
+def _cut(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> tuple[float, Array]:
+    answer = loss.cut(scores, y, weight)
+    require(
+        isinstance(answer, tuple) and len(answer) == 2, f"cut ({where}) must return (offset, g)"
+    )
+    offset, g = float(answer[0]), np.array(answer[1], dtype=np.float64)
+    require(
+        g.shape == scores.shape,
+        f"cut ({where}): g has shape {g.shape}, the scores have {scores.shape}",
+    )
+    require(
+        bool(np.isfinite(offset) and np.isfinite(g).all()),
+        f"cut ({where}): not all numbers are finite",
+    )
+    return offset, g
+
+
+def _at(cut: tuple[float, Array], scores: Array) -> float:
+    return cut[0] + float((cut[1] * scores).sum())
+
+
+def _check_cut(loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str) -> None:
+    cut = _cut(loss, scores, y, weight, where)
+    size = abs(cut[0]) + float(np.abs(cut[1] * scores).sum() + np.abs(cut[1] * other).sum())
+    here, there = _at(cut, scores), _at(_cut(loss, other, y, weight, where), other)
+    if hasattr(loss, "value"):
+        require_close(
+            float(loss.value(scores, y, weight)), here, f"value ({where}) against cut", size
+        )
+    require_at_least(here, 0.0, f"cut ({where}): the loss is negative", size)
+    require_at_least(there, _at(cut, other), f"cut ({where}): not a minorant at other scores", size)
+    # along a segment too: a loss that is not convex often passes at far points only
+    middle = 0.9 * scores + 0.1 * other
+    near = _at(_cut(loss, middle, y, weight, where), middle)
+    require_at_least(near, _at(cut, middle), f"cut ({where}): not a minorant near its scores", size)
+    require_at_least(0.9 * here + 0.1 * there, near, f"cut ({where}): the loss is not convex", size)
+    again = _cut(loss, scores, y, 2.0 * weight, where)
+    require_close(
+        again[0], 2.0 * cut[0], f"cut ({where}): doubled weights must double offset", size
+    )
+    require(
+        bool(np.allclose(again[1], 2.0 * cut[1], rtol=1e-9, atol=1e-12)),
+        f"cut ({where}): doubled weights must double g",
+    )
+
+
+def _check_rows(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
+    half = len(weight) // 2
+    if not getattr(loss, "decomposable", False) or half == 0:
+        return
+    total = 0.0
+    for rows in (slice(0, half), slice(half, None)):
+        part = scores[rows]
+        total += _at(_cut(loss, part, np.asarray(y)[rows], weight[rows], where), part)
+    whole = _at(_cut(loss, scores, y, weight, where), scores)
+    require_close(total, whole, f"decomposable ({where}): the sum of two halves against the whole")
+
+
+def _check_line(
+    loss: Any,
+    scores: Array,
+    other: Array,
+    y: Any,
+    weight: Array,
+    rng: np.random.Generator,
+    where: str,
+) -> None:
+    if not hasattr(loss, "slopes"):
+        return
+
+    def value(t: float) -> float:
+        point = scores + t * (other - scores)
+        return _at(_cut(loss, point, y, weight, where), point)
+
+    def slopes(ts: Array) -> Array:
+        return np.asarray(loss.slopes(scores, other, y, weight, ts), dtype=np.float64)
+
+    lo, hi = 0.0, 3.0
+    kinks = None
+    if hasattr(loss, "breakpoints"):
+        kinks = loss.breakpoints(scores, other, y, weight, lo, hi, LIMIT)
+    check_slopes(
+        value,
+        slopes,
+        np.array([0.0, 0.37, 1.0, 2.2]),
+        f"slopes ({where})",
+        right_at_kinks=kinks is not None,
+    )
+    if kinks is not None:
+        check_breakpoints(kinks, slopes, lo, hi, rng, f"breakpoints ({where})")
+        none = loss.breakpoints(scores, other, y, weight, lo, hi, 0)
+        require(
+            none is None or len(none[0]) == 0,
+            f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
+        )

@@ -1,0 +1,211 @@
+"""check_risk: does a risk answer with cuts that are minorants and tight?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.cut import add_cuts
+from maxmargin.core.protocols import Evaluation, Risk
+from maxmargin.core.vectors import Array
+from maxmargin.testing.checks._common import (
+    points,
+    require,
+    require_at_least,
+    require_close,
+    require_same_cut,
+    require_same_vector,
+    require_vector,
+    size_of,
+)
+from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
+
+#: kinks asked for: more than any risk small enough to be checked has (a risk may allocate as many)
+LIMIT = 100_000
+
+
+def check_risk(
+    risk: Risk, *, n_trials: int = 12, scale: float = 1.0, random_state: int = 0
+) -> None:
+    """Prove a risk right at random points, or say what is wrong.
+
+    Checked are, at pairs of points: the cut is tight where it was taken and a minorant elsewhere; the
+    blocks' cuts add up to it and are minorants of their blocks; values are convex along segments (for
+    an oracle that is not "undergenerating"); ``evaluate_many`` equals ``evaluate``; answers from a cache
+    stay below exact ones; and lines (``toward``, ``slopes``, ``breakpoints``), where the evaluations
+    offer them, agree with fresh evaluations.
+
+    Parameters
+    ----------
+    risk : Risk
+        The risk.
+    n_trials : int
+        Number of points.
+    scale : float
+        Size of the points: choose it so that neither all nor no examples violate their margin.
+    random_state : int
+        Seed of the points.
+
+    Raises
+    ------
+    AssertionError
+        With a text that names the method and the numbers found.
+
+    Examples
+    --------
+    A risk in a few lines, R(w) = |w| for one number w:
+
+    >>> import numpy as np
+    >>> from maxmargin.core import Cut
+    >>> from maxmargin.testing import check_risk
+    >>> class At:
+    ...     def __init__(self, w):
+    ...         self.w, self.value = w, float(abs(w[0]))
+    ...         self.upper = self.value
+    ...     def cut(self):
+    ...         return Cut(0.0, np.sign(self.w))
+    ...     def cuts(self):
+    ...         return [self.cut()]
+    >>> class Absolute:
+    ...     dim, n_blocks, lower_bound, oracle, has_cache = 1, 1, 0.0, "exact", False
+    ...     def evaluate(self, w, *, exact=True):
+    ...         return At(w)
+    ...     def evaluate_many(self, points):
+    ...         return [At(w) for w in points]
+    >>> check_risk(Absolute())
+    """
+    rng = np.random.default_rng(random_state)
+    require(
+        risk.oracle in ("exact", "undergenerating", "overgenerating"),
+        f"risk.oracle is {risk.oracle!r}",
+    )
+    require(risk.dim > 0 and risk.n_blocks > 0, "risk.dim and risk.n_blocks must be positive")
+    here = [scale * w for w in points(risk.dim, n_trials, rng)]
+    for w in here:
+        w.flags.writeable = False
+    evaluations = [risk.evaluate(w) for w in here]
+    for k, (w, evaluation) in enumerate(zip(here, evaluations, strict=True)):
+        _check_one(risk, w, evaluation, f"point {k}")
+    for k, v in enumerate(here):
+        j = (k + 1 + k // 2) % len(here)
+        if j != k and risk.oracle != "undergenerating":
+            _check_pair(risk, evaluations[j], evaluations[k], v, f"points {j} and {k}")
+    for k, many in enumerate(_many(risk, here)):
+        what = f"evaluate_many against evaluate, point {k}"
+        size = size_of(many.cut(), here[k])
+        require_close(many.value, evaluations[k].value, what, size)
+        require_same_cut(many.cut(), evaluations[k].cut(), what)
+    if risk.has_cache:
+        _check_cached(risk, here, evaluations)
+    for k in range(len(here) - 1):
+        _check_line(risk, evaluations[k], evaluations[k + 1], rng, f"line {k} to {k + 1}")
+
+
+def _many(risk: Risk, here: list[Array]) -> list[Evaluation]:
+    answers = risk.evaluate_many(here)
+    require(
+        len(answers) == len(here), f"evaluate_many answered {len(answers)} of {len(here)} points"
+    )
+    return answers
+
+
+def _check_one(risk: Risk, w: Array, evaluation: Evaluation, where: str) -> None:
+    require_same_vector(evaluation.w, w, f"evaluation.w ({where})")
+    cut, cuts = evaluation.cut(), evaluation.cuts()
+    require_vector(cut.plane, risk.dim, f"cut ({where})")
+    size = size_of(cut, w)
+    require_close(cut.at(w), evaluation.value, f"cut ({where}): not tight where it was taken", size)
+    require_at_least(evaluation.upper, evaluation.value, f"upper ({where}) below value", size)
+    require(
+        len(cuts) == risk.n_blocks,
+        f"cuts ({where}): {len(cuts)} of them, n_blocks is {risk.n_blocks}",
+    )
+    require_same_cut(add_cuts(cuts), cut, f"cuts ({where}): their sum against cut")
+    for b, part in enumerate(cuts):
+        what = f"lower_bound ({where}): block {b} is below it"
+        require_at_least(part.at(w), risk.lower_bound, what, size_of(part, w))
+    again = risk.evaluate(w)
+    require(again.value == evaluation.value, f"evaluate ({where}): two calls give different values")
+
+
+def _check_pair(risk: Risk, a: Evaluation, b: Evaluation, v: Array, where: str) -> None:
+    size = size_of(a.cut(), v)
+    require_at_least(b.upper, a.cut().at(v), f"cut ({where}): not a minorant", size)
+    # a block's value is only known where the oracle was not cut short
+    if b.upper == b.value:
+        for k, (part, own) in enumerate(zip(a.cuts(), b.cuts(), strict=True)):
+            what = f"cuts ({where}): block {k} is not a minorant"
+            require_at_least(own.at(v), part.at(v), what, size_of(part, v))
+    middle = risk.evaluate(0.5 * (a.w + b.w))
+    require_at_least(
+        0.5 * (a.upper + b.upper),
+        middle.value,
+        f"evaluate ({where}): not convex between them",
+        size,
+    )
+
+
+def _check_cached(risk: Risk, here: list[Array], evaluations: list[Evaluation]) -> None:
+    for k, (w, exact) in enumerate(zip(here, evaluations, strict=True)):
+        cached = risk.evaluate(w, exact=False)
+        cut = cached.cut()
+        what = f"evaluate(exact=False), point {k}"
+        require_close(cut.at(w), cached.value, f"{what}: cut not tight", size_of(cut, w))
+        require_at_least(
+            exact.upper, cached.value, f"{what}: above the exact value", size_of(cut, w)
+        )
+        require_at_least(
+            cached.upper, exact.value, f"{what}: upper below the exact value", exact.value
+        )
+        for j, other in enumerate(evaluations):
+            require_at_least(
+                other.upper,
+                cut.at(here[j]),
+                f"{what}: not a minorant at {j}",
+                size_of(cut, here[j]),
+            )
+
+
+def _check_line(
+    risk: Risk, a: Evaluation, b: Evaluation, rng: np.random.Generator, where: str
+) -> None:
+    line: Any = a
+    if not hasattr(line, "toward"):
+        return
+    direction = b.w - a.w
+
+    def fresh(t: float) -> Evaluation:
+        return risk.evaluate(a.w + t * direction)
+
+    for t in (0.0, 0.25, 1.0, 1.75):
+        moved, expected = line.toward(b, t), fresh(t)
+        what = f"toward ({where}, t = {t})"
+        size = size_of(expected.cut(), expected.w)
+        require_same_vector(moved.w, expected.w, f"{what}: w")
+        require_close(moved.value, expected.value, f"{what}: value against a fresh one", size)
+        # near a kink rounding may choose another, equally tight cut: compare what a cut must do
+        cut = moved.cut()
+        require_close(cut.at(moved.w), moved.value, f"{what}: cut not tight", size)
+        require_at_least(b.upper, cut.at(b.w), f"{what}: cut is not a minorant", size_of(cut, b.w))
+    if not hasattr(line, "slopes"):
+        return
+
+    def slopes(ts: Array) -> Array:
+        return np.asarray(line.slopes(b, ts), dtype=np.float64)
+
+    kinks = line.breakpoints(b, 0.0, 2.0, LIMIT) if hasattr(line, "breakpoints") else None
+    check_slopes(
+        lambda t: fresh(t).value,
+        slopes,
+        np.array([0.0, 0.3, 0.77, 1.0]),
+        f"slopes ({where})",
+        right_at_kinks=kinks is not None,
+    )
+    if kinks is not None:
+        check_breakpoints(kinks, slopes, 0.0, 2.0, rng, f"breakpoints ({where})")
+        none = line.breakpoints(b, 0.0, 2.0, 0)
+        require(
+            none is None or len(none[0]) == 0,
+            f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
+        )

@@ -1,0 +1,248 @@
+"""check_task: is a task what it says it is?"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, add_scaled
+from maxmargin.tasks.base import Bounded, Task
+from maxmargin.testing.checks._common import (
+    Snapshot,
+    points,
+    require,
+    require_at_least,
+    require_close,
+    require_same_vector,
+    require_vector,
+)
+from maxmargin.testing.checks.examples import check_examples
+from maxmargin.testing.reference import (
+    Outputs,
+    Rescaling,
+    brute_force_inference,
+    dense,
+    score,
+    unwrap,
+    violation,
+)
+
+
+def check_task(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    *,
+    outputs: Outputs | None = None,
+    n_trials: int = 20,
+    random_state: int = 0,
+) -> None:
+    """Prove a task right on a few examples, or say what is wrong.
+
+    Checked are: the dimension ``setup`` returns and the joint features' form; the loss (0 at the truth,
+    never negative); both argmaxes (never worse than the truth, and equal to brute force where
+    ``outputs`` is given and the oracle is exact); the bounds of truncated answers; ``difference``;
+    ``slack_augmented_inference`` if defined; that nothing is written after ``setup`` and inputs are left
+    alone; and, if ``pack`` returns a compiled form, that its every part agrees with the plain methods.
+
+    Parameters
+    ----------
+    task : Task
+        The task; its ``setup`` is called.
+    X, Y : sequences
+        A few (small) examples.
+    outputs : callable, optional
+        ``outputs(x)`` yields every output of ``x``: turns the checks of the argmaxes into proofs.
+    n_trials : int
+        Number of weight vectors tried.
+    random_state : int
+        Seed of the weight vectors.
+
+    Raises
+    ------
+    AssertionError
+        With a text that names the method and the numbers found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.testing import check_task
+    >>> from maxmargin.testing.examples import TinyMulticlass
+    >>> task = TinyMulticlass()
+    >>> check_task(task, [np.array([1.0, 2.0]), np.array([0.5, -1.0])], [0, 1], outputs=task.outputs)
+    """
+    require(
+        len(X) == len(Y) and len(X) > 0, "check_task needs as many inputs as outputs, at least one"
+    )
+    rng = np.random.default_rng(random_state)
+    dim = task.setup(X, Y)
+    require(
+        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
+        f"setup must return the dimension of joint_feature as a positive int, got {dim!r}",
+    )
+    before = Snapshot(task)
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        _check_truth(task, x, y, int(dim), f"example {i}")
+    before.require_unchanged("joint_feature, loss or same")
+    for trial, w in enumerate(points(int(dim), n_trials, rng)):
+        i = trial % len(X)
+        _check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, f"example {i}, trial {trial}")
+    before.require_unchanged("an argmax or difference")
+    packed = task.pack(X, Y)
+    before.require_unchanged("pack")
+    if packed is not None:
+        check_examples(
+            packed,
+            task,
+            X,
+            Y,
+            int(dim),
+            outputs=outputs,
+            n_trials=n_trials,
+            random_state=random_state,
+        )
+        before.require_unchanged("the packed examples")
+
+
+def defines_slack(task: Task) -> bool:
+    """Whether the task has an argmax for slack rescaling."""
+    return type(task).slack_augmented_inference is not Task.slack_augmented_inference
+
+
+def _check_truth(task: Task, x: Any, y: Any, dim: int, where: str) -> None:
+    psi = task.joint_feature(x, y)
+    require_vector(psi, dim, f"joint_feature ({where})")
+    require_same_vector(task.joint_feature(x, y), psi, f"joint_feature called twice ({where})")
+    own = task.loss(y, y)
+    require(
+        isinstance(own, numbers.Real),
+        f"loss ({where}) must return a number, got {type(own).__name__}",
+    )
+    require(own == 0.0, f"loss(y, y) ({where}) must be 0, got {own!r}")
+    require(bool(task.same(y, y)), f"same(y, y) ({where}) must be True")
+
+
+def _check_argmaxes(
+    task: Task, x: Any, y: Any, w: Array, dim: int, outputs: Outputs | None, where: str
+) -> None:
+    kept = copy.deepcopy((x, y))
+    predicted = task.inference(x, w)
+    require(
+        not isinstance(predicted, Bounded),
+        f"inference ({where}) must return an output, not a Bounded",
+    )
+    _check_inference(task, x, y, w, predicted, outputs, where)
+    margin = task.loss_augmented_inference(x, y, w)
+    _check_augmented(task, x, y, w, margin, "margin", outputs, where)
+    candidates = [predicted, unwrap(margin)]
+    if defines_slack(task):
+        slack = task.slack_augmented_inference(x, y, w)
+        _check_augmented(task, x, y, w, slack, "slack", outputs, where)
+        candidates.append(unwrap(slack))
+    for y_hat in candidates:
+        _check_output(task, x, y, y_hat, dim, where)
+    require(_untouched((x, y), kept), f"the argmaxes ({where}) changed their input")
+
+
+def _check_output(task: Task, x: Any, y: Any, y_hat: Any, dim: int, where: str) -> None:
+    psi = task.joint_feature(x, y_hat)
+    require_vector(psi, dim, f"joint_feature of an argmax ({where})")
+    delta = task.loss(y, y_hat)
+    require(
+        np.isfinite(delta) and delta >= 0.0,
+        f"loss ({where}) must be finite and not negative, got {delta!r} for {y_hat!r}",
+    )
+    if task.same(y, y_hat):
+        require(
+            delta == 0.0, f"loss ({where}) is {delta!r} for an output that is `same` as the truth"
+        )
+    difference = task.difference(x, y_hat, y)
+    require_vector(difference, dim, f"difference ({where})")
+    expected = dense(psi).copy()
+    add_scaled(expected, -1.0, task.joint_feature(x, y))
+    require_same_vector(
+        difference, expected, f"difference(x, y_hat, y) against two joint features ({where})"
+    )
+
+
+def _check_inference(
+    task: Task, x: Any, y: Any, w: Array, predicted: Any, outputs: Outputs | None, where: str
+) -> None:
+    found, truth = score(task, x, predicted, w), score(task, x, y, w)
+    if task.oracle_kind != "undergenerating":
+        require_at_least(found, truth, f"inference ({where}): score below the truth's")
+    if outputs is not None:
+        best, value = brute_force_inference(task, x, w, outputs)
+        what = f"inference ({where}): score of {predicted!r} against brute force {best!r}"
+        _compare(task, found, value, what)
+
+
+def _check_augmented(
+    task: Task,
+    x: Any,
+    y: Any,
+    w: Array,
+    answer: Any,
+    rescaling: Rescaling,
+    outputs: Outputs | None,
+    where: str,
+) -> None:
+    name = "loss_augmented_inference" if rescaling == "margin" else "slack_augmented_inference"
+    own = score(task, x, y, w)
+    found = violation(task, x, y, unwrap(answer), w, rescaling)
+    truncated = isinstance(answer, Bounded)
+    # a margin oracle's own objective is Delta + <w, Psi(x, y^)>; ours has the truth's score taken off
+    upper = found
+    if isinstance(answer, Bounded):
+        upper = float(answer.upper) - (own if rescaling == "margin" else 0.0)
+        require_at_least(upper, found, f"{name} ({where}): upper below the value attained", own)
+    if truncated or task.oracle_kind != "undergenerating":
+        require_at_least(
+            upper,
+            0.0,
+            f"{name} ({where}): loss plus score below the truth's, which counts too",
+            own,
+        )
+    if outputs is None:
+        return
+    best, value = brute_force_inference(task, x, w, outputs, y, rescaling)
+    what = f"{name} ({where}): value of {unwrap(answer)!r} against brute force {best!r}"
+    if truncated:
+        require_at_least(upper, value, f"{name} ({where}): upper below brute force", own)
+        require_at_least(value, found, what, own)
+    else:
+        _compare(task, found, value, what, own)
+
+
+def _compare(task: Task, found: float, value: float, what: str, scale: float = 0.0) -> None:
+    if task.oracle_kind == "exact":
+        require_close(found, value, what, scale)
+    elif task.oracle_kind == "undergenerating":
+        require_at_least(value, found, what, scale)
+    else:
+        require_at_least(found, value, what, scale)
+
+
+def _untouched(now: Any, kept: Any) -> bool:
+    try:
+        return _equal(now, kept)
+    except Exception:  # outputs that cannot be compared at all: nothing can be said
+        return True
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(_equal(p, q) for p, q in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
+    if hasattr(a, "tocsr"):
+        return bool((a != b).nnz == 0)
+    if hasattr(a, "__dict__") and type(a).__eq__ is object.__eq__:
+        return _equal(vars(a), vars(b))
+    return bool(a == b)

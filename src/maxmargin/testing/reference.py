@@ -1,0 +1,390 @@
+"""Naive reference code: the objective of every problem, written down once more and slowly.
+
+    F(w) = 1/2 |w|^2 + C sum_i s_i max_y^ [ Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)> ]
+
+This is the referee. It shares no code with the solvers, risks, losses or compiled parts: only the
+:class:`~maxmargin.tasks.Task` verbs a user writes are called. Sums over examples are exactly rounded
+(:func:`math.fsum`), so what error is left comes from the scores of single rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.vectors import Array, SparseVector, Vector
+from maxmargin.tasks.base import Bounded, Task
+
+Rescaling: TypeAlias = Literal["margin", "slack"]
+Outputs: TypeAlias = Callable[[Any], Iterable[Any]]
+
+#: rows per block, so that half a million rows never become one large temporary
+BLOCK = 8192
+
+
+# -- vectors in ------------------------------------------------------------------------------------
+
+
+def binary_objective(
+    coef: npt.ArrayLike,
+    intercept: float,
+    X: Any,
+    y_signed: npt.ArrayLike,
+    C: float,
+    weight: npt.ArrayLike | None = None,
+    intercept_scaling: float = 1.0,
+    penalize_intercept: bool = True,
+) -> float:
+    """The objective of the linear SVM with hinge loss.
+
+    Parameters
+    ----------
+    coef : array of shape (d,) or (1, d)
+        Weights.
+    intercept : float
+        Added to every score. A penalised intercept is the weight ``intercept / intercept_scaling`` of
+        a constant feature ``intercept_scaling``, and that weight is what the penalty sees.
+    X : array or scipy sparse matrix of shape (n, d)
+        Rows.
+    y_signed : array of shape (n,)
+        Labels, -1 or +1.
+    C : float
+        Weight of the *sum* of losses.
+    weight : array of shape (n,), optional
+        Weights of the examples.
+    intercept_scaling : float
+        The constant feature's value.
+    penalize_intercept : bool
+        Whether the intercept is part of the penalty.
+
+    Returns
+    -------
+    float
+        ``|w|^2 / 2 + C sum_i s_i max(0, 1 - y_i (<w, x_i> + b))``.
+
+    Examples
+    --------
+    >>> from maxmargin.testing import binary_objective
+    >>> binary_objective([1.0], 0.0, [[2.0], [0.5]], [1, 1], C=10.0)
+    5.5
+    """
+    w = np.asarray(coef, dtype=np.float64).ravel()
+    y = np.asarray(y_signed, dtype=np.float64)
+    if not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError("y_signed must hold -1 and +1 only")
+    b = float(np.asarray(intercept, dtype=np.float64).reshape(()))
+    s = example_weights(weight, len(y))
+    parts: list[float] = []
+    for rows, block in _blocks(X, len(w)):
+        scores = np.asarray(block @ w).ravel() + b
+        parts.extend((s[rows] * np.maximum(0.0, 1.0 - y[rows] * scores)).tolist())
+    if len(parts) != len(y):
+        raise ValueError(f"X has {len(parts)} rows, y_signed {len(y)}")
+    penalty = _half_square(w)
+    if penalize_intercept:
+        penalty += 0.5 * (b / intercept_scaling) ** 2
+    return penalty + C * math.fsum(parts)
+
+
+def multiclass_objective(
+    coef: npt.ArrayLike,
+    intercept: npt.ArrayLike,
+    X: Any,
+    y_index: npt.ArrayLike,
+    C: float,
+    cost: npt.ArrayLike | None = None,
+    weight: npt.ArrayLike | None = None,
+    intercept_scaling: float = 1.0,
+    penalize_intercept: bool = True,
+) -> float:
+    """The objective of Crammer and Singer's multiclass SVM with any cost matrix.
+
+    Parameters
+    ----------
+    coef : array of shape (K, d)
+        One row of weights per class.
+    intercept : array of shape (K,) or float
+        Added to the classes' scores; see :func:`binary_objective` for its penalty.
+    X : array or scipy sparse matrix of shape (n, d)
+        Rows.
+    y_index : array of shape (n,)
+        Classes, 0 .. K-1.
+    C : float
+        Weight of the sum of losses.
+    cost : array of shape (K, K), optional
+        ``cost[truth, predicted]`` with a zero diagonal; 0/1 by default.
+    weight : array of shape (n,), optional
+        Weights of the examples.
+    intercept_scaling, penalize_intercept
+        As in :func:`binary_objective`.
+
+    Returns
+    -------
+    float
+        ``sum_k |w_k|^2 / 2 + C sum_i s_i max_k [cost[y_i, k] + s_ik - s_iy_i]``.
+
+    Examples
+    --------
+    >>> from maxmargin.testing import multiclass_objective
+    >>> multiclass_objective([[1.0], [-1.0]], 0.0, [[0.25], [-3.0]], [0, 1], C=4.0)
+    3.0
+    """
+    W = np.asarray(coef, dtype=np.float64)
+    y = np.asarray(y_index, dtype=np.int64)
+    n_classes = len(W)
+    b = np.broadcast_to(np.asarray(intercept, dtype=np.float64), (n_classes,))
+    costs = cost_matrix(cost, n_classes)
+    s = example_weights(weight, len(y))
+    parts: list[float] = []
+    for rows, block in _blocks(X, W.shape[1]):
+        scores = np.asarray(block @ W.T) + b
+        truth = y[rows]
+        own = scores[np.arange(len(truth)), truth]
+        worst = (costs[truth] + scores - own[:, None]).max(axis=1)
+        parts.extend((s[rows] * worst).tolist())
+    if len(parts) != len(y):
+        raise ValueError(f"X has {len(parts)} rows, y_index {len(y)}")
+    penalty = math.fsum(_half_square(row) for row in W)
+    if penalize_intercept:
+        penalty += _half_square(b / intercept_scaling)
+    return penalty + C * math.fsum(parts)
+
+
+# -- structures out --------------------------------------------------------------------------------
+
+
+def structured_objective(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    w: npt.ArrayLike,
+    C: float,
+    weight: npt.ArrayLike | None = None,
+    rescaling: Rescaling = "margin",
+) -> float:
+    """The structured objective by the task's own oracle, one example at a time.
+
+    The truth (value 0) counts in every maximum. For an inexact oracle the result is a lower bound of
+    F(w); see :func:`brute_force_objective`.
+
+    Parameters
+    ----------
+    task : Task
+        A task after ``setup``.
+    X, Y : sequences
+        Inputs and true outputs.
+    w : array of shape (dim,)
+        The point.
+    C : float
+        Weight of the sum of losses.
+    weight : array of shape (n,), optional
+        Weights of the examples.
+    rescaling : {"margin", "slack"}
+        How loss and score difference are joined.
+
+    Returns
+    -------
+    float
+        F(w).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.testing import structured_objective
+    >>> from maxmargin.testing.examples import TinyMulticlass
+    >>> task = TinyMulticlass()
+    >>> task.setup([np.array([1.0])], [0])
+    2
+    >>> structured_objective(task, [np.array([1.0])], [0], np.array([0.5, 0.0]), C=1.0)
+    0.625
+    """
+    point = np.asarray(w, dtype=np.float64)
+    worst = []
+    for x, y in zip(X, Y, strict=True):
+        verb = (
+            task.loss_augmented_inference
+            if rescaling == "margin"
+            else task.slack_augmented_inference
+        )
+        y_hat = unwrap(verb(x, y, point))
+        worst.append(max(0.0, violation(task, x, y, y_hat, point, rescaling)))
+    weights = example_weights(weight, len(worst)).tolist()
+    return _half_square(point) + C * math.fsum(s * v for s, v in zip(weights, worst, strict=True))
+
+
+def brute_force_objective(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    w: npt.ArrayLike,
+    C: float,
+    outputs: Outputs,
+    weight: npt.ArrayLike | None = None,
+    rescaling: Rescaling = "margin",
+) -> float:
+    """The structured objective with every maximum taken over all outputs, one by one.
+
+    Parameters
+    ----------
+    task, X, Y, w, C, weight, rescaling
+        As in :func:`structured_objective`; the task's argmaxes are not called.
+    outputs : callable
+        ``outputs(x)`` yields every output of ``x``.
+
+    Returns
+    -------
+    float
+        F(w).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.testing import brute_force_objective
+    >>> from maxmargin.testing.examples import TinyMulticlass
+    >>> task = TinyMulticlass()
+    >>> task.setup([np.array([1.0])], [0])
+    2
+    >>> brute_force_objective(task, [np.array([1.0])], [0], np.array([0.5, 0.0]), 1.0, task.outputs)
+    0.625
+    """
+    point = np.asarray(w, dtype=np.float64)
+    worst = [
+        max(0.0, brute_force_inference(task, x, point, outputs, y, rescaling)[1])
+        for x, y in zip(X, Y, strict=True)
+    ]
+    weights = example_weights(weight, len(worst)).tolist()
+    return _half_square(point) + C * math.fsum(s * v for s, v in zip(weights, worst, strict=True))
+
+
+def brute_force_inference(
+    task: Task,
+    x: Any,
+    w: npt.ArrayLike,
+    outputs: Outputs,
+    y: Any = None,
+    rescaling: Rescaling = "margin",
+) -> tuple[Any, float]:
+    """The best output of all, and its value.
+
+    Parameters
+    ----------
+    task : Task
+        A task after ``setup``; only ``joint_feature`` and ``loss`` are called.
+    x : object
+        The input.
+    w : array of shape (dim,)
+        The point.
+    outputs : callable
+        ``outputs(x)`` yields every output of ``x``.
+    y : object, optional
+        The truth. Without it the score alone is maximised.
+    rescaling : {"margin", "slack"}
+        With a truth: what is maximised.
+
+    Returns
+    -------
+    y_hat : object
+        The first best output.
+    value : float
+        Without a truth its score ``<w, Psi(x, y^)>``; with one the violation
+        ``Delta + <w, Psi(x, y^) - Psi(x, y)>`` (margin) or ``Delta (1 + <w, ...>)`` (slack).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.testing import brute_force_inference
+    >>> from maxmargin.testing.examples import TinyMulticlass
+    >>> task = TinyMulticlass()
+    >>> task.setup([np.array([1.0])], [0])
+    2
+    >>> brute_force_inference(task, np.array([1.0]), np.array([0.5, 0.0]), task.outputs)
+    (0, 0.5)
+    >>> brute_force_inference(task, np.array([1.0]), np.array([0.5, 0.0]), task.outputs, y=0)
+    (1, 0.5)
+    """
+    point = np.asarray(w, dtype=np.float64)
+    best: Any = None
+    best_value = -math.inf
+    for y_hat in outputs(x):
+        if y is None:
+            value = score(task, x, y_hat, point)
+        else:
+            value = violation(task, x, y, y_hat, point, rescaling)
+        if value > best_value:
+            best, best_value = y_hat, value
+    if best_value == -math.inf:
+        raise ValueError("outputs(x) yielded no output of finite value")
+    return best, best_value
+
+
+# -- small parts -----------------------------------------------------------------------------------
+
+
+def dense(v: Vector) -> Array:
+    """Any vector as a dense float64 array."""
+    return v.to_dense() if isinstance(v, SparseVector) else np.asarray(v, dtype=np.float64)
+
+
+def score(task: Task, x: Any, y: Any, w: Array) -> float:
+    """``<w, Psi(x, y)>``, exactly rounded."""
+    psi = task.joint_feature(x, y)
+    if isinstance(psi, SparseVector):
+        return math.fsum((psi.values * w[psi.indices]).tolist())
+    return math.fsum((np.asarray(psi, dtype=np.float64) * w).tolist())
+
+
+def violation(
+    task: Task, x: Any, y: Any, y_hat: Any, w: Array, rescaling: Rescaling = "margin"
+) -> float:
+    """What ``y_hat`` contributes to the maximum of example (x, y)."""
+    delta = float(task.loss(y, y_hat))
+    ahead = score(task, x, y_hat, w) - score(task, x, y, w)
+    if rescaling == "margin":
+        return delta + ahead
+    if rescaling == "slack":
+        return delta * (1.0 + ahead)
+    raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")
+
+
+def unwrap(answer: Any) -> Any:
+    """The output in an oracle's answer, whether the search was cut short or not."""
+    return answer.y if isinstance(answer, Bounded) else answer
+
+
+def _half_square(w: Array) -> float:
+    return 0.5 * math.fsum((w * w).tolist())
+
+
+def example_weights(weight: npt.ArrayLike | None, n: int) -> Array:
+    """The examples' weights, ones by default."""
+    if weight is None:
+        return np.ones(n)
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"weight has shape {weights.shape}, expected ({n},)")
+    return weights
+
+
+def cost_matrix(cost: npt.ArrayLike | None, n_classes: int) -> Array:
+    """The cost matrix, 0/1 by default."""
+    if cost is None:
+        return 1.0 - np.eye(n_classes)
+    costs = np.asarray(cost, dtype=np.float64)
+    if costs.shape != (n_classes, n_classes) or np.diag(costs).any():
+        raise ValueError(f"cost must be {n_classes} x {n_classes} with a zero diagonal")
+    return costs
+
+
+def _blocks(X: Any, n_features: int) -> Iterator[tuple[slice, Any]]:
+    """Row blocks of a dense or sparse matrix, as float64."""
+    # duck-typed: whoever has `tocsr` is a scipy sparse matrix or array
+    rows = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise ValueError(f"X has shape {rows.shape}, expected (n, {n_features})")
+    for start in range(0, rows.shape[0], BLOCK):
+        part = slice(start, min(start + BLOCK, rows.shape[0]))
+        yield part, rows[part].astype(np.float64)
