@@ -292,7 +292,9 @@ def _own_features(word: str) -> list[str]:
     features = ["bias", f"w={word}", f"lower={lower}"]
     for k in range(1, min(4, len(lower)) + 1):
         features += [f"pre={lower[:k]}", f"suf={lower[-k:]}"]
-    shape = re.sub(r"[A-Z]", "X", re.sub(r"[a-z]", "x", re.sub(r"[0-9]", "d", word)))
+    shape = "".join(
+        "d" if c.isdigit() else "X" if c.isupper() else "x" if c.islower() else c for c in word
+    )
     features.append("shape=" + re.sub(r"(.)\1+", r"\1", shape))
     if any(c.isdigit() for c in word):
         features.append("digit")

@@ -3,8 +3,8 @@ A certificate on unscaled data
 ==============================
 
 The features of this data set differ by five orders of magnitude. That is hard for a coordinate solver,
-and without a certificate nobody can tell how far from the optimum it stopped. Here the same problem is given to
-scikit-learn and to maxmargin, and both results are held against the same proven bound.
+and without a certificate nobody can tell how far from the optimum it stopped. Here the same problem is
+given to scikit-learn and to maxmargin, and both results are held against the same proven bound.
 """
 
 # %%
@@ -78,7 +78,7 @@ axes.set_ylim(bottom=0)
 axes.legend()
 
 # %%
-# Accuracy on the training data: the distance from the optimum is not academic.
+# Accuracy on the training data:
 
-print("maxmargin    ", ours.score(X, y).round(3))
-print("scikit-learn ", theirs.score(X, y).round(3))
+print(f"maxmargin     {ours.score(X, y):.3f}")
+print(f"scikit-learn  {theirs.score(X, y):.3f}")

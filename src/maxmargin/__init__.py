@@ -1,8 +1,18 @@
 """Large-margin learning with a certificate."""
 
 from maxmargin import engines, losses, risks, solvers, tasks
-from maxmargin.estimators import LinearSVC
+from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM
 from maxmargin.solvers import minimize
 
 __version__ = "0.1.0.dev0"
-__all__ = ["LinearSVC", "engines", "losses", "minimize", "risks", "solvers", "tasks"]
+__all__ = [
+    "LinearSVC",
+    "SequenceTagger",
+    "StructuredSVM",
+    "engines",
+    "losses",
+    "minimize",
+    "risks",
+    "solvers",
+    "tasks",
+]

@@ -3,7 +3,8 @@
     value_j  =  Delta_j + <w, Psi(z_j) - Psi(y)>
 
 costs one emission for every (token, label) in which a cached labelling differs from the truth, each
-computed once however many labellings share it. Local example i has ``size`` slots; ``counts[i]`` are filled.
+computed once however many labellings share it. Local example i has ``size`` slots,
+``counts[i]`` of them filled.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from maxmargin.compiled.chain import (
     add_difference,
     emission,
     longest,
+    parts,
     score_difference,
 )
+from maxmargin.compiled.chain_planes import block, copy_labels
 
 
 class Slots(NamedTuple):
@@ -37,16 +40,24 @@ class Slots(NamedTuple):
     clock: IntArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def slot_labels(chains: Chains, slots: Slots, i: int, j: int) -> Any:
-    """The labelling in slot j of local example i."""
+@njit(nogil=True, cache=True)
+def slot_labels(chains: Chains, slots: Slots, i: int) -> Any:
+    """The labellings of local example i as the rows of a matrix; only ``counts[i]`` are filled."""
     first = chains.starts[slots.lo + i]
     T = chains.starts[slots.lo + i + 1] - first
-    begin = slots.size * (first - chains.starts[slots.lo]) + j * T
-    return slots.labels[begin : begin + T]
+    return block(slots.labels, slots.size * (first - chains.starts[slots.lo]), slots.size, T)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
+def same(y: Labels, z: Labels) -> Any:
+    """Whether two labellings are equal."""
+    for t in range(y.size):  # noqa: SIM110
+        if y[t] != z[t]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
 def insert_answers(
     chains: Chains, slots: Slots, labels: Labels, losses: FloatArray, now: int
 ) -> None:
@@ -55,12 +66,13 @@ def insert_answers(
     for i in range(slots.counts.size):
         first, last = chains.starts[slots.lo + i], chains.starts[slots.lo + i + 1]
         z = labels[first - base : last - base]
-        if np.array_equal(z, chains.truth[first:last]):
+        if same(z, chains.truth[first:last]):
             continue
+        Z = slot_labels(chains, slots, i)
         place = -1
         oldest = 0
         for j in range(slots.counts[i]):
-            if np.array_equal(z, slot_labels(chains, slots, i, j)):
+            if same(z, Z[j]):
                 place = j
                 break
             if slots.clock[i * slots.size + j] < slots.clock[i * slots.size + oldest]:
@@ -71,41 +83,41 @@ def insert_answers(
                 slots.counts[i] += 1
             else:
                 place = oldest
-            slot_labels(chains, slots, i, place)[:] = z
+            copy_labels(z, Z[place])
             slots.loss[i * slots.size + place] = losses[i]
         slots.clock[i * slots.size + place] = now
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def cache_values(chains: Chains, slots: Slots, w: FloatArray, out: FloatArray) -> None:
     """The values of all filled slots, example by example."""
     K = chains.cost.shape[0]
     n = slots.counts.size
     T_max = longest(chains.starts, slots.lo, slots.lo + n)
     scores = np.empty((T_max, K))
-    mark = np.full((T_max, K), -1)
-    tail = w[chains.n_features * K :]
+    mark = np.zeros((T_max, K), dtype=np.int64)
+    indptr, indices, data = chains.indptr, chains.indices, chains.data
+    W, tail = parts(w, chains.n_features, K)
     entry = 0
     for i in range(n):
         first, last = chains.starts[slots.lo + i], chains.starts[slots.lo + i + 1]
-        T = last - first
         y = chains.truth[first:last]
+        Z = slot_labels(chains, slots, i)
         for j in range(slots.counts[i]):
-            z = slot_labels(chains, slots, i, j)
-            for t in range(T):
-                if z[t] != y[t]:
-                    if mark[t, z[t]] != i:
-                        mark[t, z[t]] = i
-                        scores[t, z[t]] = emission(chains, first + t, z[t], w)
-                    if mark[t, y[t]] != i:
-                        mark[t, y[t]] = i
-                        scores[t, y[t]] = emission(chains, first + t, y[t], w)
+            for t in range(last - first):
+                z = Z[j, t]
+                if z != y[t] and mark[t, z] != i + 1:
+                    mark[t, z] = i + 1
+                    scores[t, z] = emission(indptr, indices, data, W, first + t, z)
+                    if mark[t, y[t]] != i + 1:
+                        mark[t, y[t]] = i + 1
+                        scores[t, y[t]] = emission(indptr, indices, data, W, first + t, y[t])
             loss = slots.loss[i * slots.size + j]
-            out[entry] = loss + score_difference(scores, tail, K, T, y, z)
+            out[entry] = loss + score_difference(scores, tail, K, y, Z[j])
             entry += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def cache_cut(
     chains: Chains, slots: Slots, chosen: IntArray, weights: FloatArray, plane: FloatArray
 ) -> Any:
@@ -114,11 +126,13 @@ def cache_cut(
     Returns the offset, sum_i weights_i Delta_i.
     """
     offset = 0.0
+    indptr, indices, data = chains.indptr, chains.indices, chains.data
+    W, tail = parts(plane, chains.n_features, chains.cost.shape[0])
     for i in range(slots.counts.size):
         j = chosen[i]
         if j >= 0 and weights[i] != 0.0:
             first, last = chains.starts[slots.lo + i], chains.starts[slots.lo + i + 1]
-            y, z = chains.truth[first:last], slot_labels(chains, slots, i, j)
-            add_difference(chains, first, last - first, y, z, weights[i], plane)
+            y, z = chains.truth[first:last], slot_labels(chains, slots, i)[j]
+            add_difference(indptr, indices, data, W, tail, first, y, z, weights[i])
             offset += weights[i] * slots.loss[i * slots.size + j]
     return offset

@@ -11,14 +11,16 @@ A visit of example i: ask Viterbi for its worst labelling at the present w and a
 alpha_i by pair steps on squared distances (:mod:`maxmargin.compiled.simplex`), and write w once.
 
 Everything that touches w visits only the tokens in which a labelling differs from the truth. With
-p_j = Psi(y_j) - Psi(y_0), distances of a new plane come from one scatter of p_new into a vector of zeros,
+p_j = Psi(y_j) - Psi(y_0), the distances of a new plane come from one scatter of p_new into a vector
+of zeros,
 
     |p_new - p_k|^2  =  |p_new|^2 + |p_k|^2 - 2 <p_new, p_k>
 
-which is exact for tokens that share features (integer features: to the last bit); a rounded zero may
-come out as 1e-16 or be clipped at 0, and both make the pair step go to its bound, as it should.
+which is right also where tokens share features (and exact for integer ones). A distance of zero may
+come out as 1e-16 or be clipped at 0; both send the pair step to its bound, as they should.
 
-Storage is that of :mod:`maxmargin.compiled.chain_planes`. A sweep that finds an example full returns early
+In the code Z is the matrix of one example's labellings, the truth in row 0; W and ``tail`` are the
+two parts of w (:mod:`maxmargin.compiled.chain`). A sweep that finds an example full returns early
 with its position in the order; the caller makes room and goes on, so that a plane is never refused.
 """
 
@@ -32,34 +34,43 @@ from numba import njit
 from maxmargin.compiled.chain import (
     PRODUCTS,
     Chains,
+    Data,
     FloatArray,
+    Indices,
     IntArray,
     Labels,
     add_difference,
     add_losses,
     add_tail_difference,
     add_token,
+    allow,
     emission,
     emissions,
+    parts,
     path_loss,
     score_difference,
     tail_difference,
     viterbi,
 )
-from maxmargin.compiled.chain_planes import Planes, copy_labels, find, label_code, labelling
+from maxmargin.compiled.chain_planes import Planes, block, copy_labels, find, label_code
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 
 #: a visit ends when the example's own gap fell to this share of what it was
-INNER_SHARE = 1e-2
+INNER_SHARE = 1e-1
 #: ... or below this share of c_i max(1, |g|), where rounding takes over
 INNER_FLOOR = 1e-14
 #: coefficients below this share of c_i are rounding left over from mass that moved in a circle
 DUST = 1e-15
+#: multipliers are scaled back when their sum left the cap by more than this share of it (scaling at
+#: every chance would change the last bits at every chance)
+DRIFT = 1e-14
 
 
 class Scratch(NamedTuple):
-    """Room for one visit: T_max x K tables, K, T_max and dim vectors. ``vector`` and ``net`` are
-    zero, and ``mark`` below ``stamp[0]``, between visits."""
+    """Room for one visit: T_max x K tables, T_max vectors, and one of w's size.
+
+    Between visits ``net`` and ``vector`` are zero, and no ``mark`` is above ``stamp[0]``.
+    """
 
     scores: FloatArray
     nodes: FloatArray
@@ -67,205 +78,221 @@ class Scratch(NamedTuple):
     mark: IntArray
     stamp: IntArray
     pairs: IntArray
-    best: FloatArray
     path: Labels
     vector: FloatArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=PRODUCTS)
-def token_product(chains: Chains, token: int, plus: int, minus: int, v: FloatArray) -> Any:
-    """<v, features of a token under label ``plus`` less those under ``minus``>."""
-    K = chains.cost.shape[0]
-    V = v[: chains.n_features * K].reshape(chains.n_features, K)
+@njit(nogil=True, cache=True, fastmath=PRODUCTS)
+def difference_product(
+    indptr: IntArray,
+    indices: Indices,
+    data: Data,
+    V: FloatArray,
+    tail: FloatArray,
+    first: int,
+    y: Labels,
+    z: Labels,
+) -> Any:
+    """<v, Psi(z) - Psi(y)> for the vector v of parts V and ``tail``."""
     total = 0.0
-    for p in range(chains.indptr[token], chains.indptr[token + 1]):
-        f = np.uint64(chains.indices[p])
-        total += np.float64(chains.data[p]) * (V[f, plus] - V[f, minus])
-    return total
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def plane_product(chains: Chains, first: int, T: int, y: Labels, z: Labels, v: FloatArray) -> Any:
-    """<v, Psi(z) - Psi(y)>."""
-    K = chains.cost.shape[0]
-    total = 0.0
-    for t in range(T):
+    for t in range(y.size):
         if y[t] != z[t]:
-            total += token_product(chains, first + t, z[t], y[t], v)
-    return total + tail_difference(v[chains.n_features * K :], K, T, y, z)
+            for p in range(indptr[first + t], indptr[first + t + 1]):
+                f = np.uint64(indices[p])
+                total += np.float64(data[p]) * (V[f, z[t]] - V[f, y[t]])
+    return total + tail_difference(tail, V.shape[1], y, z)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def clear_difference(
-    chains: Chains, first: int, T: int, y: Labels, z: Labels, v: FloatArray
+    indptr: IntArray,
+    indices: Indices,
+    V: FloatArray,
+    tail: FloatArray,
+    first: int,
+    y: Labels,
+    z: Labels,
 ) -> None:
     """Zero what ``add_difference`` wrote. (Subtracting again would leave rounding behind.)"""
-    K = chains.cost.shape[0]
-    V = v[: chains.n_features * K].reshape(chains.n_features, K)
-    for t in range(T):
+    for t in range(y.size):
         if y[t] != z[t]:
-            for p in range(chains.indptr[first + t], chains.indptr[first + t + 1]):
-                f = np.uint64(chains.indices[p])
+            for p in range(indptr[first + t], indptr[first + t + 1]):
+                f = np.uint64(indices[p])
                 V[f, y[t]] = 0.0
                 V[f, z[t]] = 0.0
-    for k in range(chains.n_features * K, v.size):
-        v[k] = 0.0
+    for k in range(tail.size):
+        tail[k] = 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def insert(chains: Chains, planes: Planes, scratch: Scratch, i: int, z: Labels, loss: float) -> Any:
-    """Find or add labelling z of example i. Returns (plane, whether it is new); plane -1 if the
-    example is full."""
-    first = chains.starts[i]
-    T = chains.starts[i + 1] - first
-    code = label_code(z, T)
-    j = find(planes, i, T, z, code)
+@njit(nogil=True, cache=True)
+def insert(
+    chains: Chains, planes: Planes, vector: FloatArray, i: int, z: Labels, loss: float
+) -> Any:
+    """Find or add labelling z of example i, which must have room. Returns its plane."""
+    indptr, indices, data = chains.indptr, chains.indices, chains.data
+    first, T = chains.starts[i], z.size
+    base, m, stride = planes.first_plane[i], planes.counts[i], planes.room[i]
+    code = label_code(z)
+    Z = block(planes.labels, planes.first_label[i], m, T)
+    j = find(Z, planes.code[base:], z, code)
     if j >= 0:
-        return j, False
-    m = planes.counts[i]
-    stride = planes.room[i]
-    if m == stride:
-        return -1, False
+        return j
 
-    copy_labels(z, labelling(planes, i, m, T))
-    base = planes.first_plane[i]
+    copy_labels(z, planes.labels[planes.first_label[i] + m * T :])
     planes.alpha[base + m] = 0.0
     planes.loss[base + m] = loss
     planes.code[base + m] = code
     planes.counts[i] = m + 1
 
-    y = labelling(planes, i, 0, T)
-    d0 = planes.first_distance[i]
-    row = d0 + m * stride
-    planes.distances[row + m] = 0.0
-    add_difference(chains, first, T, y, z, 1.0, scratch.vector)
-    norm = plane_product(chains, first, T, y, z, scratch.vector)
+    D2 = planes.distances[planes.first_distance[i] :]
+    D2[m * stride + m] = 0.0
+    V, tail = parts(vector, chains.n_features, chains.cost.shape[0])
+    add_difference(indptr, indices, data, V, tail, first, Z[0], z, 1.0)
+    norm = difference_product(indptr, indices, data, V, tail, first, Z[0], z)
     for k in range(m):
-        cross = plane_product(chains, first, T, y, labelling(planes, i, k, T), scratch.vector)
-        d2 = max(0.0, norm + planes.distances[d0 + k * stride] - 2.0 * cross)
-        planes.distances[row + k] = d2
-        planes.distances[d0 + k * stride + m] = d2
-    clear_difference(chains, first, T, y, z, scratch.vector)
-    return m, True
+        cross = difference_product(indptr, indices, data, V, tail, first, Z[0], Z[k])
+        d2 = max(0.0, norm + D2[k * stride] - 2.0 * cross)
+        D2[m * stride + k] = d2
+        D2[k * stride + m] = d2
+    clear_difference(indptr, indices, V, tail, first, Z[0], z)
+    return m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def cached_scores(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray, i: int) -> None:
-    """Token scores of example i, only for the labels in which a plane differs from the truth."""
-    first = chains.starts[i]
-    T = chains.starts[i + 1] - first
-    y = labelling(planes, i, 0, T)
-    stamp = scratch.stamp[0] + 1
-    scratch.stamp[0] = stamp
-    for j in range(1, planes.counts[i]):
-        z = labelling(planes, i, j, T)
-        for t in range(T):
-            if z[t] != y[t] and scratch.mark[t, z[t]] != stamp:
-                scratch.mark[t, z[t]] = stamp
-                scratch.scores[t, z[t]] = emission(chains, first + t, z[t], w)
-                if scratch.mark[t, y[t]] != stamp:
-                    scratch.mark[t, y[t]] = stamp
-                    scratch.scores[t, y[t]] = emission(chains, first + t, y[t], w)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def gradients(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray, i: int) -> Any:
-    """g_ij of all planes of example i, from the token scores in ``scratch``."""
-    K = chains.cost.shape[0]
-    T = chains.starts[i + 1] - chains.starts[i]
-    tail = w[chains.n_features * K :]
-    y = labelling(planes, i, 0, T)
-    base = planes.first_plane[i]
-    m = planes.counts[i]
-    g = np.empty(m)
-    g[0] = 0.0
-    for j in range(1, m):
-        z = labelling(planes, i, j, T)
-        g[j] = planes.loss[base + j] + score_difference(scratch.scores, tail, K, T, y, z)
-    return g
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def apply_change(
-    chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray, i: int, change: FloatArray
+@njit(nogil=True, cache=True)
+def cached_scores(
+    indptr: IntArray,
+    indices: Indices,
+    data: Data,
+    W: FloatArray,
+    first: int,
+    Z: Labels,
+    scores: FloatArray,
+    mark: IntArray,
+    stamp: IntArray,
 ) -> None:
-    """``w += sum_j change_j (Psi(y_0) - Psi(y_j))``: one write for each token and label in which
+    """Token scores of one example, only for the labels in which a plane differs from the truth."""
+    stamp[0] += 1
+    now = stamp[0]
+    for j in range(1, Z.shape[0]):
+        for t in range(Z.shape[1]):
+            y, z = Z[0, t], Z[j, t]
+            if z != y and mark[t, z] != now:
+                mark[t, z] = now
+                scores[t, z] = emission(indptr, indices, data, W, first + t, z)
+                if mark[t, y] != now:
+                    mark[t, y] = now
+                    scores[t, y] = emission(indptr, indices, data, W, first + t, y)
+
+
+@njit(nogil=True, cache=True)
+def gradients(
+    Z: Labels, loss: FloatArray, scores: FloatArray, tail: FloatArray, g: FloatArray
+) -> None:
+    """g_j of all planes of one example, given its token scores."""
+    g[0] = 0.0
+    for j in range(1, Z.shape[0]):
+        g[j] = loss[j] + score_difference(scores, tail, scores.shape[1], Z[0], Z[j])
+
+
+@njit(nogil=True, cache=True)
+def apply_change(
+    indptr: IntArray,
+    indices: Indices,
+    data: Data,
+    W: FloatArray,
+    tail: FloatArray,
+    first: int,
+    Z: Labels,
+    change: FloatArray,
+    dust: float,
+    net: FloatArray,
+    mark: IntArray,
+    stamp: IntArray,
+    pairs: IntArray,
+) -> None:
+    """``w += sum_j change_j (Psi(y_0) - Psi(y_j))``: one write for each token and label of which
     the net coefficient is not zero."""
-    K = chains.cost.shape[0]
-    first = chains.starts[i]
-    T = chains.starts[i + 1] - first
-    tail = w[chains.n_features * K :]
-    y = labelling(planes, i, 0, T)
-    stamp = scratch.stamp[0] + 1
-    scratch.stamp[0] = stamp
+    K = W.shape[1]
+    stamp[0] += 1
+    now = stamp[0]
     n_pairs = 0
-    for j in range(1, change.size):
+    for j in range(1, Z.shape[0]):
         a = change[j]
         if a == 0.0:
             continue
-        z = labelling(planes, i, j, T)
-        add_tail_difference(tail, K, T, y, z, -a)
-        for t in range(T):
-            if z[t] != y[t]:
-                if scratch.mark[t, z[t]] != stamp:
-                    scratch.mark[t, z[t]] = stamp
-                    scratch.pairs[n_pairs] = t * K + z[t]
-                    n_pairs += 1
-                if scratch.mark[t, y[t]] != stamp:
-                    scratch.mark[t, y[t]] = stamp
-                    scratch.pairs[n_pairs] = t * K + y[t]
-                    n_pairs += 1
-                scratch.net[t, z[t]] -= a
-                scratch.net[t, y[t]] += a
-    dust = DUST * planes.caps[i]
+        add_tail_difference(tail, K, Z[0], Z[j], -a)
+        for t in range(Z.shape[1]):
+            y, z = Z[0, t], Z[j, t]
+            if z == y:
+                continue
+            if mark[t, z] != now:
+                mark[t, z] = now
+                pairs[n_pairs] = t * K + z
+                n_pairs += 1
+            if mark[t, y] != now:
+                mark[t, y] = now
+                pairs[n_pairs] = t * K + y
+                n_pairs += 1
+            net[t, z] -= a
+            net[t, y] += a
     for p in range(n_pairs):
-        t = scratch.pairs[p] // K
-        label = scratch.pairs[p] - t * K
-        net = scratch.net[t, label]
-        scratch.net[t, label] = 0.0
-        if abs(net) > dust:
-            add_token(chains, first + t, label, net, w)
+        t = pairs[p] // K
+        label = pairs[p] - t * K
+        coefficient = net[t, label]
+        net[t, label] = 0.0
+        if abs(coefficient) > dust:
+            add_token(indptr, indices, data, W, first + t, label, coefficient)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def block_step(
     chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray, i: int, tick: int
 ) -> Any:
     """Solve example i over its planes, token scores given. Returns its gap before the step."""
-    base = planes.first_plane[i]
-    m = planes.counts[i]
+    first = chains.starts[i]
+    base, m = planes.first_plane[i], planes.counts[i]
+    W, tail = parts(w, chains.n_features, chains.cost.shape[0])
+    Z = block(planes.labels, planes.first_label[i], m, chains.starts[i + 1] - first)
     alpha = planes.alpha[base : base + m]
-    g = gradients(chains, planes, scratch, w, i)
+    g, change = np.empty(m), np.empty(m)
+    gradients(Z, planes.loss[base:], scratch.scores, tail, g)
     gap = simplex_gap(alpha, g)
-    for j in range(1, m):
-        if alpha[j] > 0.0:
-            planes.used[base + j] = tick
     scale = 1.0
-    change = np.empty(m)
     for j in range(m):
         scale = max(scale, abs(g[j]))
         change[j] = -alpha[j]
+        if alpha[j] > 0.0:
+            planes.used[base + j] = tick
     floor = INNER_FLOOR * planes.caps[i] * scale
     if gap <= floor:
         return gap
-    solve_simplex_at(
-        alpha,
-        g,
-        planes.distances,
-        planes.first_distance[i],
-        planes.room[i],
-        max(INNER_SHARE * gap, floor),
-        20 + 10 * m,
-    )
+
+    tol = max(INNER_SHARE * gap, floor)
+    d0, stride = planes.first_distance[i], planes.room[i]
+    solve_simplex_at(alpha, g, planes.distances, d0, stride, tol, 20 + 10 * m)
     for j in range(m):
         change[j] += alpha[j]
         if alpha[j] > 0.0:
             planes.used[base + j] = tick
-    apply_change(chains, planes, scratch, w, i, change)
+    apply_change(
+        chains.indptr,
+        chains.indices,
+        chains.data,
+        W,
+        tail,
+        first,
+        Z,
+        change,
+        DUST * planes.caps[i],
+        scratch.net,
+        scratch.mark,
+        scratch.stamp,
+        scratch.pairs,
+    )
     return gap
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def stream_sweep(
     chains: Chains,
     planes: Planes,
@@ -280,9 +307,10 @@ def stream_sweep(
 
     Returns (position reached, oracle calls, new planes, sum of gaps as seen).
     """
-    K = chains.cost.shape[0]
-    tail = w[chains.n_features * K :]
-    allowed = np.empty(tail.size)
+    W, tail = parts(w, chains.n_features, chains.cost.shape[0])
+    K = W.shape[1]
+    allowed, bounds = np.empty(tail.size), np.empty((2, K))
+    best, picks = np.empty(K), np.empty(K + 4, dtype=np.int64)
     calls = 0
     added = 0
     total = 0.0
@@ -293,19 +321,20 @@ def stream_sweep(
         if planes.gaps[i] < skip_below:
             total += planes.gaps[i]
             continue
-        if planes.counts[i] == planes.room[i]:
+        m = planes.counts[i]
+        if m == planes.room[i]:
             return q, calls, added, total
         first, last = chains.starts[i], chains.starts[i + 1]
-        T = last - first
-        z = scratch.path[:T]
-        for k in range(tail.size):
-            allowed[k] = tail[k] + chains.penalty[k]
-        emissions(chains, first, last, w, scratch.scores)
-        add_losses(chains, first, last, scratch.scores, scratch.nodes)
-        viterbi(scratch.nodes, T, allowed, scratch.best, z)
+        y, z = chains.truth[first:last], scratch.path[: last - first]
+        weight = chains.weight[first:last]
+        allow(tail, chains.penalty, allowed, bounds)
+        emissions(chains.indptr, chains.indices, chains.data, W, first, last, scratch.scores)
+        add_losses(y, weight, chains.cost, scratch.scores, scratch.nodes)
+        viterbi(scratch.nodes, last - first, allowed, bounds, best, picks, z)
         calls += 1
-        j, new = insert(chains, planes, scratch, i, z, path_loss(chains, first, last, z))
-        added += new
+        loss = path_loss(y, weight, chains.cost, z)
+        j = insert(chains, planes, scratch.vector, i, z, loss)
+        added += planes.counts[i] - m
         planes.used[planes.first_plane[i] + j] = tick
         gap = block_step(chains, planes, scratch, w, i, tick)
         planes.gaps[i] = gap
@@ -313,7 +342,7 @@ def stream_sweep(
     return order.size, calls, added, total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def epoch_sweep(
     chains: Chains,
     planes: Planes,
@@ -323,17 +352,29 @@ def epoch_sweep(
     tick: int,
 ) -> Any:
     """Visit ``order`` without the oracle. Returns the sum of the gaps over the planes held."""
+    W, _ = parts(w, chains.n_features, chains.cost.shape[0])
     total = 0.0
     for q in range(order.size):
         i = order[q]
         if planes.caps[i] == 0.0 or planes.counts[i] == 1:
             continue
-        cached_scores(chains, planes, scratch, w, i)
+        first, last = chains.starts[i], chains.starts[i + 1]
+        cached_scores(
+            chains.indptr,
+            chains.indices,
+            chains.data,
+            W,
+            first,
+            block(planes.labels, planes.first_label[i], planes.counts[i], last - first),
+            scratch.scores,
+            scratch.mark,
+            scratch.stamp,
+        )
         total += block_step(chains, planes, scratch, w, i, tick)
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def confirm_range(
     chains: Chains,
     planes: Planes,
@@ -345,68 +386,84 @@ def confirm_range(
     losses: FloatArray,
     values: FloatArray,
     tick: int,
-) -> Any:
+) -> None:
     """Take the oracle's answers for ``lo .. hi-1`` at this w; room must have been made.
 
-    They enter the sets, and gap_i = c_i value_i - sum_j alpha_ij g_ij. Returns the planes added.
+    They enter the sets, and gap_i = c_i value_i - sum_j alpha_ij g_ij.
     """
-    added = 0
-    base = chains.starts[lo]
+    W, tail = parts(w, chains.n_features, chains.cost.shape[0])
+    shift = chains.starts[lo]
     for i in range(lo, hi):
         if planes.caps[i] == 0.0:
             continue
         first, last = chains.starts[i], chains.starts[i + 1]
-        z = labels[first - base : last - base]
-        j, new = insert(chains, planes, scratch, i, z, losses[i - lo])
-        added += new
-        p = planes.first_plane[i]
-        planes.used[p + j] = tick
-        cached_scores(chains, planes, scratch, w, i)
-        g = gradients(chains, planes, scratch, w, i)
+        z = labels[first - shift : last - shift]
+        j = insert(chains, planes, scratch.vector, i, z, losses[i - lo])
+        base, m = planes.first_plane[i], planes.counts[i]
+        planes.used[base + j] = tick
+        Z = block(planes.labels, planes.first_label[i], m, last - first)
+        cached_scores(
+            chains.indptr,
+            chains.indices,
+            chains.data,
+            W,
+            first,
+            Z,
+            scratch.scores,
+            scratch.mark,
+            scratch.stamp,
+        )
+        g = np.empty(m)
+        gradients(Z, planes.loss[base:], scratch.scores, tail, g)
         gap = 0.0
-        for k in range(g.size):
-            a = planes.alpha[p + k]
+        for k in range(m):
+            a = planes.alpha[base + k]
             gap += a * (values[i - lo] - g[k])
             if a > 0.0:
-                planes.used[p + k] = tick
+                planes.used[base + k] = tick
         planes.gaps[i] = max(gap, 0.0)
-    return added
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def restart(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray) -> None:
-    """Recompute w from the multipliers, after scaling each example's to add up to its cap."""
+    """Recompute w from the multipliers, kept at a sum of c_i for each example."""
     for k in range(w.size):
         w[k] = 0.0
+    W, tail = parts(w, chains.n_features, chains.cost.shape[0])
     for i in range(planes.caps.size):
-        base = planes.first_plane[i]
-        m = planes.counts[i]
-        if planes.caps[i] == 0.0 or m == 1:
-            continue
+        base, m = planes.first_plane[i], planes.counts[i]
         alpha = planes.alpha[base : base + m]
         total = 0.0
         for j in range(m):
             total += alpha[j]
-        for j in range(m):
-            alpha[j] *= planes.caps[i] / total
-        apply_change(chains, planes, scratch, w, i, alpha)
+        if total == 0.0 or total == alpha[0]:
+            continue
+        if abs(total - planes.caps[i]) > DRIFT * planes.caps[i]:
+            for j in range(m):
+                alpha[j] *= planes.caps[i] / total
+        first = chains.starts[i]
+        apply_change(
+            chains.indptr,
+            chains.indices,
+            chains.data,
+            W,
+            tail,
+            first,
+            block(planes.labels, planes.first_label[i], m, chains.starts[i + 1] - first),
+            alpha,
+            0.0,
+            scratch.net,
+            scratch.mark,
+            scratch.stamp,
+            scratch.pairs,
+        )
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=PRODUCTS)
-def block_squares(w: FloatArray, out: FloatArray) -> None:
-    """Sums of squares of blocks of 4096: the same bits whatever BLAS and its threads do."""
-    for b in range(out.size):
-        total = 0.0
-        for k in range(b * 4096, min(w.size, (b + 1) * 4096)):
-            total += w[k] * w[k]
-        out[b] = total
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def restore_planes(
     chains: Chains,
     planes: Planes,
-    scratch: Scratch,
+    vector: FloatArray,
     counts: IntArray,
     labels: Labels,
     alpha: FloatArray,
@@ -421,8 +478,18 @@ def restore_planes(
         base = planes.first_plane[i]
         for j in range(counts[i]):
             if j > 0:
-                insert(chains, planes, scratch, i, labels[label : label + T], loss[plane])
+                insert(chains, planes, vector, i, labels[label : label + T], loss[plane])
             planes.alpha[base + j] = alpha[plane]
             planes.used[base + j] = used[plane]
             plane += 1
             label += T
+
+
+@njit(nogil=True, cache=True, fastmath=PRODUCTS)
+def block_squares(w: FloatArray, out: FloatArray) -> None:
+    """Sums of squares of blocks of 4096: the same bits whatever BLAS and its threads do."""
+    for b in range(out.size):
+        total = 0.0
+        for k in range(b * 4096, min(w.size, (b + 1) * 4096)):
+            total += w[k] * w[k]
+        out[b] = total

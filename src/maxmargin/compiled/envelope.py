@@ -12,28 +12,45 @@ import numpy as np
 from numba import njit
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def leader(a, b, n, t):
     """The line that leads just after t."""
     best, value, slope = 0, a[0] + t * b[0], b[0]
     for j in range(1, n):
         v = a[j] + t * b[j]
-        if v > value or (v == value and b[j] > slope):
-            best, value, slope = j, v, b[j]
+        # bitwise, and one conditional move each: a mispredicted branch costs more than all of this
+        better = (v > value) | ((v == value) & (b[j] > slope))
+        best = j if better else best
+        value = v if better else value
+        slope = b[j] if better else slope
     return best
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def add_slopes(a, b, n, weight, ts, out):
-    """Add the example's right derivatives at each t."""
-    for q in range(ts.shape[0]):
-        out[q] += weight * b[leader(a, b, n, ts[q])]
+    """Add the example's right derivatives at each t; the ts ascend.
+
+    A line that leads at both ends leads in between, so most examples need two looks, not one per t.
+    """
+    lo, hi = 0, ts.shape[0] - 1
+    first = leader(a, b, n, ts[lo])
+    out[lo] += weight * b[first]
+    if hi == 0:
+        return
+    last = leader(a, b, n, ts[hi])
+    out[hi] += weight * b[last]
+    for q in range(1, hi):
+        if first != last:
+            first = leader(a, b, n, ts[q])
+        out[q] += weight * b[first]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
     """Append the example's kinks in (lo, hi); returns the new count, or -1 if there is no room."""
     at = leader(a, b, n, lo)
+    if np.isfinite(hi) and b[leader(a, b, n, hi)] == b[at]:
+        return count
     t = lo
     while True:
         crossing, following = hi, -1

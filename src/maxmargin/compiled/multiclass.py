@@ -9,13 +9,14 @@ from maxmargin.compiled.envelope import add_kinks, add_slopes
 
 
 @njit(nogil=True, cache=True)
-def _violator(row, costs, truth):
-    """The class of largest cost plus score; the true class on ties."""
-    best, value = truth, row[truth]
-    for k in range(row.shape[0]):
-        v = costs[k] + row[k]
-        if v > value:
-            best, value = k, v
+def _violator(scores, cost, i, truth):
+    """The class of largest cost plus score; the true class on ties. (Row views would cost 100 ns.)"""
+    best, value = truth, scores[i, truth]
+    for k in range(scores.shape[1]):
+        v = cost[truth, k] + scores[i, k]
+        better = v > value
+        best = k if better else best
+        value = v if better else value
     return best
 
 
@@ -23,7 +24,7 @@ def _violator(row, costs, truth):
 def value(scores, y, weight, cost):
     total = 0.0
     for i in range(scores.shape[0]):
-        k = _violator(scores[i], cost[y[i]], y[i])
+        k = _violator(scores, cost, i, y[i])
         total += weight[i] * (cost[y[i], k] + scores[i, k] - scores[i, y[i]])
     return total
 
@@ -35,7 +36,7 @@ def cut(scores, y, weight, cost, gradient):
     for i in range(scores.shape[0]):
         for k in range(scores.shape[1]):
             gradient[i, k] = 0.0
-        k = _violator(scores[i], cost[y[i]], y[i])
+        k = _violator(scores, cost, i, y[i])
         if k != y[i]:
             gradient[i, k] = weight[i]
             gradient[i, y[i]] = -weight[i]
@@ -44,10 +45,12 @@ def cut(scores, y, weight, cost, gradient):
 
 
 @njit(nogil=True, cache=True)
-def _lines(s, r, costs, truth, a, b):
-    for k in range(s.shape[0]):
-        a[k] = costs[k] + s[k] - s[truth]
-        b[k] = (r[k] - s[k]) - (r[truth] - s[truth])
+def _lines(s, r, cost, i, truth, a, b):
+    start = s[i, truth]
+    drift = r[i, truth] - start
+    for k in range(s.shape[1]):
+        a[k] = cost[truth, k] + s[i, k] - start
+        b[k] = (r[i, k] - s[i, k]) - drift
 
 
 @njit(nogil=True, cache=True)
@@ -57,7 +60,7 @@ def slopes(s, r, y, weight, cost, ts, out):
     a, b = np.empty(n_classes), np.empty(n_classes)
     for i in range(s.shape[0]):
         if weight[i] != 0.0:
-            _lines(s[i], r[i], cost[y[i]], y[i], a, b)
+            _lines(s, r, cost, i, y[i], a, b)
             add_slopes(a, b, n_classes, weight[i], ts, out)
 
 
@@ -69,7 +72,7 @@ def kinks(s, r, y, weight, cost, lo, hi, ts, jumps):
     count = 0
     for i in range(s.shape[0]):
         if weight[i] != 0.0:
-            _lines(s[i], r[i], cost[y[i]], y[i], a, b)
+            _lines(s, r, cost, i, y[i], a, b)
             count = add_kinks(a, b, n_classes, weight[i], lo, hi, ts, jumps, count)
             if count < 0:
                 return -1

@@ -27,7 +27,7 @@ from numba import njit
 FloatArray = npt.NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def simplex_gap(alpha: FloatArray, g: FloatArray) -> Any:
     """``sum(alpha) * max(g) - alpha @ g``, free of cancellation: every term is non-negative."""
     top = g[0]
@@ -39,7 +39,7 @@ def simplex_gap(alpha: FloatArray, g: FloatArray) -> Any:
     return gap
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def solve_simplex_at(
     alpha: FloatArray,
     g: FloatArray,
@@ -94,7 +94,7 @@ def solve_simplex_at(
     return max_steps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def solve_simplex(
     alpha: FloatArray, g: FloatArray, D2: FloatArray, tol: float, max_steps: int
 ) -> Any:

@@ -61,7 +61,13 @@ class SerialEngine:
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards."""
-        self._shards = [factory(spec) for spec in specs]
+        self._shards = []
+        for index, spec in enumerate(specs):
+            try:
+                self._shards.append(factory(spec))
+            except Exception as error:
+                error.add_note(f"raised while building shard {index} of {len(specs)}")
+                raise
         return self
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
@@ -72,11 +78,17 @@ class SerialEngine:
 
     def reduce(self, method: str, *args: Any) -> Any:
         """Sum of the shards' answers."""
+        self._require_shards()
         return tree_sum(self._map(method, args))
 
     def gather(self, method: str, *args: Any) -> list[Any]:
         """List of the shards' answers."""
+        self._require_shards()
         return list(self._map(method, args))
+
+    def _require_shards(self) -> None:
+        if not self._shards:
+            raise RuntimeError("the engine holds no shards: call open() first (close() lets go of them).")
 
     def close(self) -> None:
         """Forget the shards."""

@@ -1,5 +1,7 @@
 """scikit-learn's face: the only room that knows it."""
 
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.sequence_tagger import SequenceTagger
+from maxmargin.estimators.structured_svm import StructuredSVM
 
-__all__ = ["LinearSVC"]
+__all__ = ["LinearSVC", "SequenceTagger", "StructuredSVM"]

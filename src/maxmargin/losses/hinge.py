@@ -47,7 +47,8 @@ class Hinge(ScoreLoss):
         limit: int,
     ) -> tuple[Array, Array] | None:
         """See :meth:`ScoreLoss.breakpoints`."""
-        ts, jumps = np.empty(limit), np.empty(limit)
+        room = min(limit, len(scores))
+        ts, jumps = np.empty(room), np.empty(room)
         count = hinge.kinks(scores, other, y, weight, lo, hi, ts, jumps)
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
@@ -108,6 +109,7 @@ class CrammerSinger(ScoreLoss):
         limit: int,
     ) -> tuple[Array, Array] | None:
         """See :meth:`ScoreLoss.breakpoints`."""
-        ts, jumps = np.empty(limit), np.empty(limit)
+        room = min(limit, scores.size)
+        ts, jumps = np.empty(room), np.empty(room)
         count = multiclass.kinks(scores, other, y, weight, self.cost, lo, hi, ts, jumps)
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())

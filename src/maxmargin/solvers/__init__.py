@@ -2,6 +2,7 @@
 
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.cutting_plane import CuttingPlane
+from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.driver import certify, minimize
 
-__all__ = ["AbsoluteGap", "CuttingPlane", "RelativeGap", "RiskEpsilon", "certify", "minimize"]
+__all__ = ["AbsoluteGap", "CuttingPlane", "DualCoordinate", "RelativeGap", "RiskEpsilon", "certify", "minimize"]

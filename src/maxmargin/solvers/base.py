@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -40,6 +41,8 @@ class SolverState:
     dual: FeasibleDual | None = None
     stop: StopReason | None = None
     violation: float = float("inf")
+    #: a point not evaluated yet that may be better than ``w``; a confirming pass decides at the end
+    candidate: Callable[[], Array] | None = None
     #: what the solver itself keeps (a bundle, working sets); saved with a checkpoint
     memory: Any = field(default=None, repr=False)
 

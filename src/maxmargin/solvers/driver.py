@@ -218,6 +218,12 @@ def minimize(
 
 def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -> SolveResult:
     try:
+        if state.candidate is not None and state.stop != "gap":
+            # the solver had moved on since its last real evaluation: one confirming pass
+            candidate = state.candidate()
+            at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
+            driver.passes += 1
+            state.offer(candidate, at)
         upper, lower = certify(risk, problem.regularizer, problem.C, state.w, state.dual)
     except KeyboardInterrupt:  # the second Ctrl-C: no time for a confirming pass
         upper, lower = float("nan"), state.lower

@@ -1,7 +1,7 @@
 """The dual state of chains: per example a few labellings with their multipliers.
 
-The mathematics is that of :mod:`maxmargin.compiled.chain_dual`; here live the storage, which grows between
-sweeps so that a plane is never refused, and the sums that become bounds.
+The mathematics is that of :mod:`maxmargin.compiled.chain_dual`; here live the storage, which grows
+between sweeps so that a plane is never refused, and the sums that become bounds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ class ChainWorkingSets:
             mark=np.zeros((T, K), dtype=np.int64),
             stamp=np.zeros(1, dtype=np.int64),
             pairs=np.empty(T * K, dtype=np.int64),
-            best=np.empty(K),
             path=np.empty(T, dtype=chains.truth.dtype),
             vector=np.zeros(self._w.size),
         )
@@ -175,7 +174,7 @@ class ChainWorkingSets:
         restore_planes(
             chains,
             sets._planes,
-            sets._scratch,
+            sets._scratch.vector,
             state["counts"],
             state["labels"],
             state["alpha"],

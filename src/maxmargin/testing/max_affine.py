@@ -102,27 +102,35 @@ class Solution(NamedTuple):
 
 def prove_optimum(problem: AffineMax) -> Solution:
     """Primal and dual point whose values meet, or an error."""
-    best: Solution | None = None
+    best = Solution(math.inf, -math.inf, np.empty(0), np.empty(0))
     # Divided by the largest cap all multipliers lie in [0, 1]: best where many are at their caps.
     # Undivided is better for separable data, whose multipliers do not grow with C.
     largest = float(problem.caps.max())
-    for scale in (largest, 1.0, math.sqrt(largest)):
-        w, multipliers = _clarabel(problem, scale)
+    posed = problem
+    for scale in (largest, 1.0, math.sqrt(largest), 1.0):
+        w, multipliers = _clarabel(posed, scale)
         alpha = _feasible(problem, multipliers)
+        # caps far above every multiplier do not matter, but cost digits: lower them for later attempts
+        if alpha.any():
+            posed = problem._replace(caps=np.minimum(problem.caps, 10.0 * alpha.max()))
         # the interior point's w, and the one its multipliers imply (where they imply one)
         implied = np.where(problem.penalized, -(problem.planes.T @ alpha), w)
         # Separable data and a large C: a rounding error beyond the margin costs C, and a step of the
         # same size away from it costs nothing.
         for point in [(1.0 + t) * v for v in (w, implied) for t in (0.0, 1e-13, 1e-12, 1e-11)]:
-            upper, lower = primal_value(problem, point), dual_value(problem, alpha, point)
-            if best is None or upper - lower < best.upper - best.lower:
-                best = Solution(upper, lower, point, alpha)
-        if best is not None and best.upper - best.lower <= 1e-2 * ACCURACY * abs(best.upper):
+            upper = primal_value(problem, point)
+            if upper < best.upper:
+                best = best._replace(upper=upper, w=point)
+        # the two bounds hold independently, so the best of each attempt may be combined
+        lower = dual_value(problem, alpha, w)
+        if lower > best.lower:
+            best = best._replace(lower=lower, alpha=alpha)
+        if best.upper - best.lower <= 1e-2 * ACCURACY * abs(best.upper):
             break
-    if best is None or not best.upper - best.lower <= ACCURACY * max(abs(best.upper), 1e-12):
+    if not best.upper - best.lower <= ACCURACY * max(abs(best.upper), 1e-12):
         raise ArithmeticError(
-            f"the reference optimum is not proved: best primal and dual values {best and best[:2]}. "
-            "The problem may be too badly scaled for the interior-point method."
+            f"the reference optimum is not proved: {best.lower!r} <= F* <= {best.upper!r} is all "
+            "that is known. The problem may be too badly scaled for the interior-point method."
         )
     return best
 

@@ -228,7 +228,7 @@ def solve_structured_qp(
 
 
 def solve_reduced_qp(
-    planes: Sequence[Vector] | npt.ArrayLike,
+    planes: Sequence[Vector] | Sequence[Sequence[float]] | Array,
     offsets: npt.ArrayLike,
     C: float | npt.ArrayLike,
     blocks: npt.ArrayLike | None = None,
@@ -275,7 +275,7 @@ def _csr(X: Any) -> sp.csr_matrix:
     return sp.csr_matrix(X if sp.issparse(X) else np.asarray(X, dtype=np.float64), dtype=np.float64)
 
 
-def _planes(planes: Sequence[Vector] | npt.ArrayLike) -> sp.csr_matrix:
+def _planes(planes: Sequence[Vector] | Sequence[Sequence[float]] | Array) -> sp.csr_matrix:
     if isinstance(planes, np.ndarray):
         return _csr(planes)
     rows = [dense(p) if isinstance(p, SparseVector) else np.asarray(p, float) for p in planes]

@@ -42,7 +42,7 @@ class Shard:
     def vector(self, w: npt.NDArray[Any]) -> Array:
         """An array that depends on an argument."""
         self.calls += 1
-        return self.numbers * w
+        return np.asarray(self.numbers * w, dtype=np.float64)
 
     def pair(self, w: npt.NDArray[Any], factor: float) -> tuple[float, Array]:
         """A tuple, summed member by member."""

@@ -243,6 +243,6 @@ def _equal(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
     if hasattr(a, "tocsr"):
         return bool((a != b).nnz == 0)
-    if hasattr(a, "__dict__") and type(a).__eq__ is object.__eq__:
+    if hasattr(a, "__dict__") and "__eq__" not in vars(type(a)):
         return _equal(vars(a), vars(b))
     return bool(a == b)

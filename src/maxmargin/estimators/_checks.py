@@ -1,0 +1,36 @@
+"""Checks of examples that are not rows of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.vectors import Array
+
+
+def check_pairs(X: Any, y: Any) -> None:
+    """X and y must be sequences of the same length, not empty."""
+    for name, value in (("X", X), ("y", y)):
+        if not hasattr(value, "__len__"):
+            raise TypeError(
+                f"{name} must be a sequence (a list, for example); it is a {type(value).__name__}."
+            )
+    if len(X) != len(y):
+        raise ValueError(f"X has {len(X)} examples but y has {len(y)}.")
+    if len(y) == 0:
+        raise ValueError("X and y are empty: there is nothing to learn from.")
+
+
+def check_example_weights(sample_weight: Any, n: int) -> Array | None:
+    """One finite, non-negative weight per example, not all of them zero."""
+    if sample_weight is None:
+        return None
+    weight: Array = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; one weight for each of {n} examples is needed.")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not weight.any():
+        raise ValueError("all sample weights are zero: there is nothing to learn from.")
+    return weight

@@ -1,0 +1,271 @@
+"""SequenceTagger: a label for every token of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.vectors import Array
+from maxmargin.engines import make_engine
+from maxmargin.estimators import _sequences as seq
+from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checks import check_example_weights
+from maxmargin.risks import TaskRisk
+from maxmargin.solvers import DualCoordinate
+from maxmargin.tasks.chain import Chain
+from maxmargin.tasks.chain_examples import ChainExamples, predict_stacked
+
+
+class SequenceTagger(CertifiedEstimator):
+    """Tagging of sequences by a first-order chain, trained with a large margin and certified.
+
+    A sequence's score is the sum of its tokens' label scores, of the scores of neighbouring labels, and of those of the first
+    and the last label. Training counts wrong tokens (Hamming loss, or ``cost``).
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss; it multiplies a sum over sequences. For thousands of sequences values from 0.01 to 1 are usual.
+    tol : float or stopping rule, default 5e-2
+        Relative gap at which to stop; accuracy is usually flat well above it.
+    cost : dict or array of shape (n_labels, n_labels), optional
+        Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the column's label for the row's,
+        in the order of ``classes_``.
+    forbidden_transitions : list of pairs or "unseen", optional
+        Pairs (a, b): b never follows a, in training and prediction. None stands for the border: (None, b) forbids to begin with
+        b, (a, None) to end with a. "unseen" forbids all that does not occur in the training labels.
+    solver : "auto" or solver object, default "auto"
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads for passes over all sequences.
+    warm_start : bool, default False
+        Start from the weights of the previous fit (cutting planes only).
+    random_state : int, default 0
+        Seed of the order in which sequences are visited.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+
+    Attributes
+    ----------
+    classes_ : list
+        The labels.
+    coef_ : array of shape (n_labels, n_features)
+        Scores of features (a view of ``weights_``), as are the next three.
+    transitions_ : array of shape (n_labels, n_labels)
+        Scores of neighbours, [from, to].
+    starts_, stops_ : arrays of shape (n_labels,)
+        Scores of first and last labels.
+    weights_ : array
+        All weights, flat.
+    vectorizer_ : DictVectorizer or None
+        Present if X was given as feature dicts or strings.
+    n_features_in_ : int
+        Number of features.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    >>> from maxmargin import SequenceTagger
+    >>> X = [[["w=the"], ["w=cat"], ["w=sat"]], [["w=a"], ["w=dog"], ["w=ran"]]]
+    >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN", "VERB"]]
+    >>> tagger = SequenceTagger().fit(X, y)
+    >>> tagger.predict([[["w=the"], ["w=dog"], ["w=sat"]]])
+    [['DET', 'NOUN', 'VERB']]
+    >>> tagger.certificate_, tagger.gap_ <= 5e-2
+    ('exact', True)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        tol: Any = 5e-2,
+        cost: Any = None,
+        forbidden_transitions: Any = None,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.cost = cost
+        self.forbidden_transitions = forbidden_transitions
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        lengths: Any = None,
+        sample_weight: Any = None,
+        token_weight: Any = None,
+    ) -> Self:
+        """Fit the tagger.
+
+        Parameters
+        ----------
+        X : list of matrices, list of lists of feature dicts or strings, or one matrix
+            One entry per sequence: a matrix (dense or sparse) with a row per token; or a list of tokens, each a dict
+            ``{name: value}``, a list of strings or a string. One stacked matrix needs ``lengths``.
+        y : list of label sequences
+            Labels are any hashable values. With ``lengths`` a flat array is accepted too.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+        sample_weight : array of shape (n_sequences,), optional
+            Factors of C by sequence.
+        token_weight : list of arrays, or flat array, optional
+            Factors of the cost by token.
+
+        Returns
+        -------
+        SequenceTagger
+            The fitted tagger.
+        """
+        rows, counts, vectorizer = seq.stack(X, lengths, None, None, fitting=True)
+        flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
+        if not flat:
+            raise ValueError("all sequences are empty: there is nothing to learn from.")
+        weight = check_example_weights(sample_weight, len(counts))
+        classes = seq.alphabet(flat)
+        number = {label: k for k, label in enumerate(classes)}
+        codes = np.fromiter((number[label] for label in flat), dtype=np.int64, count=len(flat))
+        allowed, start, stop = seq.transition_masks(
+            self.forbidden_transitions, classes, codes, counts
+        )
+        task = Chain(
+            n_labels=len(classes),
+            n_features=rows.shape[1],
+            cost=seq.cost_matrix(self.cost, classes),
+            allowed=allowed,
+            allowed_start=start,
+            allowed_stop=stop,
+        )
+        if token_weight is not None and len(token_weight) != len(flat):
+            token_weight = np.concatenate([np.asarray(part, dtype=float) for part in token_weight])
+        examples = ChainExamples.from_stacked(task, rows, counts, codes, token_weight)
+        engine = make_engine(self.n_jobs)
+        previous = getattr(self, "weights_", None) if self.warm_start else None
+        w0 = previous if previous is not None and previous.shape == (task.dim,) else None
+        fitted = {
+            "classes_": classes,
+            "vectorizer_": vectorizer,
+            "n_features_in_": rows.shape[1],
+            "task_": task,
+        }
+        try:
+            risk = TaskRisk(
+                task, (), (), task.dim, sample_weight=weight, engine=engine, examples=examples
+            )
+            result = self._minimize(
+                risk,
+                DualCoordinate() if self.solver == "auto" else self.solver,
+                w0=w0,
+                fitted=lambda w: {**fitted, "weights_": w.copy()},
+            )
+        finally:
+            engine.close()
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        self.weights_ = result.w
+        return self
+
+    @property
+    def _n_emissions(self) -> int:
+        return self.n_features_in_ * len(self.classes_)
+
+    @property
+    def coef_(self) -> Array:
+        """Scores of features, one row per label."""
+        check_is_fitted(self, "weights_")
+        K = len(self.classes_)
+        return self.weights_[: self._n_emissions].reshape(self.n_features_in_, K).T
+
+    @property
+    def transitions_(self) -> Array:
+        """Scores of neighbours, [from, to]."""
+        check_is_fitted(self, "weights_")
+        K, at = len(self.classes_), self._n_emissions
+        return self.weights_[at : at + K * K].reshape(K, K)
+
+    @property
+    def starts_(self) -> Array:
+        """Scores of first labels."""
+        check_is_fitted(self, "weights_")
+        K = len(self.classes_)
+        return self.weights_[-2 * K : -K]
+
+    @property
+    def stops_(self) -> Array:
+        """Scores of last labels."""
+        check_is_fitted(self, "weights_")
+        return self.weights_[-len(self.classes_) :]
+
+    def predict(self, X: Any, lengths: Any = None) -> Any:
+        """The best label sequence for each input.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of lists of labels
+            One list per sequence; one flat list if ``lengths`` was given.
+        """
+        check_is_fitted(self, "weights_")
+        rows, counts, _ = seq.stack(
+            X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
+        )
+        codes = predict_stacked(self.task_, self.weights_, rows, counts)
+        classes = self.classes_
+        flat: list[Hashable] = [classes[k] for k in codes]
+        if lengths is not None:
+            return flat
+        ends = np.cumsum(counts)
+        return [flat[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+    def score(self, X: Any, y: Any, lengths: Any = None) -> float:
+        """Share of tokens with the right label.
+
+        Parameters
+        ----------
+        X, y, lengths : as for ``fit``
+            Labelled sequences.
+
+        Returns
+        -------
+        float
+            Token accuracy.
+        """
+        predicted = self.predict(X, lengths)
+        if lengths is not None and len(predicted) == len(y):
+            pairs = list(zip(predicted, y, strict=True))
+        else:
+            rows = [predicted] if lengths is not None else predicted
+            truth = [[label for part in y for label in part]] if lengths is not None else y
+            pairs = [p for a, b in zip(rows, truth, strict=True) for p in zip(a, b, strict=True)]
+        return float(np.mean([a == b for a, b in pairs]))

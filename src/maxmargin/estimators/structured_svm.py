@@ -1,0 +1,185 @@
+"""StructuredSVM: a structured model whose argmax the user wrote."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.engines import make_engine
+from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.risks.task import TaskRisk, require_rescaling
+from maxmargin.solvers import DualCoordinate
+from maxmargin.tasks.base import Task
+
+
+class StructuredSVM(CertifiedEstimator):
+    """Large-margin training of any task, certified.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)>]`` (margin rescaling; with
+    slack rescaling the bracket is ``Delta * (1 + <w, ...>)``).
+
+    Parameters
+    ----------
+    task : Task
+        What is predicted and how; see :class:`maxmargin.tasks.Task`. It is copied by ``fit``.
+    C : float, default 1.0
+        Weight of the loss; it multiplies a sum over examples.
+    rescaling : {"margin", "slack"}, default "margin"
+        How the loss enters. "slack" needs the task's ``slack_augmented_inference``.
+    tol : float or stopping rule, default 5e-2
+        Relative gap at which to stop; accuracy is usually flat well above it.
+    solver : "auto" or solver object, default "auto"
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads for passes over all examples (they help tasks that release the interpreter's lock).
+    warm_start : bool, default False
+        Start from the weights of the previous fit (cutting planes only).
+    random_state : int, default 0
+        Seed of the order in which examples are visited.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+
+    Attributes
+    ----------
+    coef_ : array
+        The weights w.
+    task_ : Task
+        The task after ``setup``.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import StructuredSVM
+    >>> from maxmargin.tasks import Chain
+    >>> X = [np.eye(2), np.eye(2)[::-1]]
+    >>> Y = [np.array([0, 1]), np.array([1, 0])]
+    >>> svm = StructuredSVM(Chain(n_labels=2)).fit(X, Y)
+    >>> [labels.tolist() for labels in svm.predict(X)]
+    [[0, 1], [1, 0]]
+    >>> svm.certificate_
+    'exact'
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        C: float = 1.0,
+        *,
+        rescaling: str = "margin",
+        tol: Any = 5e-2,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        require_rescaling(task, rescaling)  # a missing capability is told before any work is done
+        self.task = task
+        self.C = C
+        self.rescaling = rescaling
+        self.tol = tol
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs, of whatever kind the task wants.
+        sample_weight : array, optional
+            Factors of C by example.
+
+        Returns
+        -------
+        StructuredSVM
+            The fitted estimator.
+        """
+        check_pairs(X, y)
+        weight = check_example_weights(sample_weight, len(y))
+        self.task_ = copy.deepcopy(self.task)
+        dim = self.task_.setup(X, y)
+        if not isinstance(dim, int | np.integer) or dim < 1:
+            raise TypeError(
+                f"{type(self.task_).__name__}.setup must return the dimension of the joint features, a positive "
+                f"int; it returned {dim!r}."
+            )
+        engine = make_engine(self.n_jobs)
+        start = None
+        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (dim,):
+            start = self.coef_
+        try:
+            risk = TaskRisk(
+                self.task_,
+                X,
+                y,
+                int(dim),
+                rescaling=self.rescaling,  # type: ignore[arg-type]
+                sample_weight=weight,
+                engine=engine,
+            )
+            result = self._minimize(
+                risk,
+                DualCoordinate() if self.solver == "auto" else self.solver,
+                w0=start,
+                fitted=lambda w: {"coef_": w, "task_": self.task_},
+            )
+        finally:
+            engine.close()
+        self.coef_ = result.w
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """The output of largest score for each input.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs.
+
+        Returns
+        -------
+        list
+            Outputs.
+        """
+        check_is_fitted(self, "coef_")
+        return [self.task_.inference(x, self.coef_) for x in X]
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Minus the mean loss of the predictions (the larger the better).
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs.
+
+        Returns
+        -------
+        float
+            ``-mean(loss(y_i, predict(x_i)))``.
+        """
+        check_pairs(X, y)
+        losses = [self.task_.loss(a, b) for a, b in zip(y, self.predict(X), strict=True)]
+        return -float(np.mean(losses))

@@ -1,0 +1,176 @@
+"""Risks whose scores are linear in w: shards that keep scores under keys, and evaluations with free lines.
+
+Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached constraints). What a shard
+holds besides its data is a cache: every call carries the published points it is about, so a shard that lost its scores
+computes them anew. Keys that no live evaluation owns are forgotten with the next call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.vectors import Array, sparsify
+from maxmargin.engines.base import Engine
+
+#: below this many entries the dense form of a plane is faster than it is large
+SPARSE_FROM = 1_000_000
+
+
+class LineShard(ABC):
+    """A shard that can evaluate, move along lines and cut, given scores."""
+
+    def __init__(self) -> None:
+        self._scores: dict[int, Array] = {}
+
+    @abstractmethod
+    def scores_at(self, w: Array) -> Array:
+        """The scores of w, linear in w up to a constant."""
+
+    @abstractmethod
+    def value_of(self, scores: Array) -> float:
+        """The shard's risk."""
+
+    @abstractmethod
+    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
+        """Right derivatives on the line between two scores."""
+
+    @abstractmethod
+    def kinks_of(
+        self, a: Array, b: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        """Kinks on the same line."""
+
+    @abstractmethod
+    def cut_of(self, scores: Array) -> Cut:
+        """The cut that is tight at the scores."""
+
+    def line_evaluate(self, key: int, w: Array, live: frozenset[int]) -> float:
+        self._forget(live)
+        return self.value_of(self._at(key, w))
+
+    def line_toward(
+        self,
+        a: int,
+        wa: Array,
+        b: int,
+        wb: Array,
+        t: float,
+        key: int,
+        live: frozenset[int],
+    ) -> float:
+        self._forget(live)
+        start = self._at(a, wa)
+        self._scores[key] = moved = start + t * (self._at(b, wb) - start)
+        return self.value_of(moved)
+
+    def line_slopes(self, a: int, wa: Array, b: int, wb: Array, ts: Array) -> Array:
+        return self.slopes_of(self._at(a, wa), self._at(b, wb), ts)
+
+    def line_kinks(
+        self, a: int, wa: Array, b: int, wb: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        return self.kinks_of(self._at(a, wa), self._at(b, wb), lo, hi, limit)
+
+    def line_cut(self, key: int, w: Array) -> Cut:
+        return self.cut_of(self._at(key, w))
+
+    def _at(self, key: int, w: Array) -> Array:
+        scores = self._scores.get(key)
+        if scores is None:
+            scores = self._scores[key] = self.scores_at(w)
+        return scores
+
+    def _forget(self, live: frozenset[int]) -> None:
+        for key in [key for key in self._scores if key not in live]:
+            del self._scores[key]
+
+
+class Pins:
+    """Hands out evaluations of the shards behind one engine."""
+
+    def __init__(self, engine: Engine, n_shards: int) -> None:
+        self.engine, self.n_shards = engine, n_shards
+        self._keys = itertools.count()
+        self._live: weakref.WeakSet[PinnedEvaluation] = weakref.WeakSet()
+
+    def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
+        """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
+        key, live = self._next()
+        w = np.array(w, dtype=np.float64)
+        handle = self.engine.publish(w)
+        value = float(self.engine.reduce("line_evaluate", key, handle, live))
+        return self._pin(key, w, handle, value, is_upper)
+
+    def toward(self, a: PinnedEvaluation, b: PinnedEvaluation, t: float) -> PinnedEvaluation:
+        """Move from a towards b without a pass over the data."""
+        key, live = self._next()
+        w = a.w + t * (b.w - a.w)
+        value = float(self.engine.reduce("line_toward", *a.point, *b.point, t, key, live))
+        return self._pin(key, w, self.engine.publish(w), value, np.isfinite(a.upper))
+
+    def _next(self) -> tuple[int, frozenset[int]]:
+        key = next(self._keys)
+        return key, frozenset([key, *(e.point[0] for e in self._live)])
+
+    def _pin(
+        self, key: int, w: Array, handle: Any, value: float, is_upper: Any
+    ) -> PinnedEvaluation:
+        evaluation = PinnedEvaluation(self, key, w, handle, value, bool(is_upper))
+        self._live.add(evaluation)
+        return evaluation
+
+
+class PinnedEvaluation:
+    """A risk pinned at w, with free lines to other evaluations of the same risk."""
+
+    def __init__(
+        self, pins: Pins, key: int, w: Array, handle: Any, value: float, is_upper: bool
+    ) -> None:
+        self._pins = pins
+        self.point = (key, handle)
+        self.w = w
+        self.value = value
+        self.upper = value if is_upper else float("inf")
+
+    def cut(self) -> Cut:
+        """The cut that is tight here."""
+        return _thin(self._pins.engine.reduce("line_cut", *self.point))
+
+    def cuts(self) -> list[Cut]:
+        """One part per shard."""
+        return [_thin(part) for part in self._pins.engine.gather("line_cut", *self.point)]
+
+    def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
+        """The evaluation at ``w + t (other.w - w)``."""
+        return self._pins.toward(self, other, t)
+
+    def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
+        """Right derivatives on the line; the ts ascend."""
+        out: Array = self._pins.engine.reduce("line_slopes", *self.point, *other.point, ts)
+        return out
+
+    def breakpoints(
+        self, other: PinnedEvaluation, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        """Kinks on the line, unless they are too many."""
+        # a shard may hold its fair share four times over before the round is given up
+        share = min(limit, max(64, 4 * limit // self._pins.n_shards))
+        parts = self._pins.engine.gather(
+            "line_kinks", *self.point, *other.point, lo, hi, share
+        )
+        if any(part is None for part in parts):
+            return None
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _thin(cut: Cut) -> Cut:
+    plane = cut.plane
+    if isinstance(plane, np.ndarray) and plane.size >= SPARSE_FROM:
+        return Cut(cut.offset, sparsify(plane))
+    return cut

@@ -1,0 +1,171 @@
+"""Examples of a task as plain Python: the form that works for every task, and the referee of compiled ones.
+
+Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y)) with rho = 1 or
+rho = Delta(y, y^). From there on a plane is a plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.protocols import Answers, ConstraintCache, WorkingSets
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
+from maxmargin.risks.plain_sets import PlainWorkingSets
+from maxmargin.tasks.base import Bounded, Task
+
+Rescaling = Literal["margin", "slack"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labeling:
+    """An output with its loss and its plane."""
+
+    y: Any
+    loss: float
+    plane: Vector
+
+
+class PlainExamples:
+    """Examples whose oracle is the task's Python methods."""
+
+    def __init__(
+        self, task: Task, X: Sequence[Any], Y: Sequence[Any], dim: int, rescaling: Rescaling
+    ) -> None:
+        self.task, self.dim = task, dim
+        self._X, self._Y, self._rescaling = X, Y, rescaling
+
+    def __len__(self) -> int:
+        return len(self._Y)
+
+    def same(self, a: Labeling, b: Labeling) -> bool:
+        """Whether two labellings are the same output."""
+        return a.loss == b.loss and self.task.same(a.y, b.y)
+
+    def oracle(self, w: Array, lo: int, hi: int) -> Answers:
+        """See :class:`maxmargin.core.Examples`."""
+        labelings: list[Labeling] = []
+        values, uppers = np.empty(hi - lo), np.empty(hi - lo)
+        for i in range(lo, hi):
+            try:
+                labeling, value, upper = self._ask(i, w)
+            except Exception as error:
+                error.add_note(f"raised by the task's oracle for example {i}")
+                raise
+            labelings.append(labeling)
+            values[i - lo], uppers[i - lo] = value, upper
+        losses = np.array([labeling.loss for labeling in labelings])
+        return Answers(lo, hi, labelings, losses, values, uppers)
+
+    def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
+        task, x, y = self.task, self._X[i], self._Y[i]
+        slack = self._rescaling == "slack"
+        found = (task.slack_augmented_inference if slack else task.loss_augmented_inference)(x, y, w)
+        bound = None
+        if isinstance(found, Bounded):
+            found, bound = found.y, found.upper
+        loss = float(task.loss(y, found))
+        if not (np.isfinite(loss) and loss >= 0.0):
+            raise ValueError(
+                f"loss(y, y_hat) = {loss} for example {i}: a loss must be finite and not negative."
+            )
+        difference = task.difference(x, found, y)
+        labeling = Labeling(found, loss, _scaled(difference, loss) if slack else difference)
+        value = loss + dot(labeling.plane, w)
+        upper = value
+        if bound is not None:
+            upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
+        if value < 0.0:
+            # the truth itself has value 0, so an exact oracle never answers with less
+            if value < -1e-8 * (1.0 + abs(loss)) and task.oracle_kind == "exact" and bound is None:
+                raise ValueError(
+                    f"the oracle's answer for example {i} is worse than its own label (by {-value:.3g}): the "
+                    "argmax must be over all outputs, the labelled one included, and the label must be "
+                    "feasible. If the argmax is approximate, set oracle_kind = 'undergenerating'."
+                )
+            labeling, value = Labeling(y, 0.0, _zero(difference)), 0.0
+        return labeling, value, max(value, upper)
+
+    def cut(self, answers: Answers, weights: Array) -> Cut:
+        """See :class:`maxmargin.core.Examples`."""
+        return _sum_cut(answers.labelings, weights, self.dim)
+
+    def cache(self, lo: int, hi: int, size: int) -> ConstraintCache:
+        """See :class:`maxmargin.core.Examples`."""
+        return PlainCache(self, lo, hi, size)
+
+    def working_sets(self, caps: Array) -> WorkingSets:
+        """See :class:`maxmargin.core.Examples`."""
+        return PlainWorkingSets(self, caps)
+
+    def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
+        """See :class:`maxmargin.core.Examples`."""
+        return [self.task.inference(self._X[i], w) for i in range(lo, hi)]
+
+
+class PlainCache:
+    """The most recently used labellings of a range of examples."""
+
+    def __init__(self, examples: PlainExamples, lo: int, hi: int, size: int) -> None:
+        self._examples, self._lo, self._size = examples, lo, size
+        self._entries: list[list[Labeling]] = [[] for _ in range(hi - lo)]  # oldest use first
+        self._flat: list[Labeling] = []
+        self.pointers: IntArray = np.zeros(hi - lo + 1, dtype=np.int64)
+        self._used: list[Labeling] = []
+
+    def insert(self, answers: Answers) -> None:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        used = {id(labeling) for labeling in self._used}
+        self._used = []
+        same = self._examples.same
+        for entries, new in zip(self._entries, answers.labelings, strict=True):
+            entries.sort(key=lambda entry: id(entry) in used)  # stable: recently touched ones last
+            for k, entry in enumerate(entries):
+                if same(entry, new):
+                    entries.append(entries.pop(k))
+                    break
+            else:
+                if new.loss > 0.0:  # an output without loss that is not the truth is no constraint we need
+                    entries.append(new)
+                    del entries[: -self._size]
+        self._flat = [entry for entries in self._entries for entry in entries]
+        self.pointers = np.concatenate(
+            [[0], np.cumsum([len(entries) for entries in self._entries])]
+        ).astype(np.int64)
+
+    def scores(self, w: Array) -> Array:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        return np.array([entry.loss + dot(entry.plane, w) for entry in self._flat], dtype=np.float64)
+
+    def touch(self, chosen: IntArray) -> None:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        self._used.extend(self._flat[j] for j in chosen if j >= 0)
+
+    def cut(self, chosen: IntArray, weights: Array) -> Cut:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        which = [(self._flat[j], s) for j, s in zip(chosen, weights, strict=True) if j >= 0]
+        return _sum_cut([entry for entry, _ in which], [s for _, s in which], self._examples.dim)
+
+
+def _sum_cut(labelings: Sequence[Labeling], weights: Any, dim: int) -> Cut:
+    plane: Array = np.zeros(dim)
+    offset = 0.0
+    for labeling, weight in zip(labelings, weights, strict=True):
+        offset += weight * labeling.loss
+        add_scaled(plane, weight, labeling.plane)
+    return Cut(float(offset), sparsify(plane))
+
+
+def _scaled(v: Vector, factor: float) -> Vector:
+    if isinstance(v, SparseVector):
+        return SparseVector(v.indices, factor * v.values, v.size)
+    return np.asarray(factor * v, dtype=np.float64)
+
+
+def _zero(like: Vector) -> Vector:
+    size = like.size
+    return SparseVector(np.empty(0, dtype=np.int64), np.empty(0), size)

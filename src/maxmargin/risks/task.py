@@ -1,0 +1,214 @@
+"""Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its examples.
+
+Each shard is a range of the examples with a cache of the constraints its oracle returned (f = 10 per example, the most recently
+used stay). ``evaluate(w, exact=False)`` answers from the caches: a lower model of R whose scores are linear in w, so it has free
+lines; ``evaluate(w)`` runs the oracle on all examples and refreshes the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import envelope
+from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.engines.base import Engine, SerialEngine
+from maxmargin.risks.lines import LineShard, Pins
+from maxmargin.risks.plain_examples import PlainExamples, Rescaling
+from maxmargin.tasks.base import Task
+
+#: the paper's f: constraints cached per example
+CACHE_SIZE = 10
+#: ranges of examples: a function of their number alone, so that sums have one shape for any number of workers
+MAX_SHARDS = 16
+MIN_EXAMPLES = 32
+
+
+class _Shard(LineShard):
+    """Examples ``lo .. hi-1``, their weights, and the constraints seen. Its scores are the cached model's."""
+
+    def __init__(self, examples: Examples, weights: Array, bounds: tuple[int, int]) -> None:
+        super().__init__()
+        self._examples = examples
+        self._lo, self._hi = bounds
+        self._weights = weights[self._lo : self._hi]
+        self._cache: ConstraintCache | None = None
+
+    def oracle(self, w: Array) -> Answers:
+        return self._examples.oracle(w, self._lo, self._hi)
+
+    def cut_at(self, w: Array) -> tuple[float, float, Cut]:
+        """(value, upper, cut) of the real risk at w; the answers are remembered once a model was asked for."""
+        answers = self.oracle(w)
+        if self._cache is not None:
+            self._cache.insert(answers)
+            self._scores.clear()  # scores of entries that may be gone
+        cut = self._examples.cut(answers, self._weights)
+        return float(self._weights @ answers.values), float(self._weights @ answers.uppers), cut
+
+    def scores_at(self, w: Array) -> Array:
+        if self._cache is None:
+            self._cache = self._examples.cache(self._lo, self._hi, CACHE_SIZE)
+        return self._cache.scores(w)
+
+    def value_of(self, scores: Array) -> float:
+        chosen = self._leaders(scores)
+        held = chosen >= 0
+        return float(self._weights[held] @ scores[chosen[held]])
+
+    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
+        out = np.zeros(len(ts))
+        envelope.ragged_slopes(a, b, self._pointers, self._weights, ts, out)
+        return out
+
+    def kinks_of(
+        self, a: Array, b: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        ts, jumps = np.empty(limit), np.empty(limit)
+        count = envelope.ragged_kinks(a, b, self._pointers, self._weights, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+    def cut_of(self, scores: Array) -> Cut:
+        assert self._cache is not None
+        chosen = self._leaders(scores)
+        self._cache.touch(chosen)
+        return self._cache.cut(chosen, self._weights)
+
+    @property
+    def _pointers(self) -> IntArray:
+        assert self._cache is not None
+        return self._cache.pointers
+
+    def _leaders(self, scores: Array) -> IntArray:
+        chosen = np.empty(self._hi - self._lo, dtype=np.int64)
+        envelope.ragged_leaders(scores, self._pointers, chosen)
+        return chosen
+
+
+def require_rescaling(task: Task, rescaling: str) -> None:
+    """Raise unless the task can be trained with this rescaling."""
+    if rescaling not in ("margin", "slack"):
+        raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
+    own = getattr(type(task), "slack_augmented_inference", None)
+    if rescaling == "slack" and own is Task.slack_augmented_inference:
+        raise NotImplementedError(
+            f"{type(task).__name__} cannot use slack rescaling: define slack_augmented_inference(x, y, w), the argmax "
+            "of loss * (1 + score difference), or use rescaling='margin'. (The margin argmax would give a false "
+            "upper bound.)"
+        )
+
+
+class TaskEvaluation:
+    """A structured risk pinned at w: one call of the oracle per example."""
+
+    def __init__(self, w: Array, parts: list[tuple[float, float, Cut]]) -> None:
+        self.w = w
+        self._cuts = [cut for _, _, cut in parts]
+        self._total: Cut | None = None
+        self.value = float(np.sum([value for value, _, _ in parts]))
+        self.upper = float(np.sum([upper for _, upper, _ in parts]))
+
+    def cut(self) -> Cut:
+        """The cut that is tight here."""
+        if self._total is None:
+            self._total = add_cuts(self._cuts)
+        return self._total
+
+    def cuts(self) -> list[Cut]:
+        """One part per shard."""
+        return self._cuts
+
+
+class TaskRisk:
+    """The structured risk of a task on examples.
+
+    Parameters
+    ----------
+    task : Task
+        What is predicted; ``task.setup`` must have been called.
+    X, Y : sequences
+        Inputs and labelled outputs.
+    dim : int
+        Dimension of the joint features, as ``setup`` returned it.
+    rescaling : {"margin", "slack"}
+        How the loss enters.
+    sample_weight : array, optional
+        Weight of each example.
+    engine : Engine, optional
+        Where the shards live; the calling thread by default.
+    examples : Examples, optional
+        A compiled form of (X, Y), where the caller has one already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.risks import TaskRisk
+    >>> from maxmargin.tasks import Chain
+    >>> X, Y = [np.eye(3)], [np.array([0, 1, 1])]
+    >>> task = Chain(n_labels=2)
+    >>> risk = TaskRisk(task, X, Y, task.setup(X, Y))
+    >>> minimize(risk, C=1.0).certificate
+    'exact'
+    """
+
+    lower_bound = 0.0
+    has_cache = True
+
+    def __init__(
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        dim: int,
+        *,
+        rescaling: Rescaling = "margin",
+        sample_weight: Any = None,
+        engine: Engine | None = None,
+        examples: Examples | None = None,
+    ) -> None:
+        require_rescaling(task, rescaling)
+        if examples is None and rescaling == "margin":
+            examples = task.pack(X, Y)
+        if examples is None:
+            examples = PlainExamples(task, X, Y, dim, rescaling)
+        n = len(examples)
+        if n == 0:
+            raise ValueError("there are no examples to learn from.")
+        self.oracle = task.oracle_kind
+        self.dim = dim
+        self.n_examples = n
+        self._examples = examples
+        self._weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
+        n_shards = max(1, min(MAX_SHARDS, n // MIN_EXAMPLES))
+        bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
+        self.n_blocks = n_shards
+        self.engine: Engine = engine or SerialEngine()
+        self.engine.open(
+            partial(_Shard, examples, self._weights), list(zip(bounds[:-1], bounds[1:], strict=True))
+        )
+        self._pins = Pins(self.engine, n_shards)
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
+        """The oracle on all examples, or the model of the constraints seen since the first such question."""
+        if not exact:
+            return self._pins.evaluate(w, is_upper=False)
+        w = np.array(w, dtype=np.float64)
+        return TaskEvaluation(w, self.engine.gather("cut_at", self.engine.publish(w)))
+
+    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
+        """Several points, one after the other."""
+        return [self.evaluate(w) for w in points]
+
+    def working_sets(self, C: float) -> WorkingSets:
+        """Fresh dual state for the coordinate solver."""
+        return self._examples.working_sets(C * self._weights)
+
+    def answers(self, w: Array) -> list[Answers]:
+        """The oracle's answers for all examples, in shard order."""
+        return self.engine.gather("oracle", self.engine.publish(w))

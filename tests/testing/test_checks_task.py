@@ -1,0 +1,318 @@
+"""check_task: right tasks pass, and each kind of wrong one is caught with a word on what is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.testing.packed import NaiveCache, NaiveExamples, NaiveSets
+
+from maxmargin.core import Cut, SweepStats
+from maxmargin.tasks.base import Bounded
+from maxmargin.testing import check_task
+from maxmargin.testing.examples import TinyChain, TinyMulticlass
+
+RNG = np.random.default_rng(3)
+VECTORS = [RNG.normal(size=3) for _ in range(5)]
+CLASSES = [0, 1, 2, 1, 0]
+WORDS = [RNG.normal(size=(n, 2)) for n in (2, 3, 1, 3)]
+TAGS = [(0, 1), (2, 1, 0), (1,), (0, 0, 2)]
+
+
+class PackedChain(TinyChain):
+    """A chain with a compiled form, and a place to spoil it."""
+
+    Packed = NaiveExamples
+
+    def setup(self, X, Y):
+        return super().setup(X, Y)
+
+    def pack(self, X, Y):
+        return self.Packed(self, X, Y, self.dim)
+
+
+@pytest.mark.parametrize(
+    "cost", [None, [[0, 1, 2], [3, 0, 0.5], [1, 1, 0]]], ids=["zero-one", "costs"]
+)
+def test_a_right_multiclass_task_passes(cost):
+    task = TinyMulticlass(cost)
+    check_task(task, VECTORS, CLASSES, outputs=task.outputs)
+    check_task(TinyMulticlass(cost), VECTORS, CLASSES)
+
+
+def test_a_right_chain_passes_packed_or_not():
+    for task in (TinyChain(), PackedChain()):
+        check_task(task, WORDS, TAGS, outputs=task.outputs)
+        check_task(task, WORDS, TAGS)
+
+
+class WrongDim(TinyMulticlass):
+    def setup(self, X, Y):
+        return super().setup(X, Y) + 1
+
+
+class FloatDim(TinyMulticlass):
+    def setup(self, X, Y):
+        return float(super().setup(X, Y))
+
+
+class NegativeLoss(TinyMulticlass):
+    def loss(self, y, y_hat):
+        return 0.0 if y == y_hat else -1.0
+
+
+class LossAtTruth(TinyMulticlass):
+    def loss(self, y, y_hat):
+        return 0.5
+
+
+class WrongInference(TinyMulticlass):
+    def inference(self, x, w):
+        return 0
+
+
+class WrongOracle(TinyMulticlass):
+    def loss_augmented_inference(self, x, y, w):
+        return self.inference(x, w)  # forgets the loss
+
+
+class LazyOracle(TinyMulticlass):
+    """Best of the truth and one other class: never below the truth, yet not the maximum."""
+
+    def loss_augmented_inference(self, x, y, w):
+        other = (y + 1) % self.n_classes
+        return max((y, other), key=lambda o: self.loss(y, o) + self._score(x, o, w))
+
+
+class WrongSlack(TinyMulticlass):
+    def slack_augmented_inference(self, x, y, w):
+        return self.loss_augmented_inference(x, y, w)
+
+
+class WrongDifference(TinyMulticlass):
+    def difference(self, x, y_a, y_b):
+        return self.joint_feature(x, y_b) - self.joint_feature(x, y_a)
+
+
+class Writes(TinyMulticlass):
+    def inference(self, x, w):
+        self.last = super().inference(x, w)
+        return self.last
+
+
+class WritesDeep(TinyMulticlass):
+    def setup(self, X, Y):
+        self.seen = {}
+        return super().setup(X, Y)
+
+    def loss(self, y, y_hat):
+        self.seen[y, y_hat] = True
+        return super().loss(y, y_hat)
+
+
+class ChangesInput(TinyMulticlass):
+    def inference(self, x, w):
+        answer = super().inference(x, w)
+        x += 1.0
+        return answer
+
+
+class FalseUpper(TinyMulticlass):
+    def loss_augmented_inference(self, x, y, w):
+        y_hat = super().loss_augmented_inference(x, y, w)
+        return Bounded(y_hat, self.loss(y, y_hat) + self._score(x, y_hat, w) - 0.1)
+
+
+class UpperBelowBest(LazyOracle):
+    def loss_augmented_inference(self, x, y, w):
+        y_hat = super().loss_augmented_inference(x, y, w)
+        return Bounded(y_hat, self.loss(y, y_hat) + self._score(x, y_hat, w))
+
+
+class UnsortedFeature(TinyChain):
+    def joint_feature(self, x, y):
+        psi = super().joint_feature(x, y)
+        return type(psi)(psi.indices[::-1], psi.values[::-1], psi.size)
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (WrongDim(), "shape"),
+        (FloatDim(), "positive int"),
+        (NegativeLoss(), "not negative"),
+        (LossAtTruth(), r"loss\(y, y\)"),
+        (WrongInference(), "inference"),
+        (WrongOracle(), "loss_augmented_inference"),
+        (LazyOracle(), "brute force"),
+        (WrongSlack([[0, 1, 3], [3, 0, 0.5], [1, 2, 0]]), "slack_augmented_inference"),
+        (WrongDifference(), "difference"),
+        (Writes(), "wrote to last"),
+        (WritesDeep(), "wrote to seen"),
+        (ChangesInput(), "changed their input"),
+        (FalseUpper(), "upper below the value attained"),
+        (UpperBelowBest(), "upper below brute force"),
+    ],
+    ids=lambda v: type(v).__name__ if not isinstance(v, str) else "",
+)
+def test_wrong_tasks_are_caught(task, message):
+    X = [x.copy() for x in VECTORS]
+    with pytest.raises(AssertionError, match=message):
+        check_task(task, X, CLASSES, outputs=task.outputs)
+
+
+def test_unsorted_sparse_features_are_caught():
+    with pytest.raises(AssertionError, match="sorted"):
+        check_task(UnsortedFeature(), WORDS, TAGS)
+
+
+def test_an_honest_truncated_oracle_passes():
+    class Truncated(LazyOracle):
+        def loss_augmented_inference(self, x, y, w):
+            found = super().loss_augmented_inference(x, y, w)
+            bound = max(self.loss(y, o) + self._score(x, o, w) for o in self.outputs(x))
+            return Bounded(found, bound + 0.01)
+
+        slack_augmented_inference = TinyMulticlass.slack_augmented_inference
+
+    task = Truncated()
+    check_task(task, VECTORS, CLASSES, outputs=task.outputs)
+
+
+def test_an_undergenerating_oracle_may_miss_but_not_exceed():
+    class Greedy(LazyOracle):
+        oracle_kind = "undergenerating"
+
+        def slack_augmented_inference(self, x, y, w):
+            return y
+
+    task = Greedy()
+    check_task(task, VECTORS, CLASSES, outputs=task.outputs)
+
+
+# -- the packed form, spoiled one part at a time ---------------------------------------------------
+
+
+class WrongValues(NaiveExamples):
+    def oracle(self, w, lo, hi):
+        a = super().oracle(w, lo, hi)
+        return type(a)(lo, hi, a.labelings, a.losses, a.values + 0.01, a.uppers + 0.01)
+
+
+class IgnoresRange(NaiveExamples):
+    def oracle(self, w, lo, hi):
+        a = super().oracle(w, 0, hi - lo)
+        return type(a)(lo, hi, a.labelings, a.losses, a.values, a.uppers)
+
+
+class ForgetsWeights(NaiveExamples):
+    def cut(self, answers, weights):
+        return super().cut(answers, (weights > 0).astype(float))
+
+
+class WrongOffset(NaiveExamples):
+    def cut(self, answers, weights):
+        cut = super().cut(answers, weights)
+        return Cut(cut.offset + 0.01, cut.plane)
+
+
+class WrongPredict(NaiveExamples):
+    def predict(self, w, lo, hi):
+        return self.Y[lo:hi]
+
+
+def _spoil(**parts):
+    """NaiveExamples whose cache or working sets are of another class."""
+
+    class Spoiled(NaiveExamples):
+        def cache(self, lo, hi, size):
+            return parts.get("cache", NaiveCache)(self, lo, hi, size)
+
+        def working_sets(self, caps):
+            return parts.get("sets", NaiveSets)(self, caps)
+
+    return Spoiled
+
+
+class Overfull(NaiveCache):
+    def __init__(self, examples, lo, hi, size):
+        super().__init__(examples, lo, hi, size + 1)
+
+
+class NeverTouches(NaiveCache):
+    def touch(self, chosen):
+        pass
+
+
+class WrongCacheCut(NaiveCache):
+    def cut(self, chosen, weights):
+        return super().cut(chosen, np.ones_like(weights))
+
+
+class VisitsZeroCaps(NaiveSets):
+    def stream(self, order, skip_below):
+        stats = super().stream(order, skip_below)
+        return SweepStats(stats.oracle_calls + 1, stats.gap, stats.new_planes)
+
+
+class OverCap(NaiveSets):
+    def __init__(self, examples, caps):
+        super().__init__(examples, caps)
+        self.alpha = [[1.5 * a for a in al] for al in self.alpha]
+
+
+class StaleW(NaiveSets):
+    """w lags behind the multipliers."""
+
+    def _step(self, i):
+        before = self.w
+        super()._step(i)
+        self.w = 0.5 * (before + self.w)
+
+
+class NoExchange(NaiveSets):
+    """Only the truth gives weight: stops short of the optimum (RAM, figure 1, case 4)."""
+
+    def _step(self, i):
+        others = self.alpha[i][1:]
+        if not any(others):
+            super()._step(i)
+
+
+class DropsSupport(NaiveSets):
+    def drop_idle(self, age):
+        for i in range(len(self.sets)):
+            self.sets[i], self.alpha[i] = self.sets[i][:1], [float(self.caps[i])]
+
+
+class WrongConfirm(NaiveSets):
+    def confirm(self, answers):
+        value, upper = super().confirm(answers)
+        return 0.9 * value, upper
+
+
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        (WrongValues, "against plain Python"),
+        (IgnoresRange, "against plain Python|offset"),
+        (ForgetsWeights, "weighted sum"),
+        (WrongOffset, "offset against the loss"),
+        (WrongPredict, "predict"),
+        (_spoil(cache=Overfull), "entries held"),
+        (_spoil(cache=NeverTouches), "more recently|entries"),
+        (_spoil(cache=WrongCacheCut), "chosen scores"),
+        (_spoil(sets=VisitsZeroCaps), "cap 0"),
+        (_spoil(sets=OverCap), "above the objective|not optimal"),
+        (_spoil(sets=StaleW), "recomputed|fell"),
+        (_spoil(sets=NoExchange), "not optimal"),
+        (_spoil(sets=DropsSupport), "drop_idle"),
+        (_spoil(sets=WrongConfirm), "confirm"),
+    ],
+)
+def test_wrong_packed_forms_are_caught(packed, message):
+    class Task(PackedChain):
+        Packed = packed
+
+    task = Task()
+    with pytest.raises(AssertionError, match=message):
+        check_task(task, WORDS, TAGS, outputs=task.outputs, n_trials=8)
