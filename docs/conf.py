@@ -25,7 +25,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip"]
 templates_path = ["_templates"]
-nitpicky = False
+# docstrings write norms as |w|, which reStructuredText would take for a substitution
+rst_prolog = r".. |w| replace:: \|w\|"
 
 # -- mathematics: MathML written by docutils, so that pages need no JavaScript from elsewhere
 html_math_renderer = "mathml"
@@ -49,7 +50,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "min_reported_time": 1_000_000,
+    "write_computation_times": False,  # that page loads scripts from elsewhere
+    "capture_repr": (),
     "plot_gallery": "True",
     "within_subsection_order": "FileNameSortKey",
     "default_thumb_file": None,
@@ -78,3 +80,17 @@ html_theme_options = {
 }
 html_sidebars = {"**": []}
 html_context = {"default_mode": "light"}
+
+
+def skip_inherited(app, what, name, obj, skip, options):
+    """Of inherited members show our own only: scikit-learn documents its methods itself."""
+    module = getattr(obj, "__module__", None) or getattr(
+        getattr(obj, "fget", None), "__module__", None
+    )
+    if what == "class" and module is not None and not module.startswith("maxmargin"):
+        return True
+    return skip
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_inherited)

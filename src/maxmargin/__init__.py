@@ -2,6 +2,7 @@
 
 from maxmargin import engines, losses, risks, solvers, tasks
 from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin.persistence import load
 from maxmargin.solvers import minimize
 
 __version__ = "0.1.0.dev0"
@@ -10,6 +11,7 @@ __all__ = [
     "SequenceTagger",
     "StructuredSVM",
     "engines",
+    "load",
     "losses",
     "minimize",
     "risks",

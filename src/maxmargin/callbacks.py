@@ -13,7 +13,8 @@ __all__ = ["ProgressLine"]
 class ProgressLine:
     """One live line: objective, lower bound, gap, cuts, elapsed time. What ``verbose=1`` shows.
 
-    On a terminal the line is rewritten in place; elsewhere only its last state is written, by :meth:`close`.
+    On a terminal the line is rewritten in place; elsewhere only its last state is written, by
+    :meth:`close`.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Chains against brute force: every labelling of short sequences is enumerated.
 
-Claims: both argmaxes find the best legal labelling; the compiled form agrees with the plain one; cuts are
-tight minorants; the working sets keep their invariants (w and bounds recomputed naively from ``state()``).
+Claims: both argmaxes find the best legal labelling; the compiled form agrees with the plain one;
+cuts are tight minorants; the working sets keep their invariants (w and bounds are recomputed
+naively from ``state()``).
 """
 
 from __future__ import annotations
@@ -163,6 +164,24 @@ def test_cut_is_tight_and_a_minorant(options):
             v = p.rng.normal(size=p.dim)
             risk = sum(s[i] * p.worst(i, v) for i in range(lo, hi))
             assert cut.at(v) <= risk + 1e-10
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 30.0])
+def test_passing_over_hopeless_origins_changes_nothing(scale, masked):
+    rng = np.random.default_rng(0)
+    K, T, d = 37, 25, 4
+    allowed = (rng.random((K, K)) < 0.7) | np.eye(K, dtype=bool) if masked else None
+    task = Chain(K, d, allowed=allowed)
+    X = [rng.normal(size=(T, d)) for _ in range(20)]
+    Y = [np.full(T, rng.integers(K)) for _ in range(20)]
+    examples = task.pack(X, Y)
+    w = rng.normal(size=task.dim)
+    w[d * K :] *= scale  # from moves that hardly matter to moves that decide everything
+    found = examples.oracle(w, 0, 20).labelings.reshape(20, T)
+    for i in range(20):
+        assert np.array_equal(examples.predict(w, i, i + 1)[0], task.inference(X[i], w))
+        assert np.array_equal(found[i], task.loss_augmented_inference(X[i], Y[i], w))
 
 
 def test_ties_go_to_the_smallest_label():
@@ -480,6 +499,26 @@ def test_a_saved_state_goes_on_with_the_same_bits():
         resumed.stream(order, 0.0)
     assert np.array_equal(resumed.w, sets.w)
     assert resumed.dual_value() == sets.dual_value()
+
+
+def test_nothing_is_written_to_and_empty_ranges_are_fine():
+    p = Problem(13)
+    p.w.flags.writeable = False
+    for array in p.examples.chains:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+    answers = p.examples.oracle(p.w, 2, 2)
+    assert answers.values.size == answers.labelings.size == 0
+    assert p.examples.predict(p.w, 2, 2) == []
+    assert p.examples.cut(answers, np.empty(0)).at(p.w) == 0.0
+    cache = p.examples.cache(0, p.n, 2)
+    cache.insert(p.examples.oracle(p.w, 0, p.n))
+    sets = p.examples.working_sets(np.ones(p.n))
+    sets.stream(np.arange(p.n), 0.0)
+    assert sets.dual_value() > 0.0
+    none = Chain(2, 3).pack([], [])
+    assert len(none) == 0
+    assert none.working_sets(np.empty(0)).dual_value() == 0.0
 
 
 def test_examples_survive_pickling():

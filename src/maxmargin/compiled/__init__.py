@@ -1,1 +1,1 @@
-"""The compiled leaves: module-level functions over flat arrays and row ranges. Imports NumPy and Numba only."""
+"""The compiled leaves: functions over flat arrays and row ranges. NumPy and Numba only."""

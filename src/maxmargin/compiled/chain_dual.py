@@ -10,14 +10,7 @@ A visit of example i: ask Viterbi for its worst labelling at the present w and a
 (:func:`stream_sweep`; left out in :func:`epoch_sweep`), compute g, solve the small problem over
 alpha_i by pair steps on squared distances (:mod:`maxmargin.compiled.simplex`), and write w once.
 
-Everything that touches w visits only the tokens in which a labelling differs from the truth. With
-p_j = Psi(y_j) - Psi(y_0), the distances of a new plane come from one scatter of p_new into a vector
-of zeros,
-
-    |p_new - p_k|^2  =  |p_new|^2 + |p_k|^2 - 2 <p_new, p_k>
-
-which is right also where tokens share features (and exact for integer ones). A distance of zero may
-come out as 1e-16 or be clipped at 0; both send the pair step to its bound, as they should.
+Everything that touches w visits only the tokens in which a labelling differs from the truth.
 
 In the code Z is the matrix of one example's labellings, the truth in row 0; W and ``tail`` are the
 two parts of w (:mod:`maxmargin.compiled.chain`). A sweep that finds an example full returns early
@@ -39,20 +32,21 @@ from maxmargin.compiled.chain import (
     Indices,
     IntArray,
     Labels,
-    add_difference,
     add_losses,
     add_tail_difference,
     add_token,
     allow,
+    allow_ends,
+    allow_row,
     emission,
     emissions,
     parts,
     path_loss,
     score_difference,
-    tail_difference,
     viterbi,
 )
-from maxmargin.compiled.chain_planes import Planes, block, copy_labels, find, label_code
+from maxmargin.compiled.chain_insert import insert
+from maxmargin.compiled.chain_planes import Planes, block
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 
 #: a visit ends when the example's own gap fell to this share of what it was
@@ -80,82 +74,6 @@ class Scratch(NamedTuple):
     pairs: IntArray
     path: Labels
     vector: FloatArray
-
-
-@njit(nogil=True, cache=True, fastmath=PRODUCTS)
-def difference_product(
-    indptr: IntArray,
-    indices: Indices,
-    data: Data,
-    V: FloatArray,
-    tail: FloatArray,
-    first: int,
-    y: Labels,
-    z: Labels,
-) -> Any:
-    """<v, Psi(z) - Psi(y)> for the vector v of parts V and ``tail``."""
-    total = 0.0
-    for t in range(y.size):
-        if y[t] != z[t]:
-            for p in range(indptr[first + t], indptr[first + t + 1]):
-                f = np.uint64(indices[p])
-                total += np.float64(data[p]) * (V[f, z[t]] - V[f, y[t]])
-    return total + tail_difference(tail, V.shape[1], y, z)
-
-
-@njit(nogil=True, cache=True)
-def clear_difference(
-    indptr: IntArray,
-    indices: Indices,
-    V: FloatArray,
-    tail: FloatArray,
-    first: int,
-    y: Labels,
-    z: Labels,
-) -> None:
-    """Zero what ``add_difference`` wrote. (Subtracting again would leave rounding behind.)"""
-    for t in range(y.size):
-        if y[t] != z[t]:
-            for p in range(indptr[first + t], indptr[first + t + 1]):
-                f = np.uint64(indices[p])
-                V[f, y[t]] = 0.0
-                V[f, z[t]] = 0.0
-    for k in range(tail.size):
-        tail[k] = 0.0
-
-
-@njit(nogil=True, cache=True)
-def insert(
-    chains: Chains, planes: Planes, vector: FloatArray, i: int, z: Labels, loss: float
-) -> Any:
-    """Find or add labelling z of example i, which must have room. Returns its plane."""
-    indptr, indices, data = chains.indptr, chains.indices, chains.data
-    first, T = chains.starts[i], z.size
-    base, m, stride = planes.first_plane[i], planes.counts[i], planes.room[i]
-    code = label_code(z)
-    Z = block(planes.labels, planes.first_label[i], m, T)
-    j = find(Z, planes.code[base:], z, code)
-    if j >= 0:
-        return j
-
-    copy_labels(z, planes.labels[planes.first_label[i] + m * T :])
-    planes.alpha[base + m] = 0.0
-    planes.loss[base + m] = loss
-    planes.code[base + m] = code
-    planes.counts[i] = m + 1
-
-    D2 = planes.distances[planes.first_distance[i] :]
-    D2[m * stride + m] = 0.0
-    V, tail = parts(vector, chains.n_features, chains.cost.shape[0])
-    add_difference(indptr, indices, data, V, tail, first, Z[0], z, 1.0)
-    norm = difference_product(indptr, indices, data, V, tail, first, Z[0], z)
-    for k in range(m):
-        cross = difference_product(indptr, indices, data, V, tail, first, Z[0], Z[k])
-        d2 = max(0.0, norm + D2[k * stride] - 2.0 * cross)
-        D2[m * stride + k] = d2
-        D2[k * stride + m] = d2
-    clear_difference(indptr, indices, V, tail, first, Z[0], z)
-    return m
 
 
 @njit(nogil=True, cache=True)
@@ -293,6 +211,32 @@ def block_step(
 
 
 @njit(nogil=True, cache=True)
+def allow_again(
+    tail: FloatArray,
+    penalty: FloatArray,
+    Z: Labels,
+    allowed: FloatArray,
+    bounds: FloatArray,
+    mark: IntArray,
+    stamp: IntArray,
+) -> None:
+    """:func:`allow` for the rows that a step of an example with the labellings Z can have changed.
+
+    All K rows for every visit would cost as much as the search itself when K is large.
+    """
+    stamp[0] += 1
+    now = stamp[0]
+    for j in range(1, Z.shape[0]):
+        for t in range(1, Z.shape[1]):
+            if Z[j, t] != Z[0, t] or Z[j, t - 1] != Z[0, t - 1]:
+                for row in (Z[j, t - 1], Z[0, t - 1]):
+                    if mark[0, row] != now:
+                        mark[0, row] = now
+                        allow_row(tail, penalty, row, allowed, bounds)
+    allow_ends(tail, penalty, bounds.shape[1], allowed)
+
+
+@njit(nogil=True, cache=True)
 def stream_sweep(
     chains: Chains,
     planes: Planes,
@@ -310,7 +254,8 @@ def stream_sweep(
     W, tail = parts(w, chains.n_features, chains.cost.shape[0])
     K = W.shape[1]
     allowed, bounds = np.empty(tail.size), np.empty((2, K))
-    best, picks = np.empty(K), np.empty(K + 4, dtype=np.int64)
+    best, picks = np.empty(K), np.empty(K + 3, dtype=np.int64)
+    allow(tail, chains.penalty, allowed, bounds)
     calls = 0
     added = 0
     total = 0.0
@@ -327,7 +272,6 @@ def stream_sweep(
         first, last = chains.starts[i], chains.starts[i + 1]
         y, z = chains.truth[first:last], scratch.path[: last - first]
         weight = chains.weight[first:last]
-        allow(tail, chains.penalty, allowed, bounds)
         emissions(chains.indptr, chains.indices, chains.data, W, first, last, scratch.scores)
         add_losses(y, weight, chains.cost, scratch.scores, scratch.nodes)
         viterbi(scratch.nodes, last - first, allowed, bounds, best, picks, z)
@@ -339,6 +283,8 @@ def stream_sweep(
         gap = block_step(chains, planes, scratch, w, i, tick)
         planes.gaps[i] = gap
         total += gap
+        Z = block(planes.labels, planes.first_label[i], planes.counts[i], last - first)
+        allow_again(tail, chains.penalty, Z, allowed, bounds, scratch.mark, scratch.stamp)
     return order.size, calls, added, total
 
 
@@ -457,32 +403,6 @@ def restart(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray) -> 
             scratch.stamp,
             scratch.pairs,
         )
-
-
-@njit(nogil=True, cache=True)
-def restore_planes(
-    chains: Chains,
-    planes: Planes,
-    vector: FloatArray,
-    counts: IntArray,
-    labels: Labels,
-    alpha: FloatArray,
-    loss: FloatArray,
-    used: Any,
-) -> None:
-    """Fill fresh sets, which have the room, with planes kept elsewhere (truths included)."""
-    plane = 0
-    label = 0
-    for i in range(counts.size):
-        T = chains.starts[i + 1] - chains.starts[i]
-        base = planes.first_plane[i]
-        for j in range(counts[i]):
-            if j > 0:
-                insert(chains, planes, vector, i, labels[label : label + T], loss[plane])
-            planes.alpha[base + j] = alpha[plane]
-            planes.used[base + j] = used[plane]
-            plane += 1
-            label += T
 
 
 @njit(nogil=True, cache=True, fastmath=PRODUCTS)

@@ -1,9 +1,9 @@
 """Storage of the working sets of chains: labellings with multipliers and squared distances.
 
-Storage is flat. Example i has room for ``room[i]`` planes from number ``first_plane[i]`` on; plane 0
-is the truth. Its labellings start at ``first_label[i]``, T_i labels each; its distances at
-``first_distance[i]``, ``room[i]`` to a row. Labellings take one or two bytes a token, so a plane costs
-tens of bytes where its features would cost thousands.
+Storage is flat. Example i has room for ``room[i]`` planes from number ``first_plane[i]``, plane 0
+being the truth. Its labellings start at ``first_label[i]``, T_i labels each; its distances at
+``first_distance[i]``, ``room[i]`` to a row. Labellings take one or two bytes a token, so a plane
+costs tens of bytes where its features would cost thousands.
 """
 
 from __future__ import annotations

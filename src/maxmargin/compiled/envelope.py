@@ -1,9 +1,9 @@
 """Upper envelopes of lines, the heart of every exact line search of a maximum of linear scores.
 
-Example i owns the lines a_j + t b_j; its loss at t is s_i times their maximum. The derivative of the maximum is the slope
-of the leading line (of the steepest leading line: right derivatives). Its kinks in (lo, hi) are found by walking: from the
-leading line at lo go to the earliest crossing with a steeper one. Algorithm 3 of Franc and Sonnenburg, restricted to the
-part of the line that matters.
+Example i owns the lines a_j + t b_j; its loss at t is s_i times their maximum. The derivative of
+the maximum is the slope of the leading line (of the steepest leading line: right derivatives). Its
+kinks in (lo, hi) are found by walking: from the leading line at lo go to the earliest crossing with
+a steeper one. Algorithm 3 of Franc and Sonnenburg, restricted to the part of the line that matters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Binary hinge: L(s) = sum_i c_i max(0, 1 - y_i s_i), its cut, and its shape on a line of scores.
 
-On the line s + t (r - s) row i contributes max(0, A_i + t B_i) with A = c (1 - y s), B = c y (s - r): one kink at
--A / B where the slope jumps by |B|.
+On the line s + t (r - s) row i contributes max(0, A_i + t B_i) with A = c (1 - y s), B = c y (s -
+r): one kink at -A / B where the slope jumps by |B|.
 """
 
 from __future__ import annotations

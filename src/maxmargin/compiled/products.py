@@ -1,8 +1,9 @@
 """Products with the rows ``lo .. hi-1`` of a CSR or dense matrix, for one vector or for K columns.
 
-Indices are cast to unsigned: Numba's handling of negative indices is its whole penalty against C. The flags allow
-re-ordered sums inside one row (the order is fixed at compile time, so results repeat bit for bit). Data may be float32 or
-float64; products and sums are float64. Transposed products skip rows with coefficient zero.
+Indices are cast to unsigned: Numba's handling of negative indices is its whole penalty against C.
+The flags allow re-ordered sums inside one row (the order is fixed at compile time, so results
+repeat bit for bit). Data may be float32 or float64; products and sums are float64. Transposed
+products skip rows with coefficient zero.
 """
 
 from __future__ import annotations

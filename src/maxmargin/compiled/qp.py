@@ -7,15 +7,16 @@ G is the Gram matrix of the planes (zero planes included, one per block), so it 
 *semi*definite and rank-deficient as soon as planes outnumber features. beta = alpha / C; with
 c = offsets / C neither G nor the factor below depends on C.
 
-On the free set F the equality-constrained minimiser solves ``M x = c_F + E lambda``, ``E' x = 1`` with
-M = G_FF + shift E E' (E marks the blocks; the shift adds a constant on the feasible set). M is positive
-definite exactly if no feasible direction inside F has zero curvature. Kept between steps and between
-solves are L with L L' = M and Y = L^-1 [E, c]: a plane enters by one new row, leaves by Givens rotations,
-each O(|F|^2). If a plane would make M singular, the objective is linear along the null direction: we walk
-it to the boundary, which removes another plane.
+On the free set F the equality-constrained minimiser solves ``M x = c_F + E lambda``, ``E' x = 1``
+with M = G_FF + shift E E' (E marks the blocks; the shift adds a constant on the feasible set). M is
+positive definite exactly if no feasible direction inside F has zero curvature. Kept between steps
+and between solves are L with L L' = M and Y = L^-1 [E, c]: a plane enters by one new row, leaves by
+Givens rotations, each O(|F|^2). If a plane would make M singular, the objective is linear along the
+null direction: we walk it to the boundary, which removes another plane.
 
-The outer loop is :class:`maxmargin.core.qp.SimplexQP`. The Frank-Wolfe gap  sum over blocks of (<grad, beta> - min grad)  bounds q(beta) - q*; it is the stopping
-rule, and any beta returned is feasible, so an inexact solve never spoils a certificate.
+The outer loop is :class:`maxmargin.core.qp.SimplexQP`. The Frank-Wolfe gap  sum over blocks of
+(<grad, beta> - min grad)  bounds q(beta) - q*; it is the stopping rule, and any beta returned is
+feasible, so an inexact solve never spoils a certificate.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def _delete(L, Y, F, n_free, k):
 def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
     """Let plane j into the free set; returns (new size, True if j is in it).
 
-    ``slope`` is the derivative of q along +e_j corrected by its block's multiplier: its sign says which
-    way to walk when j is linearly dependent on the free planes.
+    ``slope`` is the derivative of q along +e_j corrected by its block's multiplier: its sign says
+    which way to walk when j is linearly dependent on the free planes.
     """
     p = Y.shape[1] - 1
     work = np.empty(n_free + 1)
@@ -182,9 +183,9 @@ def refresh_offsets(c, p, F, n_free, L, Y):
 def descend(G, c, block, p, m, beta, F, n_free, L, Y):
     """Minimise on the free set, walking to the boundary and dropping planes until it is feasible.
 
-    Returns (|F|, steps, gap, entering plane or -1, its violation, spread): the Frank-Wolfe gap at the new
-    beta, the plane of largest violation outside F, and how unequal the gradients inside F are
-    (rounding: exact arithmetic makes them equal).
+    Returns (|F|, steps, gap, entering plane or -1, its violation, spread): the Frank-Wolfe gap at
+    the new beta, the plane of largest violation outside F, and how unequal the gradients inside F
+    are (rounding: exact arithmetic makes them equal).
     """
     work = np.empty(n_free + 1)
     grad = np.empty(m)

@@ -3,23 +3,24 @@
 For planes (a_j, b_j) in blocks k = 1..p, with the zero plane of each block,
 
     primal   min over w of  Omega(w) + C sum_k max_{j in k} (b_j + <a_j, w>)
-    dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G alpha
-             w = - sum_j alpha_j a_j
+    dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G
+             alpha w = - sum_j alpha_j a_j
 
-D of any feasible alpha is a true lower bound of F(w*). Planes do not depend on C, so one bundle serves a
-whole path of C. With p = 1 this is the 1-slack method, with one block per shard the p-slack method.
+D of any feasible alpha is a true lower bound of F(w*). Planes do not depend on C, so one bundle
+serves a whole path of C. With p = 1 this is the 1-slack method, with one block per shard the
+p-slack method.
 
-Free coordinates (see :mod:`maxmargin.core.regularizer`) turn the dual into one with equalities A' alpha = 0.
-They are met by the proximal method of multipliers: with v the multiplier, repeat
+Free coordinates (see :mod:`maxmargin.core.regularizer`) turn the dual into one with equalities A'
+alpha = 0. They are met by the proximal method of multipliers: with v the multiplier, repeat
 
     maximise  <b + A v, alpha> - 1/2 alpha' G alpha - tau/2 |A' alpha|^2,     v <- v - tau A' alpha
 
 each a problem of the ordinary form with the *same* factor, so a repetition costs one warm solve.
 
-Memory bound: when a block holds ``max_planes``, idle planes leave first; then those of smallest positive
-alpha are folded into one, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j, which leaves D as it is: the lower
-bound never falls. ``max_planes = 2`` keeps one aggregate and the newest plane, the variant with which Joachims,
-Finley and Yu prove convergence.
+Memory bound: when a block holds ``max_planes``, idle planes leave first; then those of smallest
+positive alpha are folded into one, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j, which leaves D
+as it is: the lower bound never falls. ``max_planes = 2`` keeps one aggregate and the newest plane,
+the variant with which Joachims, Finley and Yu prove convergence.
 """
 
 from __future__ import annotations
@@ -32,7 +33,16 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, combine, dot, sparsify
+from maxmargin.core.vectors import (
+    Array,
+    IntArray,
+    SparseVector,
+    Vector,
+    add_scaled,
+    combine,
+    dot,
+    sparsify,
+)
 
 MAX_MULTIPLIER_ROUNDS = 60
 
@@ -175,7 +185,7 @@ class Bundle:
         order = members[np.argsort(beta[members], kind="stable")]
         self._fold(order[: excess + 1], block)
 
-    def _fold(self, which: Array, block: int) -> None:
+    def _fold(self, which: IntArray, block: int) -> None:
         """Replace planes by their average, weighted by beta: the dual value does not change."""
         beta = self._qp.beta[self.n_blocks :][which].copy()
         total = float(beta.sum())

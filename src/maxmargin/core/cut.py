@@ -2,7 +2,8 @@
 
     R(v) >= offset + <plane, v>    for all v
 
-Cuts of parts add up to a cut of the sum. That is all a thread pool, a disk or a cluster has to know.
+Cuts of parts add up to a cut of the sum. That is all a thread pool, a disk or a cluster has to
+know.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     f(k) = Omega(a + k d) + C R(a + k d),    f'(k) = q k + l + C R'(k),    d = b - a, k >= 0
 
-f' is increasing. Since R' never decreases, f'(k) >= f'(0) + q k: the minimiser lies in [0, -f'(0) / q]. A round
-evaluates f' at several k at once (a cluster pays per round, not per k) and narrows the bracket; as soon as few
-kinks of R are left inside, they are collected and sorted and the crossing is found exactly. Risks that are not
-piecewise linear are narrowed to rounding by more rounds.
+f' is increasing. Since R' never decreases, f'(k) >= f'(0) + q k: the minimiser lies in [0, -f'(0) /
+q]. A round evaluates f' at several k at once (a cluster pays per round, not per k) and narrows the
+bracket; as soon as few kinks of R are left inside, they are collected and sorted and the crossing
+is found exactly. Risks that are not piecewise linear are narrowed to rounding by more rounds.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ class LineEvaluation(Evaluation, Protocol):
         """The evaluation at ``w + t (other.w - w)``."""
 
     def slopes(self, other: Self, ts: Array) -> Array:
-        """Right derivatives dR/dt at several ``t``, in one round."""
+        """Derivatives dR/dt at several ascending ``t``, in one round: right derivatives at kinks,
+        exactly so at ``t = 0`` and up to the rounding of a tie elsewhere."""
 
     def breakpoints(
         self, other: Self, lo: float, hi: float, limit: int
@@ -92,8 +93,8 @@ class Risk(Protocol):
 class SweepStats:
     """What one sweep over the examples did.
 
-    ``gap`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij as each was *visited*: an
-    estimate of the duality gap that triggers a confirming pass, never a bound.
+    ``gap`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij as each was *visited*:
+    an estimate of the duality gap that triggers a confirming pass, never a bound.
     """
 
     oracle_calls: int
@@ -106,8 +107,9 @@ class WorkingSets(Protocol):
 
     Example i owns planes p_ij (p_i0 = 0 belongs to the truth) with offsets l_ij, and multipliers
     alpha_ij >= 0 that add up to c_i = C s_i. The point is ``w = - sum_ij alpha_ij p_ij`` and
-    ``g_ij = l_ij + <w, p_ij>``. The solver owns schedule, bounds and stopping; a problem contributes
-    the three sweeps below, each of which takes exact block steps and keeps ``w`` in step.
+    ``g_ij = l_ij + <w, p_ij>``. The solver owns schedule, bounds and stopping; a problem
+    contributes the three sweeps below, each of which takes exact block steps and keeps ``w`` in
+    step.
     """
 
     @property
@@ -166,10 +168,10 @@ class CoordinateRisk(Risk, Protocol):
 class Answers:
     """What the oracle said for the examples ``lo .. hi-1`` at one ``w``.
 
-    ``labelings`` is the task's own container (a list for plain Python, a flat array with pointers for
-    compiled tasks); ``losses`` are Delta(y_i, y^_i); ``values`` the attained
-    Delta + <w, Psi(x_i, y^_i) - Psi(x_i, y_i)> (margin) or Delta (1 + ...) (slack); ``uppers`` a bound of the
-    maximum, equal to ``values`` unless a solver was truncated.
+    ``labelings`` is the task's own container (a list for plain Python, a flat array with pointers
+    for compiled tasks); ``losses`` are Delta(y_i, y^_i); ``values`` the attained
+    Delta + <w, Psi(x_i, y^_i) - Psi(x_i, y_i)> (margin) or Delta (1 + ...) (slack); ``uppers`` a
+    bound of the maximum, equal to ``values`` unless a solver was truncated.
     """
 
     lo: int

@@ -1,4 +1,5 @@
-"""The reduced problem of a bundle, kept between solves so that each one starts where the last ended.
+"""The reduced problem of a bundle, kept between solves so that each one starts where the last
+ended.
 
 See :mod:`maxmargin.compiled.qp` for the mathematics; this is its outer loop and its memory.
 """
@@ -16,9 +17,9 @@ MAX_STEPS = 10_000
 class SimplexQP:
     """min 1/2 beta' G beta - c' beta over a product of simplices, one per block.
 
-    The first ``n_blocks`` variables are the zero planes of the blocks. Variables are appended one at a
-    time with their row of G and removed by a mask; the factor survives appends and, where no free
-    variable leaves, removals.
+    The first ``n_blocks`` variables are the zero planes of the blocks. Variables are appended one
+    at a time with their row of G and removed by a mask; the factor survives appends and, where no
+    free variable leaves, removals.
     """
 
     def __init__(self, n_blocks: int) -> None:
@@ -127,7 +128,8 @@ class SimplexQP:
                 break
             sound = entering >= 0 and spread <= 0.1 * gap and stale <= 50
             if not (sound and self._enter(c, entering, violation)):
-                # rounding, not the active set, is what is left: build the factor anew once, then accept
+                # rounding, not the active set, is what is left: build the factor anew once, then
+                # accept
                 if rebuilt:
                     break
                 rebuilt, stale = True, 0

@@ -1,9 +1,9 @@
 """Omega(w) = 1/2 sum of w_k^2 over the penalised coordinates.
 
 Coordinates in ``free`` (an intercept that is not penalised) cost nothing. The dual then needs
-``sum_j alpha_j a_j[free] = 0``; a residual r makes the dual value minus infinity unless the optimum's free
-coordinates are known to be bounded. ``free_bound`` is such a bound, |v*_k| <= free_bound, and
-``|r|_1 * free_bound`` is what a lower bound must give away for a residual.
+``sum_j alpha_j a_j[free] = 0``; a residual r makes the dual value minus infinity unless the
+optimum's free coordinates are known to be bounded. ``free_bound`` is such a bound, |v*_k| <=
+free_bound, and ``|r|_1 * free_bound`` is what a lower bound must give away for a residual.
 """
 
 from __future__ import annotations

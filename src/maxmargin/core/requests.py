@@ -1,8 +1,9 @@
 """What a solver may ask for.
 
-A solver is a generator: it yields one of the requests below and is sent the answer, a passive value. It does
-no input or output, starts no thread and reads no clock. So the same loop can be answered from one risk, driven in
-lockstep for many problems by one pass over the data, checkpointed between two questions, or tested with a script.
+A solver is a generator: it yields one of the requests below and is sent the answer, a passive
+value. It does no input or output, starts no thread and reads no clock. So the same loop can be
+answered from one risk, driven in lockstep for many problems by one pass over the data, checkpointed
+between two questions, or tested with a script.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from maxmargin.core.result import relative_gap
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a rule may look at: F of the incumbent, the lower bound, C, and how far the newest cut exceeded
-    the model at the model's own minimiser (infinite if unknown)."""
+    """What a rule may look at: F of the incumbent, the lower bound, C, and how far the newest cut
+    exceeded the model at the model's own minimiser (infinite if unknown)."""
 
     upper: float
     lower: float
@@ -85,7 +85,8 @@ class AbsoluteGap:
 class RiskEpsilon:
     """The papers' rule: the newest cut is violated by at most tol, R(w_t) <= xi_t + tol.
 
-    Then F(w_t) - F* <= C tol. R is a sum over examples here; the papers' epsilon, on the mean, is tol / n.
+    Then F(w_t) - F* <= C tol. R is a sum over examples here; the papers' epsilon, on the mean, is
+    tol / n.
     """
 
     tol: float

@@ -1,9 +1,9 @@
 """The one rule by which parts are summed, here and in every engine.
 
-Floating-point addition is not associative, so "the same answer from one worker or sixty-four" needs a
-fixed shape of the sum. Parts are numbered by shard; neighbours of equal size are added first, as in a
-binary counter. The shape depends on the number of parts only, and at most log2(parts) partial sums are
-held at any time.
+Floating-point addition is not associative, so "the same answer from one worker or sixty-four" needs
+a fixed shape of the sum. Parts are numbered by shard; neighbours of equal size are added first, as
+in a binary counter. The shape depends on the number of parts only, and at most log2(parts) partial
+sums are held at any time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Designs: matrices as far as training needs them, products with row ranges. Data is never copied or cast.
+"""Designs: matrices as far as training needs them, products with row ranges. Data is never copied
+or cast.
 
-A design answers ``dot`` (scores of rows) and ``accumulate`` (transposed product, added to an output). Anything with these two
-methods can stand for X: a file, features computed on the fly, a kernel's low-rank map.
+A design answers ``dot`` (scores of rows) and ``accumulate`` (transposed product, added to an
+output). Anything with these two methods can stand for X: a file, features computed on the fly, a
+kernel's low-rank map.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Engines: where shards live and how their answers are added."""
 
-from maxmargin.engines.base import Engine, Handle, SerialEngine, ThreadEngine, make_engine
+from maxmargin.core.engine import Engine, Handle, SerialEngine
+from maxmargin.engines.threads import ThreadEngine, make_engine
 
 __all__ = ["Engine", "Handle", "SerialEngine", "ThreadEngine", "make_engine"]

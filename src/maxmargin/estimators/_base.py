@@ -1,4 +1,4 @@
-"""What all estimators share: the parameters of a fit, its record, and the bridge to scikit-learn's callbacks."""
+"""What all estimators share: how a fit is run, its record, scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -126,27 +126,35 @@ def _seed(random_state: Any) -> int:
 
 @contextmanager
 def _scikit_callbacks(
-    estimator: Any, fitted: Callable[[Array], Mapping[str, Any]] | None
+    estimator: Any,
+    fitted: Callable[[Array], Mapping[str, Any]] | None,
+    data: Mapping[str, Any] | None = None,
 ) -> Iterator[Callable[[IterationRecord, Array], bool] | None]:
     """Report each iteration to callbacks set by scikit-learn's ``set_callbacks``, if there are any.
 
-    ``fitted`` turns weights into the attributes that make an estimator ready to predict.
+    ``fitted`` turns weights into the attributes that make an estimator ready to predict; ``data`` are the
+    ``X`` and ``y`` of the fit, for callbacks that score (scikit-learn's ScoringMonitor logs nothing without).
     """
     if not getattr(estimator, "_skl_callbacks", None):
         yield None
         return
-    context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
-    context.call_on_fit_task_begin(estimator=estimator)
+    limit = estimator.max_iter  # even a limit of 0 reports one iteration
+    context = estimator._init_callback_context(
+        max_subtasks=None if limit is None else max(1, int(limit))
+    )
+    data = dict(data or {})
+    context.call_on_fit_task_begin(estimator=estimator, **data)
 
     def observe(record: IterationRecord, w: Array) -> bool:
         step = context.subcontext(task_name="iteration")
-        step.call_on_fit_task_begin(estimator=estimator)
+        step.call_on_fit_task_begin(estimator=estimator, **data)
         attributes = None if fitted is None else (lambda: dict(fitted(w)))
         return bool(
-            step.call_on_fit_task_end(estimator=estimator, reconstruction_attributes=attributes)
+            step.call_on_fit_task_end(
+                estimator=estimator, reconstruction_attributes=attributes, **data
+            )
         )
 
-    try:
-        yield observe
-    finally:
-        context.call_on_fit_task_end(estimator=estimator)
+    yield observe
+    # not after an error: then the fit has not ended, and scikit-learn's decorator cleans up
+    context.call_on_fit_task_end(estimator=estimator, **data)

@@ -28,7 +28,9 @@ def check_example_weights(sample_weight: Any, n: int) -> Array | None:
         return None
     weight: Array = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; one weight for each of {n} examples is needed.")
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}; one weight for each of {n} examples is needed."
+        )
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError("sample_weight must be finite and not negative.")
     if not weight.any():

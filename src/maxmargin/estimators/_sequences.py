@@ -66,8 +66,9 @@ def stack(
 ) -> tuple[Any, Lengths, DictVectorizer | None]:
     """(stacked matrix, lengths, vectorizer) from any accepted form of X.
 
-    ``lengths`` given: X is the stacked matrix. A sequence of matrices is stacked. Anything else is a sequence of sequences of
-    feature dicts or strings, vectorised by scikit-learn's DictVectorizer, which is fitted when ``fitting``.
+    ``lengths`` given: X is the stacked matrix. A sequence of matrices is stacked. Anything else is
+    a sequence of sequences of feature dicts or strings, vectorised by scikit-learn's
+    DictVectorizer, which is fitted when ``fitting``.
     """
     if lengths is not None:
         matrix = _check_matrix(X, n_features)
@@ -93,7 +94,9 @@ def stack(
         vectorizer = DictVectorizer(sparse=True, sort=True)
         matrix = vectorizer.fit_transform(tokens)
     elif vectorizer is None:
-        raise ValueError("the tagger was fitted on matrices: pass matrices, not feature dicts or strings.")
+        raise ValueError(
+            "the tagger was fitted on matrices: pass matrices, not feature dicts or strings."
+        )
     elif counts.sum() == 0:
         matrix = sp.csr_matrix((0, len(vectorizer.feature_names_)))
     else:
@@ -177,7 +180,7 @@ def cost_matrix(cost: Any, labels: list[Hashable]) -> Any:
     matrix = np.asarray(cost, dtype=np.float64)
     if matrix.shape != (K, K):
         raise ValueError(
-            f"cost has shape {matrix.shape}, but there are {K} labels: give a ({K}, {K}) matrix in the order of the sorted labels, "
-            "or a dict from label to cost."
+            f"cost has shape {matrix.shape}, but there are {K} labels: give a ({K}, {K}) matrix in "
+            "the order of the sorted labels, or a dict from label to cost."
         )
     return matrix

@@ -27,11 +27,13 @@ from maxmargin.solvers import CuttingPlane
 class LinearSVC(ClassifierMixin, CertifiedEstimator):
     """Linear support vector classification, certified.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss for two classes, Crammer and Singer's for more. Takes
-    the place of :class:`sklearn.svm.LinearSVC`; the differences are
+    Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss for two classes, Crammer and
+    Singer's for more. Takes the place of :class:`sklearn.svm.LinearSVC`; the differences are
 
-    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``, and there is no "failed to converge";
-    * ``loss="hinge"`` is the default (scikit-learn: squared hinge) and several classes are trained jointly
+    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``, and there is no "failed to
+    converge";
+    * ``loss="hinge"`` is the default (scikit-learn: squared hinge) and several classes are trained
+    jointly
       (scikit-learn: one against the rest);
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient;
     * ``max_iter=None``: no limit by default; ``random_state=0``: runs repeat bit for bit;
@@ -50,12 +52,13 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
     intercept_scaling : float, default 1.0
         The constant feature whose weight gives the intercept; the larger, the less it is penalised.
     penalize_intercept : bool, default True
-        As scikit-learn's LinearSVC, put the intercept's weight into the norm. False leaves it out, exactly.
+        As scikit-learn's LinearSVC, put the intercept's weight into the norm. False leaves it out,
+        exactly.
     class_weight : dict or "balanced", optional
         Factors of C by class.
     cost : array of shape (n_classes, n_classes), optional
-        Cost of predicting the column's class for a row of the row's class, in the order of ``classes_``;
-        zero on the diagonal. All errors cost 1 by default.
+        Cost of predicting the column's class for a row of the row's class, in the order of
+        ``classes_``; zero on the diagonal. All errors cost 1 by default.
     solver : "auto" or solver object, default "auto"
         The method; see :mod:`maxmargin.solvers`.
     max_iter, max_seconds : optional
@@ -229,12 +232,14 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         return float(self.intercept_scaling)
 
     def _regularizer(self, X: Any, codes: Any, weight: Array, intercept: float) -> SquaredNorm:
-        """The norm without the intercept where that is asked, with a bound of the optimal intercept.
+        """The norm without the intercept where that is asked, with a bound of the optimal
+        intercept.
 
         At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
-        S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of classes were further apart
-        than the largest cost plus S, every row of the lower group would be lost to the upper one and none the other
-        way round: moving them together would lower the risk. So sorted intercepts are at most that far apart.
+        S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
+        classes were further apart than the largest cost plus S, every row of the lower group would
+        be lost to the upper one and none the other way round: moving them together would lower the
+        risk. So sorted intercepts are at most that far apart.
         """
         if intercept == 0.0 or self.penalize_intercept:
             return SquaredNorm()

@@ -22,21 +22,24 @@ from maxmargin.tasks.chain_examples import ChainExamples, predict_stacked
 class SequenceTagger(CertifiedEstimator):
     """Tagging of sequences by a first-order chain, trained with a large margin and certified.
 
-    A sequence's score is the sum of its tokens' label scores, of the scores of neighbouring labels, and of those of the first
-    and the last label. Training counts wrong tokens (Hamming loss, or ``cost``).
+    A sequence's score is the sum of its tokens' label scores, of the scores of neighbouring labels,
+    and of those of the first and the last label. Training counts wrong tokens (Hamming loss, or
+    ``cost``).
 
     Parameters
     ----------
     C : float, default 1.0
-        Weight of the loss; it multiplies a sum over sequences. For thousands of sequences values from 0.01 to 1 are usual.
+        Weight of the loss; it multiplies a sum over sequences. For thousands of sequences values
+        from 0.01 to 1 are usual.
     tol : float or stopping rule, default 5e-2
         Relative gap at which to stop; accuracy is usually flat well above it.
     cost : dict or array of shape (n_labels, n_labels), optional
-        Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the column's label for the row's,
-        in the order of ``classes_``.
+        Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
+        column's label for the row's, in the order of ``classes_``.
     forbidden_transitions : list of pairs or "unseen", optional
-        Pairs (a, b): b never follows a, in training and prediction. None stands for the border: (None, b) forbids to begin with
-        b, (a, None) to end with a. "unseen" forbids all that does not occur in the training labels.
+        Pairs (a, b): b never follows a, in training and prediction. None stands for the border:
+        (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all that does
+        not occur in the training labels.
     solver : "auto" or solver object, default "auto"
         "auto" is :class:`maxmargin.solvers.DualCoordinate`.
     max_iter, max_seconds : optional
@@ -126,8 +129,9 @@ class SequenceTagger(CertifiedEstimator):
         Parameters
         ----------
         X : list of matrices, list of lists of feature dicts or strings, or one matrix
-            One entry per sequence: a matrix (dense or sparse) with a row per token; or a list of tokens, each a dict
-            ``{name: value}``, a list of strings or a string. One stacked matrix needs ``lengths``.
+            One entry per sequence: a matrix (dense or sparse) with a row per token; or a list of
+            tokens, each a dict ``{name: value}``, a list of strings or a string. One stacked matrix
+            needs ``lengths``.
         y : list of label sequences
             Labels are any hashable values. With ``lengths`` a flat array is accepted too.
         lengths : list of int, optional

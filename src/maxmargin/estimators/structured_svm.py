@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.vectors import Array
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
@@ -20,8 +21,8 @@ from maxmargin.tasks.base import Task
 class StructuredSVM(CertifiedEstimator):
     """Large-margin training of any task, certified.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)>]`` (margin rescaling; with
-    slack rescaling the bracket is ``Delta * (1 + <w, ...>)``).
+    Minimises ``1/2 |w|^2 + C sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i,
+    y_i)>]`` (margin rescaling; with slack rescaling the bracket is ``Delta * (1 + <w, ...>)``).
 
     Parameters
     ----------
@@ -123,13 +124,12 @@ class StructuredSVM(CertifiedEstimator):
         dim = self.task_.setup(X, y)
         if not isinstance(dim, int | np.integer) or dim < 1:
             raise TypeError(
-                f"{type(self.task_).__name__}.setup must return the dimension of the joint features, a positive "
-                f"int; it returned {dim!r}."
+                f"{type(self.task_).__name__}.setup must return the dimension of the joint "
+                f"features, a positive int; it returned {dim!r}."
             )
         engine = make_engine(self.n_jobs)
-        start = None
-        if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (dim,):
-            start = self.coef_
+        previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
+        start = previous if previous is not None and previous.shape == (dim,) else None
         try:
             risk = TaskRisk(
                 self.task_,

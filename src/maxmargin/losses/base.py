@@ -1,7 +1,7 @@
 """Losses of scores: R(w) = L(X w). A new one is one function, scores to (offset, gradient).
 
-Two methods suffice; the others have correct, slower defaults that a loss may override. ``maxmargin.testing.check_loss``
-proves that they agree.
+Two methods suffice; the others have correct, slower defaults that a loss may override.
+``maxmargin.testing.check_loss`` proves that they agree.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ class ScoreLoss(ABC):
         """Derivatives of L(scores + t (other - scores)) at each t (right derivatives at kinks, if known)."""
         direction = other - scores
         return np.array(
-            [
-                float(np.sum(self.cut(scores + t * direction, y, weight)[1] * direction))
-                for t in ts
-            ]
+            [float(np.sum(self.cut(scores + t * direction, y, weight)[1] * direction)) for t in ts]
         )
 
     def breakpoints(

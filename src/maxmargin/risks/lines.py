@@ -1,8 +1,10 @@
-"""Risks whose scores are linear in w: shards that keep scores under keys, and evaluations with free lines.
+"""Risks whose scores are linear in w: shards that keep scores under keys, and evaluations with free
+lines.
 
-Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached constraints). What a shard
-holds besides its data is a cache: every call carries the published points it is about, so a shard that lost its scores
-computes them anew. Keys that no live evaluation owns are forgotten with the next call.
+Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached
+constraints). What a shard holds besides its data is a cache: every call carries the published
+points it is about, so a shard that lost its scores computes them anew. Keys that no live evaluation
+owns are forgotten with the next call.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, sparsify
-from maxmargin.engines.base import Engine
 
 #: below this many entries the dense form of a plane is faster than it is large
 SPARSE_FROM = 1_000_000
@@ -161,9 +163,7 @@ class PinnedEvaluation:
         """Kinks on the line, unless they are too many."""
         # a shard may hold its fair share four times over before the round is given up
         share = min(limit, max(64, 4 * limit // self._pins.n_shards))
-        parts = self._pins.engine.gather(
-            "line_kinks", *self.point, *other.point, lo, hi, share
-        )
+        parts = self._pins.engine.gather("line_kinks", *self.point, *other.point, lo, hi, share)
         if any(part is None for part in parts):
             return None
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -1,7 +1,8 @@
-"""Examples of a task as plain Python: the form that works for every task, and the referee of compiled ones.
+"""Examples of a task as plain Python: the form that works for every task, and the referee of
+compiled ones.
 
-Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y)) with rho = 1 or
-rho = Delta(y, y^). From there on a plane is a plane.
+Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y))
+with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class PlainExamples:
     def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
         task, x, y = self.task, self._X[i], self._Y[i]
         slack = self._rescaling == "slack"
-        found = (task.slack_augmented_inference if slack else task.loss_augmented_inference)(x, y, w)
+        found = (task.slack_augmented_inference if slack else task.loss_augmented_inference)(
+            x, y, w
+        )
         bound = None
         if isinstance(found, Bounded):
             found, bound = found.y, found.upper
@@ -129,7 +132,9 @@ class PlainCache:
                     entries.append(entries.pop(k))
                     break
             else:
-                if new.loss > 0.0:  # an output without loss that is not the truth is no constraint we need
+                if (
+                    new.loss > 0.0
+                ):  # an output without loss that is not the truth is no constraint we need
                     entries.append(new)
                     del entries[: -self._size]
         self._flat = [entry for entries in self._entries for entry in entries]
@@ -139,7 +144,9 @@ class PlainCache:
 
     def scores(self, w: Array) -> Array:
         """See :class:`maxmargin.core.ConstraintCache`."""
-        return np.array([entry.loss + dot(entry.plane, w) for entry in self._flat], dtype=np.float64)
+        return np.array(
+            [entry.loss + dot(entry.plane, w) for entry in self._flat], dtype=np.float64
+        )
 
     def touch(self, chosen: IntArray) -> None:
         """See :class:`maxmargin.core.ConstraintCache`."""

@@ -1,7 +1,8 @@
 """Working sets of plain Python planes: the dual state of the coordinate solver, for every task.
 
-Per example: planes p_j with offsets l_j, multipliers alpha_j of sum c, squared distances of the planes. Plane 0 is the truth,
-p_0 = 0 and l_0 = 0. See :mod:`maxmargin.compiled.simplex` for the block step.
+Per example: planes p_j with offsets l_j, multipliers alpha_j of sum c, squared distances of the
+planes. Plane 0 is the truth, p_0 = 0 and l_0 = 0. See :mod:`maxmargin.compiled.simplex` for the
+block step.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class _Set:
 
     def gradients(self, w: Array) -> Array:
         """g_j = l_j + <w, p_j>."""
-        return self.losses + np.array([0.0 if p is None else dot(p.plane, w) for p in self.labelings])
+        scores: Array = np.array([0.0 if p is None else dot(p.plane, w) for p in self.labelings])
+        return self.losses + scores
 
     def keep(self, mask: Any) -> None:
         kept = np.flatnonzero(mask)
@@ -192,6 +194,8 @@ class PlainWorkingSets:
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.WorkingSets`."""
         return {
-            "labelings": [[p.y for p in held.labelings[1:] if p is not None] for held in self._sets],
+            "labelings": [
+                [p.y for p in held.labelings[1:] if p is not None] for held in self._sets
+            ],
             "alpha": [held.alpha.copy() for held in self._sets],
         }

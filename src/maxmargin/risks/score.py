@@ -1,7 +1,8 @@
 """Family A: R(w) = L(X w), a design and a loss of scores.
 
-w holds one column per output: W = w[: d K] as (d, K), then K intercepts, multiplied by ``intercept``. Scores stay with the
-shards; a line between two evaluated points needs no pass over X.
+w holds one column per output: W = w[: d K] as (d, K), then K intercepts, multiplied by
+``intercept``. Scores stay with the shards; a line between two evaluated points needs no pass over
+X.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, as_design, shard_bounds
-from maxmargin.engines.base import Engine, SerialEngine
 from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.risks.lines import LineShard, Pins
 
@@ -128,9 +130,7 @@ class ScoreRisk:
         bounds = shard_bounds(n, design.nnz * columns, self.dim) if loss.decomposable else [0, n]
         self.n_blocks = len(bounds) - 1
         rows = _Rows(design, np.ascontiguousarray(y), weight, loss, float(intercept))
-        self.engine.open(
-            partial(_make_shard, rows), list(zip(bounds[:-1], bounds[1:], strict=True))
-        )
+        self.engine.open(partial(_make_shard, rows), list(pairwise(bounds)))
         self._pins = Pins(self.engine, self.n_blocks)
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:

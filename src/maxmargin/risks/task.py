@@ -1,30 +1,34 @@
-"""Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its examples.
+"""Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its
+examples.
 
-Each shard is a range of the examples with a cache of the constraints its oracle returned (f = 10 per example, the most recently
-used stay). ``evaluate(w, exact=False)`` answers from the caches: a lower model of R whose scores are linear in w, so it has free
-lines; ``evaluate(w)`` runs the oracle on all examples and refreshes the caches.
+Each shard is a range of the examples with a cache of the constraints its oracle returned (f = 10
+per example, the most recently used stay). ``evaluate(w, exact=False)`` answers from the caches: a
+lower model of R whose scores are linear in w, so it has free lines; ``evaluate(w)`` runs the oracle
+on all examples and refreshes the caches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from maxmargin.compiled import envelope
 from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.engines.base import Engine, SerialEngine
 from maxmargin.risks.lines import LineShard, Pins
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
 from maxmargin.tasks.base import Task
 
 #: the paper's f: constraints cached per example
 CACHE_SIZE = 10
-#: ranges of examples: a function of their number alone, so that sums have one shape for any number of workers
+#: ranges of examples: a function of their number alone, so that sums have one shape for any number
+#: of workers
 MAX_SHARDS = 16
 MIN_EXAMPLES = 32
 
@@ -97,9 +101,9 @@ def require_rescaling(task: Task, rescaling: str) -> None:
     own = getattr(type(task), "slack_augmented_inference", None)
     if rescaling == "slack" and own is Task.slack_augmented_inference:
         raise NotImplementedError(
-            f"{type(task).__name__} cannot use slack rescaling: define slack_augmented_inference(x, y, w), the argmax "
-            "of loss * (1 + score difference), or use rescaling='margin'. (The margin argmax would give a false "
-            "upper bound.)"
+            f"{type(task).__name__} cannot use slack rescaling: define "
+            "slack_augmented_inference(x, y, w), the argmax of loss * (1 + score difference), or use "
+            "rescaling='margin'. (The margin argmax would give a false upper bound.)"
         )
 
 
@@ -190,7 +194,8 @@ class TaskRisk:
         self.n_blocks = n_shards
         self.engine: Engine = engine or SerialEngine()
         self.engine.open(
-            partial(_Shard, examples, self._weights), list(zip(bounds[:-1], bounds[1:], strict=True))
+            partial(_Shard, examples, self._weights),
+            list(pairwise(bounds)),
         )
         self._pins = Pins(self.engine, n_shards)
 

@@ -32,8 +32,8 @@ class Problem:
 
 @dataclass(slots=True, eq=False)
 class SolverState:
-    """Incumbent and bounds. Each update is one assignment of a finished value, so that an interrupt between
-    any two instructions leaves a state that is true."""
+    """Incumbent and bounds. Each update is one assignment of a finished value, so that an interrupt
+    between any two instructions leaves a state that is true."""
 
     w: Array
     upper: float = float("inf")

@@ -2,19 +2,20 @@
 
     minimise  F(w) = Omega(w) + C R(w)
 
-Algorithms 3 and 4 of Joachims, Finley and Yu (1-slack) and the optimised cutting planes of Franc and Sonnenburg
-(OCAS, OCAM) differ in two places only. Per iteration:
+Algorithms 3 and 4 of Joachims, Finley and Yu (1-slack) and the optimised cutting planes of Franc
+and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 
     w_t   solves the reduced problem over the cuts so far; its dual value is the lower bound
-    w_b   CPA: the best point seen.   OCA: the minimiser of F on the ray from w_b through w_t (exact)
-    w_c   CPA: w_t.   OCA: (1 - mu) w_b + mu w_t;   the next cut is taken at w_c
+    w_b   CPA: the best point seen.   OCA: the minimiser of F on the ray from w_b through w_t
+    (exact) w_c   CPA: w_t.   OCA: (1 - mu) w_b + mu w_t;   the next cut is taken at w_c
 
-Where scores are linear in w the values along the line and at w_c need no pass over the data, so an iteration costs one
-product with X and one transposed product over the active rows.
+Where scores are linear in w the values along the line and at w_c need no pass over the data, so an
+iteration costs one product with X and one transposed product over the active rows.
 
-Where the argmax is dear (``risk.has_cache``) the loop runs on the *cached model*, the risk over constraints seen before,
-which is a lower model of R with linear scores of its own. Only when the model's incumbent is within ``model_effort`` of
-the gap is the real oracle asked, at that incumbent: its answer is the new cut, fresh constraints and a true upper bound.
+Where the argmax is dear (``risk.has_cache``) the loop runs on the *cached model*, the risk over
+constraints seen before, which is a lower model of R with linear scores of its own. Only when the
+model's incumbent is within ``model_effort`` of the gap is the real oracle asked, at that incumbent:
+its answer is the new cut, fresh constraints and a true upper bound.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ class CuttingPlane:
     line_search : bool, default True
         Exact line search (OCA); False is the plain cutting-plane algorithm.
     slacks : {"one", "blocks"}, default "one"
-        One slack for the whole risk, or one per block (shard): fewer passes, a larger reduced problem.
+        One slack for the whole risk, or one per block (shard): fewer passes, a larger reduced
+        problem.
     max_planes : int, optional
-        Planes kept per block; more are folded into an aggregate so that the lower bound never falls.
-        The default keeps as many as fit about 2 GB, which is all of them for most problems.
+        Planes kept per block; more are folded into an aggregate so that the lower bound never
+        falls. The default keeps as many as fit about 2 GB, which is all of them for most problems.
     idle : int, default 50
         Planes inactive in this many consecutive reduced problems are dropped.
     use_cache : bool, default True

@@ -1,7 +1,8 @@
 """The plain driver: answers a solver's requests from one risk, keeps time, and certifies the end.
 
-Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen, with bounds that
-were computed anew from that point and from a feasible dual point, by :func:`certify`, which shares nothing with the loop.
+Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen,
+with bounds that were computed anew from that point and from a feasible dual point, by
+:func:`certify`, which shares nothing with the loop.
 """
 
 from __future__ import annotations

@@ -3,17 +3,21 @@
     maximise   D(alpha) = sum_ij alpha_ij l_ij - 1/2 |w|^2,    w = - sum_ij alpha_ij p_ij,
                alpha_ij >= 0,  sum_j alpha_ij = c_i = C s_i
 
-Each example keeps the few labellings its oracle returned, the truth first (plane 0, p = 0, l = 0), so the simplex is an
-equality and the paper's single step is a pair step with plane 0. One iteration:
+Each example keeps the few labellings its oracle returned, the truth first (plane 0, p = 0, l = 0),
+so the simplex is an equality and the paper's single step is a pair step with plane 0. One
+iteration:
 
-    stream   for i in random order: ask the oracle at the current w, add its answer, solve the example's simplex problem;
-             examples whose last gap was far below their share of the tolerance are skipped
-    epochs   the same block steps over the cached planes, without the oracle, until their gap fell to 0.3 of the stream's
-    confirm  when the gaps seen add up to less than 1.5 tolerances: the oracle on all examples at the fixed w gives the true
+    stream   for i in random order: ask the oracle at the current w, add its answer, solve the
+             example's simplex problem; examples whose last gap was far below their share of the
+             tolerance are skipped
+    epochs   the same block steps over the cached planes, without the oracle, until their gap fell
+    to 0.3 of the stream's confirm  when the gaps seen add up to less than 1.5 tolerances: the
+    oracle on all examples at the fixed w gives the true
              upper bound; its answers enter the sets
 
-Batch mode confirms every iteration instead of streaming: algorithm 1 of Joachims, Finley and Yu (n-slack), whose reduced
-problem is solved by the epochs. D of any multipliers is a true lower bound at all times.
+Batch mode confirms every iteration instead of streaming: algorithm 1 of Joachims, Finley and Yu
+(n-slack), whose reduced problem is solved by the epochs. D of any multipliers is a true lower bound
+at all times.
 """
 
 from __future__ import annotations
@@ -62,10 +66,11 @@ class DualCoordinate:
     Parameters
     ----------
     mode : {"stream", "batch"}, default "stream"
-        "stream" lets every oracle call see the newest weights; "batch" asks for all examples at fixed weights, the n-slack
-        algorithm of Joachims, Finley and Yu.
+        "stream" lets every oracle call see the newest weights; "batch" asks for all examples at
+        fixed weights, the n-slack algorithm of Joachims, Finley and Yu.
     max_epochs : int, default 10
-        Sweeps over the cached planes between two passes of the oracle (ten times as many in batch mode).
+        Sweeps over the cached planes between two passes of the oracle (ten times as many in batch
+        mode).
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
 

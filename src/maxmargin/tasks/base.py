@@ -2,8 +2,8 @@
 
 A task says what is predicted and how: the features of an input-output pair, the loss between two
 outputs, and two argmaxes. Five plain Python methods are enough; everything else on this page is
-optional and only makes things faster. After :meth:`Task.setup` a task is never written to, so it is safe
-in threads.
+optional and only makes things faster. After :meth:`Task.setup` a task is never written to, so it is
+safe in threads.
 
 The names and the order of the arguments are those of the literature:
 
@@ -25,10 +25,11 @@ from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, from
 
 
 class Bounded(NamedTuple):
-    """Answer of an oracle that was stopped early: the best output found and what it may have missed.
+    """Answer of an oracle that was stopped early: the best output found and what it may have
+    missed.
 
-    ``upper`` bounds max over y^ of ``Delta(y, y^) + <w, Psi(x, y^)>``, the oracle's own objective. The
-    certificate stays true: the risk is then known from both sides.
+    ``upper`` bounds max over y^ of ``Delta(y, y^) + <w, Psi(x, y^)>``, the oracle's own objective.
+    The certificate stays true: the risk is then known from both sides.
     """
 
     y: Any
@@ -123,7 +124,7 @@ class Task(ABC):
     def pack(self, X: Sequence[Any], Y: Sequence[Any]) -> Examples | None:
         """The examples in a compiled form that answers for many at a time, or None.
 
-        With None the library calls the Python methods above. ``maxmargin.testing.check_task`` proves
-        that a compiled form agrees with them.
+        With None the library calls the Python methods above. ``maxmargin.testing.check_task``
+        proves that a compiled form agrees with them.
         """
         return None

@@ -1,13 +1,13 @@
-"""First-order chains: one label for every token of a sequence (tagging, chunking, letters of a word).
+"""First-order chains: one label for every token of a sequence (tagging, chunking, handwriting).
 
     Psi(x, y)     =  sum_t x_t in column y_t  +  moves y_{t-1} -> y_t  +  start y_0  +  stop y_{T-1}
     Delta(y, y^)  =  sum_t weight_t cost[y_t, y^_t]
 
-An input is a matrix with one row of features per token, sparse or dense; an output is an array of label
-numbers 0 .. K-1. The weights are flat: features x labels, then moves [from, to], start, stop.
+An input is a matrix with one row of features per token, sparse or dense; an output is an array of
+label numbers 0 .. K-1. The weights are flat: features x labels, then moves [from, to], start, stop.
 
-The methods of this file are the plain form: short, in NumPy, one sequence at a time. ``pack`` returns
-the compiled form that training uses; tests hold the two against each other.
+The methods of this file are the plain form: short, in NumPy, one sequence at a time. ``pack``
+returns the compiled form that training uses; tests hold the two against each other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Chain(Task):
     n_features : int, optional
         Columns of the inputs; taken from the first input by ``setup`` if not given.
     cost : (K, K) array, optional
-        ``cost[y, y_hat]`` of predicting y_hat for y: non-negative, zero on the diagonal. Default 0/1.
+        ``cost[y, y_hat]`` of predicting y_hat for y: non-negative, zero on the diagonal. The
+        default is 0/1.
     allowed : (K, K) bool array, optional
         ``allowed[a, b]``: may label b follow label a? Default: always.
     allowed_start, allowed_stop : (K,) bool arrays, optional
@@ -54,7 +55,7 @@ class Chain(Task):
     >>> w[[0, 3]] = 1.0         # feature 0 speaks for label 0, feature 1 for label 1
     >>> w[9] = 0.5              # 1 likes to follow 1
     >>> task.inference(np.eye(3), w)
-    array([0, 1, 1])
+    array([0, 1, 1], dtype=uint8)
     """
 
     def __init__(

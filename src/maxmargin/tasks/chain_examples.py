@@ -1,7 +1,7 @@
 """Chains packed for the compiled oracle: all tokens of all sequences in one sparse matrix.
 
-Nothing of the caller's matrix is copied if it is CSR with floating-point data; the labels take one byte
-a token where K <= 256. All sums of products run in float64, whatever the data.
+Nothing of the caller's matrix is copied if it is CSR with floating-point data; the labels take one
+byte a token where K <= 256. All sums of products run in float64, whatever the data.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ChainExamples:
         return int(self.chains.starts[hi] - self.chains.starts[lo])
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """Loss-augmented Viterbi; ``labelings`` is flat, one number for every token of the range."""
+        """Loss-augmented Viterbi; ``labelings`` is flat, one number per token of the range."""
         labels = np.empty(self.n_tokens(lo, hi), dtype=self.chains.truth.dtype)
         losses, values = np.empty(hi - lo), np.empty(hi - lo)
         oracle_range(self.chains, w, lo, hi, labels, losses, values)
@@ -111,6 +111,8 @@ class ChainExamples:
         return ChainWorkingSets(self.chains, caps)
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Labels]:
+        if lo == hi:
+            return []
         labels = _predict(self.chains, w, lo, hi)
         return np.split(labels, (self.chains.starts[lo + 1 : hi] - self.chains.starts[lo]))
 

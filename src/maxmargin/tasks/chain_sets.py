@@ -19,9 +19,9 @@ from maxmargin.compiled.chain_dual import (
     confirm_range,
     epoch_sweep,
     restart,
-    restore_planes,
     stream_sweep,
 )
+from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray

@@ -24,7 +24,8 @@ def check_slopes(
 
     A slope at t lies below every difference quotient to the right and above every one to the left; a
     short quotient to the right is close to it, or, where any subgradient will do at a kink, the short
-    quotients enclose it.
+    quotients enclose it. Beyond t = 0, where the scores are the caller's own, a tie is only a tie up to
+    rounding, so there any subgradient will do.
     """
     found = np.asarray(slopes(ts))
     require(found.shape == ts.shape, f"{what}: slopes has shape {found.shape}, expected {ts.shape}")
@@ -41,7 +42,7 @@ def check_slopes(
             require_at_least(slope, left, f"{what}: slope at t = {t} too small for t - {far}", room)
         after = (value(t + STEP) - here) / STEP
         before = (here - value(t - STEP)) / STEP
-        lowest = after if right_at_kinks else min(before, after)
+        lowest = after if right_at_kinks and t == 0.0 else min(before, after)
         require(
             lowest - ROOM * size <= slope <= after + ROOM * size,
             f"{what}: slope at t = {t} is {slope!r}, short steps say {before!r} to the left and "

@@ -1,14 +1,14 @@
-"""Where shards live. An engine knows nothing of SVMs.
+"""Where shards live: the contract, and the plainest engine. An engine knows nothing of SVMs.
 
-A shard is any object, built where it runs by ``factory(spec)`` from a small picklable spec; rebuilding it is the recovery
-from losing it. An engine calls a method on all shards and adds the answers up by one fixed rule
-(:func:`maxmargin.core.summation.tree_sum`), so the number of workers never changes a bit of the result.
+A shard is any object, built where it runs by ``factory(spec)`` from a small picklable spec;
+rebuilding it is the recovery from losing it. An engine calls a method on all shards and adds the
+answers up by one fixed rule (:func:`maxmargin.core.summation.tree_sum`), so the number of workers
+never changes a bit of the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -88,7 +88,9 @@ class SerialEngine:
 
     def _require_shards(self) -> None:
         if not self._shards:
-            raise RuntimeError("the engine holds no shards: call open() first (close() lets go of them).")
+            raise RuntimeError(
+                "the engine holds no shards: call open() first (close() lets go of them)."
+            )
 
     def close(self) -> None:
         """Forget the shards."""
@@ -105,69 +107,3 @@ class SerialEngine:
         except Exception as error:
             error.add_note(f"raised by {method!r} in shard {index} of {len(self._shards)}")
             raise
-
-
-class ThreadEngine(SerialEngine):
-    """Shards in this process, worked on by a pool of threads.
-
-    The compiled kernels release the interpreter's lock; Python code in a shard does not gain.
-
-    Parameters
-    ----------
-    n_workers : int
-        Number of threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.engines import ThreadEngine
-    >>> engine = ThreadEngine(2).open(np.asarray, [[1.0, 2.0], [3.0]])
-    >>> float(engine.reduce("sum"))
-    6.0
-    >>> engine.close()
-    """
-
-    def __init__(self, n_workers: int) -> None:
-        super().__init__()
-        if n_workers < 1:
-            raise ValueError(f"n_workers={n_workers}: at least one worker is needed.")
-        self.n_workers = n_workers
-        self._pool: ThreadPoolExecutor | None = None
-
-    def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_workers, thread_name_prefix="maxmargin")
-        plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        futures: list[Future[Any]] = [
-            self._pool.submit(self._call, index, method, plain)
-            for index in range(len(self._shards))
-        ]
-        try:
-            for k, future in enumerate(futures):
-                yield future.result()
-                futures[k] = Future()  # the answer may be large: keep the sum, not the parts
-        finally:
-            # an error or Ctrl-C: nothing of this call may still run when the next one starts
-            for future in futures:
-                if not future.cancel() and not future.done():
-                    future.exception()
-
-    def close(self) -> None:
-        """Forget the shards and end the threads."""
-        super().close()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-
-
-def make_engine(n_jobs: int | None) -> Engine:
-    """The engine for scikit-learn's ``n_jobs``: None or 1 is serial, -1 is all cores."""
-    if n_jobs is None or n_jobs == 1:
-        return SerialEngine()
-    if n_jobs == 0:
-        raise ValueError("n_jobs=0 has no meaning; use None or 1 for one thread, -1 for all cores.")
-    if n_jobs < 0:
-        import os
-
-        n_jobs = max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    return ThreadEngine(n_jobs)

@@ -1,0 +1,282 @@
+"""What each estimator keeps in a model file, and how it is made whole again.
+
+Every estimator has a writer (fitted estimator -> the header's "fitted" section; arrays go to the ArrayWriter)
+and a reader (section and arrays, checked -> the attributes that ``fit`` would have set).
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.feature_extraction import DictVectorizer
+
+from maxmargin.core.result import Certificate, StopReason
+from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
+from maxmargin.persistence._values import (
+    ModelFileError,
+    check_label,
+    count,
+    decode,
+    decode_labels,
+    encode,
+    section,
+)
+from maxmargin.tasks.chain import Chain
+
+_NUMERIC = {
+    np.dtype(order + code).str
+    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+    for order in "<>"
+}
+
+# -- the certificate -------------------------------------------------------------------------------
+
+_CERTIFICATE = (
+    "objective",
+    "lower_bound",
+    "gap",
+    "converged",
+    "stop_reason",
+    "certificate",
+    "n_iter",
+)
+
+
+def store_certificate(estimator: Any) -> dict[str, Any]:
+    """The certificate as JSON."""
+    return {name: encode(getattr(estimator, f"{name}_")) for name in _CERTIFICATE}
+
+
+def read_certificate(stored: Any) -> dict[str, Any]:
+    """The certificate's attributes; bounds that contradict each other are refused."""
+    entries = section(stored, "the certificate", _CERTIFICATE)
+    out = {name: decode(entries[name], f"{name} of the certificate") for name in _CERTIFICATE}
+    for name in ("objective", "lower_bound", "gap"):
+        if type(out[name]) is not float:
+            raise ModelFileError(f"{name} of the certificate must be a float, not {out[name]!r}")
+    if type(out["converged"]) is not bool:
+        raise ModelFileError("converged of the certificate must be true or false")
+    for name, values in (("stop_reason", StopReason), ("certificate", Certificate)):
+        if out[name] not in typing.get_args(values):
+            raise ModelFileError(f"{name} of the certificate is {out[name]!r}, which is not known")
+    count(out["n_iter"], "n_iter of the certificate")
+    # an objective of NaN is legal: a fit that was interrupted twice has none
+    if math.isnan(out["lower_bound"]) or out["lower_bound"] > out["objective"]:
+        raise ModelFileError("the certificate's lower bound is not below its objective")
+    if not out["gap"] >= 0.0:
+        raise ModelFileError(
+            f"the certificate's gap is {out['gap']!r}: it cannot be negative or NaN"
+        )
+    bounded = math.isfinite(out["objective"]) and math.isfinite(out["lower_bound"])
+    if out["converged"] and not bounded:
+        raise ModelFileError("the certificate claims convergence without two finite bounds")
+    return {f"{name}_": value for name, value in out.items()}
+
+
+# -- LinearSVC -------------------------------------------------------------------------------------
+
+
+def _write_linear(est: LinearSVC, writer: ArrayWriter) -> dict[str, Any]:
+    writer.add("coef", est.coef_)
+    writer.add("intercept", est.intercept_)
+    if hasattr(est, "feature_names_in_"):
+        writer.add_names("feature_names", est.feature_names_in_)
+    return {"classes": _write_classes(est.classes_, writer), "n_features": est.n_features_in_}
+
+
+def _read_linear(stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    stored = section(stored, "the fitted part", ("classes", "n_features"))
+    d = count(stored["n_features"], "n_features", least=1)
+    coef = reader.take("coef", shape=(None, d))
+    classes = _read_classes(stored["classes"], reader)
+    rows = 1 if len(classes) == 2 else len(classes)
+    if len(classes) < 2 or len(coef) != rows:
+        raise ModelFileError(f"{len(coef)} rows of weights do not fit {len(classes)} classes")
+    out: dict[str, Any] = {"coef_": coef, "intercept_": reader.take("intercept", shape=(rows,))}
+    out |= {"classes_": classes, "n_features_in_": d}
+    if reader.has("feature_names"):
+        names = reader.take_names("feature_names")
+        if len(names) != d or not all(type(name) is str for name in names):
+            raise ModelFileError(f"the feature names are not {d} texts")
+        out["feature_names_in_"] = _objects(names)
+    return out
+
+
+def _write_classes(classes: AnyArray, writer: ArrayWriter) -> dict[str, Any]:
+    dtype = classes.dtype
+    if dtype.str in _NUMERIC:
+        writer.add("classes", classes)
+        return {"dtype": dtype.str}
+    if dtype.kind == "U":  # its code points, because JSON would lose the width
+        native = np.ascontiguousarray(classes, dtype=dtype.newbyteorder("="))
+        writer.add("classes", native.view(np.uint32).reshape(len(classes), dtype.itemsize // 4))
+        return {"dtype": dtype.str}
+    if dtype.kind == "O":
+        for label in classes:
+            check_label(label)
+        return {"dtype": "object", "values": [encode(label) for label in classes]}
+    raise ValueError(f"classes of type {dtype} cannot be saved; use numbers, texts or objects.")
+
+
+def _read_classes(stored: Any, reader: ArrayReader) -> AnyArray:
+    stored = section(stored, "the classes", ("dtype",), ("values",))
+    dtype = stored["dtype"]
+    if dtype == "object":
+        return _objects(decode_labels(stored.get("values"), "the classes"))
+    if "values" in stored or not isinstance(dtype, str):
+        raise ModelFileError("the classes are stored in an unknown form")
+    if dtype in _NUMERIC:
+        wanted = np.dtype(dtype)
+        classes = reader.take("classes", (wanted.name,)).astype(wanted)
+    else:
+        letters = reader.take("classes", ("uint32",), (None, None))
+        width = letters.shape[1]
+        if dtype not in (f"<U{width}", f">U{width}") or width < 1:
+            raise ModelFileError(f"classes of type {dtype!r} do not fit texts of {width} letters")
+        if letters.size and letters.max() > 0x10FFFF:
+            raise ModelFileError("the classes hold letters that do not exist")
+        classes = letters.view(f"=U{width}").reshape(-1).astype(dtype)
+    if len(np.unique(classes)) != len(classes):
+        raise ModelFileError("the classes are not distinct")
+    return classes
+
+
+def _objects(values: list[Any]) -> AnyArray:
+    out = np.empty(len(values), dtype=object)
+    for k, value in enumerate(values):  # one by one: NumPy would take tuples apart
+        out[k] = value
+    return out
+
+
+# -- SequenceTagger --------------------------------------------------------------------------------
+
+_MASKS = ("allowed", "allowed_start", "allowed_stop")
+
+
+def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
+    for label in est.classes_:
+        check_label(label)
+    task = est.task_
+    writer.add("weights", est.weights_)
+    if not np.array_equal(task.cost, 1.0 - np.eye(task.n_labels)):
+        writer.add("cost", task.cost)
+    for name in _MASKS:
+        if not getattr(task, name).all():
+            writer.add(name, getattr(task, name))
+    if est.vectorizer_ is not None:
+        for feature in est.vectorizer_.feature_names_:
+            check_label(feature)
+        writer.add_names("vocabulary", est.vectorizer_.feature_names_)
+    return {
+        "labels": [encode(label) for label in est.classes_],
+        "n_features": int(est.n_features_in_),
+    }
+
+
+def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    stored = section(stored, "the fitted part", ("labels", "n_features"))
+    labels = decode_labels(stored["labels"], "the labels")
+    d, K = count(stored["n_features"], "n_features"), len(labels)
+    if K < 1:
+        raise ModelFileError("there are no labels")
+    # the weights come first: nothing of size K^2 is made unless the file holds as much
+    weights = reader.take("weights", shape=(d * K + K * K + 2 * K,))
+    optional: dict[str, Any] = {}
+    if reader.has("cost"):
+        optional["cost"] = reader.take("cost", shape=(K, K))
+    for name in _MASKS:
+        if reader.has(name):
+            optional[name] = reader.take(name, ("bool",), (K, K) if name == "allowed" else (K,))
+    try:
+        task = Chain(n_labels=K, n_features=d, **optional)
+    except ValueError as error:
+        raise ModelFileError(f"the chain cannot be built: {error}") from error
+    vectorizer = None
+    if reader.has("vocabulary"):
+        names = reader.take_names("vocabulary")
+        if len(names) != d:
+            raise ModelFileError(f"the vocabulary has {len(names)} names for {d} features")
+        vectorizer = DictVectorizer(sparse=True, sort=True)
+        vectorizer.feature_names_ = names
+        vectorizer.vocabulary_ = {name: k for k, name in enumerate(names)}
+    return {
+        "classes_": labels,
+        "n_features_in_": d,
+        "weights_": weights,
+        "vectorizer_": vectorizer,
+        "task_": task,
+    }
+
+
+# -- StructuredSVM ---------------------------------------------------------------------------------
+
+
+def _write_structured(est: StructuredSVM, writer: ArrayWriter) -> dict[str, Any]:
+    writer.add("coef", est.coef_)
+    return {"task": type(est.task_).__name__, "dim": len(est.coef_)}
+
+
+def _read_structured(stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    stored = section(stored, "the fitted part", ("task", "dim"))
+    if not isinstance(stored["task"], str):
+        raise ModelFileError("the name of the task is not a text")
+    dim = count(stored["dim"], "dim", least=1)
+    return {"coef_": reader.take("coef", shape=(dim,))}
+
+
+def check_task(task: Any, stored: dict[str, Any]) -> None:
+    """Refuse a caller's task that cannot be the one the weights were trained for."""
+    name, dim = stored["task"], stored["dim"]
+    if task is None:
+        raise ValueError(
+            f"this file holds the weights of a StructuredSVM whose task was a {name}. A task is code, and "
+            f"code is not stored: pass it, ready to predict, as load(path, task={name}(...))."
+        )
+    if isinstance(task, type) or not callable(getattr(task, "inference", None)):
+        raise TypeError(
+            f"task must be a task object, for example {name}(...), with a method inference(x, w); got "
+            f"{task!r}."
+        )
+    if type(task).__name__ != name:
+        warnings.warn(
+            f"the weights were trained for a task of class {name}; the one given is a {type(task).__name__}.",
+            UserWarning,
+            stacklevel=4,
+        )
+    try:
+        own = task.dim
+    except Exception:  # no such attribute, or not known before setup: then it cannot be compared
+        return
+    if isinstance(own, int | np.integer) and own != dim:
+        raise ValueError(
+            f"the task has joint features of dimension {own}, but the file holds {dim} weights. Pass a task "
+            "that is set up on the alphabet it was trained with."
+        )
+
+
+class Model(NamedTuple):
+    """How one class of estimators is written and read."""
+
+    cls: Any
+    #: attributes without which it is not fitted
+    fitted: tuple[str, ...]
+    write: Callable[[Any, ArrayWriter], dict[str, Any]]
+    read: Callable[[Any, ArrayReader], dict[str, Any]]
+
+
+#: the only classes a file may ask for
+MODELS: dict[str, Model] = {
+    "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
+    "SequenceTagger": Model(
+        SequenceTagger, ("weights_", "certificate_"), _write_tagger, _read_tagger
+    ),
+    "StructuredSVM": Model(
+        StructuredSVM, ("coef_", "certificate_"), _write_structured, _read_structured
+    ),
+}

@@ -1,0 +1,187 @@
+"""Parameters of estimators in a model file: plain values, and solvers and stopping rules from a list."""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+import warnings
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter
+from maxmargin.persistence._values import (
+    ModelFileError,
+    NotStorableError,
+    decode,
+    encode,
+    is_label,
+    section,
+)
+from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate, RelativeGap, RiskEpsilon
+
+#: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller
+NOT_STORED = frozenset({"callbacks", "task"})
+
+_RULES = (RelativeGap, AbsoluteGap, RiskEpsilon)
+_SOLVERS = (CuttingPlane, DualCoordinate)
+#: the only objects a file may ask for
+OBJECTS: dict[str, type] = {cls.__name__: cls for cls in (*_RULES, *_SOLVERS)}
+
+
+# -- what a parameter may hold ---------------------------------------------------------------------
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not math.isnan(value)
+
+
+def _number_or_none(value: Any) -> bool:
+    return value is None or _number(value)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _word(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _plain(value: Any) -> bool:
+    return value is None or _word(value) or _number(value)
+
+
+def _label_numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(_number(factor) for factor in value.values())
+
+
+def _matrix(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 2
+    return isinstance(value, list | tuple) and all(
+        isinstance(row, list | tuple) and all(_number(entry) for entry in row) for row in value
+    )
+
+
+def _pairs(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and is_label(tuple(pair))
+        for pair in value
+    )
+
+
+#: a parameter that is not listed must be None, a number or a text
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    "C": _number,
+    "tol": lambda value: _number(value) or isinstance(value, _RULES),
+    "solver": lambda value: _word(value) or isinstance(value, _SOLVERS),
+    "loss": _word,
+    "rescaling": lambda value: value in ("margin", "slack"),
+    "fit_intercept": _flag,
+    "penalize_intercept": _flag,
+    "warm_start": _flag,
+    "intercept_scaling": _number,
+    "max_iter": _number_or_none,
+    "max_seconds": _number_or_none,
+    "n_jobs": _number_or_none,
+    "random_state": _number_or_none,
+    "verbose": _number,
+    "class_weight": lambda value: value is None or _word(value) or _label_numbers(value),
+    "cost": lambda value: value is None or _label_numbers(value) or _matrix(value),
+    "forbidden_transitions": lambda value: value is None or _word(value) or _pairs(value),
+}
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def store_params(estimator: Any, writer: ArrayWriter) -> dict[str, Any]:
+    """The parameters as JSON. What cannot be stored is left out, with a warning."""
+    out: dict[str, Any] = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name in NOT_STORED:
+            continue
+        try:
+            stored = _store(name, value, writer)
+            # the same check as on loading, on the value as it will come back
+            if not isinstance(value, np.ndarray):
+                _restore(name, stored, None)
+            out[name] = stored
+        except (NotStorableError, ModelFileError) as error:
+            warnings.warn(
+                f"the parameter {name}={value!r} cannot be stored ({error}); the loaded estimator will have "
+                "the default instead. Its predictions do not depend on it.",
+                UserWarning,
+                stacklevel=4,
+            )
+    return out
+
+
+def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
+    if type(value) in OBJECTS.values():
+        contents = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        return {"object": type(value).__name__, "fields": contents}
+    if isinstance(value, np.ndarray):
+        if name != "cost" or value.ndim != 2 or not np.isfinite(value).all():
+            raise NotStorableError("it is an array that does not belong there")
+        writer.add(f"param.{name}", value)
+        return {"array": f"param.{name}"}
+    return encode(value)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def read_params(cls: Any, stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    """The parameters, checked by name and type."""
+    known = tuple(name for name in cls._get_param_names() if name not in NOT_STORED)
+    entries = section(stored, f"the parameters of {cls.__name__}", (), known)
+    return {name: _restore(name, value, reader) for name, value in entries.items()}
+
+
+def _restore(name: str, stored: Any, reader: ArrayReader | None) -> Any:
+    what = f"the parameter {name}"
+    if isinstance(stored, dict) and "object" in stored:
+        value = _restore_object(stored, what)
+    elif stored == {"array": f"param.{name}"} and name == "cost" and reader is not None:
+        value = reader.take(f"param.{name}", DTYPES, (None, None))
+    else:
+        value = decode(stored, what)
+    if not _HOLDS.get(name, _plain)(value):
+        raise ModelFileError(f"{what} holds a value of a kind that does not belong there")
+    return value
+
+
+def _restore_object(stored: dict[str, Any], what: str) -> Any:
+    stored = section(stored, what, ("object", "fields"))
+    name = stored["object"]
+    if not isinstance(name, str) or name not in OBJECTS:
+        raise ModelFileError(f"{what} asks for an object {name!r}, which a model file may not hold")
+    cls = OBJECTS[name]
+    hints = typing.get_type_hints(cls)
+    own = tuple(f.name for f in fields(cls))
+    contents = section(stored["fields"], f"{name} in {what}", (), own)
+    values = {key: decode(value, f"{name}.{key}") for key, value in contents.items()}
+    for key, value in values.items():
+        if not _matches(value, hints[key]):
+            raise ModelFileError(f"{name}.{key} in {what} is {value!r}, not {hints[key]}")
+    try:
+        return cls(**values)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{name} in {what} is not valid: {error}") from error
+
+
+def _matches(value: Any, hint: Any) -> bool:
+    """Whether a value fits a field's type: float, int, bool, None, Literal or a union of them."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(_matches(value, part) for part in typing.get_args(hint))
+    if hint is float:
+        return type(value) in (int, float)
+    return type(value) is hint

@@ -1,0 +1,178 @@
+"""lower <= F* <= upper for linear models, checked by code that shares nothing with the library."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+
+from maxmargin import LinearSVC
+from maxmargin.solvers import AbsoluteGap, CuttingPlane, RiskEpsilon
+from maxmargin.testing import (
+    binary_objective,
+    multiclass_objective,
+    solve_binary_qp,
+    solve_multiclass_qp,
+)
+
+SOLVERS = {
+    "oca": CuttingPlane(),
+    "oca, mu=0.01": CuttingPlane(mu=0.01),
+    "cpa": CuttingPlane(line_search=False),
+    "p-slack": CuttingPlane(slacks="blocks"),
+    "10 planes": CuttingPlane(max_planes=10),
+}
+
+
+def draw(seed, n, d, classes, scale=1.0):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, d))
+    y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
+    return scale * (centres[y] + 1.5 * rng.normal(size=(n, d))), y
+
+
+def assert_certified(svc, optimum, recomputed, tol):
+    assert svc.objective_ == pytest.approx(recomputed, rel=1e-9)
+    assert svc.lower_bound_ <= optimum * (1 + 1e-8)
+    assert optimum <= svc.objective_ * (1 + 1e-8)
+    assert svc.gap_ <= tol
+    assert svc.gap_ == pytest.approx(
+        (svc.objective_ - svc.lower_bound_) / svc.objective_, abs=1e-15
+    )
+    assert svc.converged_
+    assert svc.stop_reason_ == "gap"
+    assert svc.certificate_ == "exact"
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    log_c=st.floats(-3, 3),
+    intercept=st.sampled_from(["none", "penalised", "scaled", "free"]),
+    weighted=st.booleans(),
+    solver=st.sampled_from(sorted(SOLVERS)),
+)
+def test_binary(seed, log_c, intercept, weighted, solver):
+    X, y = draw(seed, 40, 3, 2)
+    C = 10.0**log_c
+    weight = np.random.default_rng(seed).random(len(y)) + 0.01 if weighted else None
+    penalise = intercept != "free"
+    scaling = 10.0 if intercept == "scaled" else 1.0
+    svc = LinearSVC(
+        C,
+        tol=1e-4,
+        fit_intercept=intercept != "none",
+        intercept_scaling=scaling,
+        penalize_intercept=penalise,
+        solver=SOLVERS[solver],
+        max_iter=20_000,
+    ).fit(X, y, weight)
+    signed = np.where(y == 1, 1.0, -1.0)
+    optimum, _ = solve_binary_qp(
+        X, signed, C, weight, intercept != "none", scaling, penalise
+    )
+    recomputed = binary_objective(
+        svc.coef_[0], svc.intercept_[0], X, signed, C, weight, scaling, penalise
+    )
+    assert_certified(svc, optimum, recomputed, 1e-4)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    log_c=st.floats(-3, 2),
+    free=st.booleans(),
+    costly=st.booleans(),
+    solver=st.sampled_from(sorted(SOLVERS)),
+)
+def test_multiclass(seed, log_c, free, costly, solver):
+    X, y = draw(seed, 30, 2, 4)
+    rng = np.random.default_rng(seed)
+    C, weight = 10.0**log_c, rng.random(len(y)) + 0.01
+    cost = rng.random((4, 4)) * (1 - np.eye(4)) if costly else None
+    svc = LinearSVC(
+        C, tol=1e-4, cost=cost, penalize_intercept=not free, solver=SOLVERS[solver], max_iter=20_000
+    ).fit(X, y, weight)
+    optimum, _ = solve_multiclass_qp(X, y, C, cost, weight, penalize_intercept=not free)
+    recomputed = multiclass_objective(
+        svc.coef_, svc.intercept_, X, y, C, cost, weight, penalize_intercept=not free
+    )
+    assert_certified(svc, optimum, recomputed, 1e-4)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_two_classes_with_costs(free):
+    # two columns of weights, reported as their difference: the same decisions, the same optimum
+    X, y = draw(4, 50, 3, 2)
+    cost = np.array([[0.0, 1.0], [5.0, 0.0]])
+    svc = LinearSVC(cost=cost, tol=1e-5, penalize_intercept=not free).fit(X, y)
+    optimum, W = solve_multiclass_qp(X, y, 1.0, cost, penalize_intercept=not free)
+    assert svc.lower_bound_ <= optimum * (1 + 1e-8) <= svc.objective_ * (1 + 2e-8)
+    scores = X @ (W[1, :-1] - W[0, :-1]) + W[1, -1] - W[0, -1]
+    np.testing.assert_allclose(svc.decision_function(X), scores, atol=0.05 * np.ptp(scores))
+    assert svc.coef_.shape == (1, 3)
+
+
+def test_unscaled_breast_cancer_is_certified():
+    # scikit-learn's LinearSVC(hinge) ends 2x above this optimum after 100,000 iterations
+    X, y = load_breast_cancer(return_X_y=True)
+    svc = LinearSVC(tol=1e-6).fit(X, y)
+    signed = np.where(y == 1, 1.0, -1.0)
+    optimum, _ = solve_binary_qp(X, signed, 1.0)
+    assert optimum == pytest.approx(49.959, abs=1e-3)
+    recomputed = binary_objective(svc.coef_[0], svc.intercept_[0], X, signed, 1.0)
+    assert_certified(svc, optimum, recomputed, 1e-6)
+
+
+@pytest.mark.parametrize("C", [1e-8, 1e-3, 1e2, 1e4])
+@pytest.mark.parametrize("loader", [load_breast_cancer, load_wine, load_iris])
+def test_unscaled_data_over_many_decades(loader, C):
+    X, y = loader(return_X_y=True)
+    svc = LinearSVC(C, max_iter=5_000).fit(X, y)
+    assert svc.lower_bound_ <= svc.objective_
+    assert svc.converged_ == (svc.gap_ <= 1e-3)
+    if C <= 1e2:
+        assert svc.converged_
+
+
+def test_degenerate_data():
+    y = np.array([0, 1, 0, 1])
+    zeros = LinearSVC().fit(np.zeros((4, 3)), y)
+    assert zeros.converged_
+    assert zeros.objective_ == pytest.approx(4.0)  # nothing can be learnt, and that is certified
+    empty_columns = LinearSVC().fit(sp.csr_matrix((4, 5)), y)
+    assert empty_columns.converged_
+    X = np.repeat([[1.0, 2.0], [-1.0, 0.5]], 2, axis=0)
+    collinear = LinearSVC(tol=1e-6).fit(np.hstack([X, X, 3 * X]), [0, 0, 1, 1])
+    assert collinear.converged_
+
+
+def test_other_stopping_rules():
+    X, y = draw(0, 200, 4, 2)
+    absolute = LinearSVC(tol=AbsoluteGap(0.5)).fit(X, y)
+    assert absolute.objective_ - absolute.lower_bound_ <= 0.5
+    assert absolute.converged_
+    risk = LinearSVC(tol=RiskEpsilon(0.1), solver=CuttingPlane(line_search=False)).fit(X, y)
+    optimum, _ = solve_binary_qp(X, np.where(y == 1, 1.0, -1.0), 1.0)
+    assert risk.objective_ - optimum <= 1.0 * 0.1 + 1e-9
+    assert risk.converged_
+    with pytest.raises(ValueError, match="positive"):
+        LinearSVC(tol=0.0).fit(X, y)
+
+
+def test_a_bound_is_never_claimed_without_proof():
+    X, y = load_breast_cancer(return_X_y=True)
+    svc = LinearSVC(max_iter=3).fit(X, y)
+    assert svc.stop_reason_ == "max_iter"
+    assert not svc.converged_
+    signed = np.where(y == 1, 1.0, -1.0)
+    assert svc.objective_ == pytest.approx(
+        binary_objective(svc.coef_[0], svc.intercept_[0], X, signed, 1.0), rel=1e-9
+    )
+    assert svc.lower_bound_ <= 49.959 <= svc.objective_
+
+
+def test_tight_tolerances_end_with_the_bounds_reached():
+    X, y = load_iris(return_X_y=True)
+    svc = LinearSVC(tol=1e-16, max_iter=3_000).fit(X, y)
+    assert svc.stop_reason_ in ("gap", "stalled")
+    assert svc.gap_ <= 1e-9

@@ -1,0 +1,63 @@
+"""Sparse and dense vectors agree, and sums have one shape."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmargin.core import Cut, SparseVector, add_cuts, tree_sum
+from maxmargin.core import vectors as v
+
+
+def pair(seed, size=2000, density=0.05):
+    rng = np.random.default_rng(seed)
+    dense = np.where(rng.random(size) < density, rng.normal(size=size), 0.0)
+    return dense, v.sparsify(dense)
+
+
+def test_sparsify_keeps_sparse_sparse_and_dense_dense():
+    dense, sparse = pair(0)
+    assert isinstance(sparse, SparseVector)
+    assert np.array_equal(sparse.to_dense(), dense)
+    assert isinstance(v.sparsify(np.ones(5000)), np.ndarray)
+
+
+@given(seed=st.integers(0, 1000))
+def test_operations_agree_with_dense(seed):
+    (a, sa), (b, sb) = pair(seed), pair(seed + 1, density=0.01)
+    for x in (a, sa):
+        for y in (b, sb):
+            assert v.dot(x, y) == pytest.approx(float(a @ b), abs=1e-12)
+            total = v.add(x, y)
+            total = total.to_dense() if isinstance(total, SparseVector) else total
+            np.testing.assert_allclose(total, a + b)
+    assert isinstance(v.add(sa, sb), SparseVector)
+    out = np.zeros(len(a))
+    v.add_scaled(out, 2.0, sa)
+    np.testing.assert_array_equal(out, 2 * a)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=70))
+def test_tree_sum_depends_on_the_number_of_parts_only(parts):
+    expected = tree_sum(parts)
+    assert tree_sum(iter(parts)) == expected
+    assert expected == pytest.approx(np.sum(parts), rel=1e-9, abs=1e-6)
+
+
+def test_tree_sum_adds_neighbours_first():
+    seen = tree_sum([_Term(str(k)) for k in range(5)])
+    assert seen.text == "(((0+1)+(2+3))+4)"
+
+
+class _Term:
+    def __init__(self, text):
+        self.text = text
+
+    def __add__(self, other):
+        return _Term(f"({self.text}+{other.text})")
+
+
+def test_cuts_add():
+    total = add_cuts([Cut(1.0, np.array([1.0, 0.0])), Cut(2.0, np.array([0.0, 3.0]))])
+    assert total.offset == 3.0
+    assert total.at(np.array([1.0, 1.0])) == 7.0
