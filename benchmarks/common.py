@@ -148,7 +148,9 @@ class Bench:
         if found is None:
             began = time.time()
             found = self.put(key, work())
-            print(f"  [{self.name}] {key}: {time.time() - began:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"  [{self.name}] {key}: {time.time() - began:.0f} s", file=sys.stderr, flush=True
+            )
         return found
 
     def save(self, title: str, sections: Sequence[tuple[str, Sequence[Row], str]]) -> None:

@@ -102,5 +102,3 @@ class Watch:
         step = max(1, len(self.trace) // most)
         kept = self.trace[::step] + ([self.trace[-1]] if (len(self.trace) - 1) % step else [])
         return [[x if np.isfinite(x) else None for x in row] for row in kept]
-
-

@@ -1,10 +1,11 @@
 """SequenceTagger against python-crfsuite: CPU time, accuracy, certified gap, oracle calls, memory.
 
-Data: CoNLL-2000 chunks (8,936 / 2,012 sentences) and the Brown corpus (57,340 sentences, base tags, a random
-80/20 split with a fixed seed). Both programs see the same features (:func:`datasets.token_features`),
-made one sentence at a time and not counted. Each one's regulariser (our C; crfsuite's c2 for lbfgs; the
-number of iterations for ap, which has none) is chosen on 5,000 training sentences by the token
-accuracy on 1,500 other training sentences, then carried unchanged to the whole training set.
+Data: CoNLL-2000 chunks (8,936 / 2,012 sentences) and the Brown corpus (57,340 sentences, base tags,
+a random 80/20 split with a fixed seed). Both programs see the same features
+(:func:`datasets.token_features`), made one sentence at a time and not counted. Each one's
+regulariser (our C; crfsuite's c2 for lbfgs; the number of iterations for ap, which has none) is
+chosen on 5,000 training sentences by the token accuracy on 1,500 other training sentences, then
+carried unchanged to the whole training set.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def ours(spec: Cell, quick: bool) -> Cell:
         "seconds_matrix": data.seconds_matrix,
         "sentences": len(train),
         "tokens": int(data.X.shape[0]),
-        "dimension": int(len(tagger.weights_)),
+        "dimension": len(tagger.weights_),
         "labels": len(tagger.classes_),
     }
 
@@ -278,11 +279,11 @@ def report(bench: Bench) -> None:
     tuning = [row for name in SETS for row in _tuning_rows(bench, name)]
     notes = """
 *train s* is the trainer alone; *matrix s* is what each program needs to take in the features (ours:
-scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); making the feature strings is the same for both and not
-counted. *oracle calls* are per sentence and end with the pass that proves the gap; one more pass, not counted,
-recomputes the certificate after the fit. *memory* is the peak of the whole process, data included. crfsuite keeps only
-features seen with a label (*dimension*); its gap is unknown: it proves none. The regulariser and the
-iterations are those of the tuning table.
+scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); making the feature strings is the same
+for both and not counted. *oracle calls* are per sentence and end with the pass that proves the gap;
+one more pass, not counted, recomputes the certificate after the fit. *memory* is the peak of the
+whole process, data included. crfsuite keeps only features seen with a label (*dimension*); its gap
+is unknown: it proves none. The regulariser and the iterations are those of the tuning table.
 """
     bench.save(
         TITLE,
@@ -290,7 +291,7 @@ iterations are those of the tuning table.
             ("Full training sets", rows, notes),
             ("Claims", claims, ""),
             (
-                f"Tuning: {TUNE_TRAIN:,} training sentences, accuracy on {TUNE_TEST:,} held out of the training set",
+                f"Tuning: {TUNE_TRAIN:,} training sentences, accuracy on {TUNE_TEST:,} others",
                 tuning,
                 f"lbfgs was tuned with at most {LBFGS_TUNE} iterations, and run with at most {LBFGS_FULL} "
                 f"or as many as fit {LBFGS_CAP / 60:.0f} CPU minutes. Ours was tuned at tol={TUNE_TOL:g}.",
@@ -377,7 +378,8 @@ def _claims(name: str, mine: dict[float, Any], found: dict[str, Any]) -> Iterato
             whole = (own + c["seconds_matrix"], theirs + o["seconds_matrix"])
             yield row(
                 f"tol {tol:g}: less CPU time than lbfgs",
-                f"training {own:.0f} against {theirs:.0f} s; with the matrix {whole[0]:.0f} against {whole[1]:.0f} s",
+                f"training {own:.0f} against {theirs:.0f} s; with the matrix {whole[0]:.0f} against "
+                f"{whole[1]:.0f} s",
                 own < theirs and whole[0] < whole[1],
             )
         yield row(

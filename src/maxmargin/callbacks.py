@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TextIO
 
@@ -49,10 +50,19 @@ class ProgressLine:
         assert self.last is not None
         r = self.last
         text = (
-            f"iteration {r.iteration}  objective {r.objective:.6g}  lower bound {r.lower_bound:.6g}  "
+            f"it {r.iteration}  objective {r.objective:.6g}  lower bound {r.lower_bound:.6g}  "
             f"gap {r.gap:.2e}  cuts {r.n_cuts}  {r.elapsed:.1f} s"
         )
+        if self.stream.isatty():  # a line that wraps could not be rewritten in place
+            text = text[: max(1, _columns(self.stream) - 1)]
         padding = " " * max(0, self._width - len(text))
         self._width = len(text)
         self.stream.write(before + text + padding + after)
         self.stream.flush()
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80

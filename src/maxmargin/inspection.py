@@ -74,7 +74,7 @@ class ConvergenceDisplay:
     >>> from maxmargin.inspection import ConvergenceDisplay
     >>> svc = LinearSVC().fit(*load_iris(return_X_y=True))
     >>> display = ConvergenceDisplay.from_estimator(svc)
-    >>> display.ax_.get_xlabel()
+    >>> display.gap_ax_.get_xlabel()
     'iteration'
     """
 

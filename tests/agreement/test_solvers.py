@@ -118,11 +118,11 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
 
     rng = np.random.default_rng(3)
     X, y = list(rng.normal(size=(8, 3)) + 2.0), list(np.arange(8) % 4)
-    full = StructuredSVM(TinyMulticlass(), 0.05, tol=1e-6, max_iter=400).fit(X, y)
+    full = StructuredSVM(TinyMulticlass(), 0.05, tol=1e-6, max_iter=100).fit(X, y)
     assert full.converged_
 
     def with_truth_only(alpha, g, D2, tol, max_steps):
-        for _ in range(200):
+        for _ in range(30):
             for j in range(1, len(alpha)):
                 if D2[j, 0] == 0.0:
                     continue
@@ -133,7 +133,7 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
         return 0
 
     monkeypatch.setattr(plain_sets, "solve_simplex", with_truth_only)
-    crippled = StructuredSVM(TinyMulticlass(), 0.05, tol=1e-6, max_iter=400).fit(X, y)
+    crippled = StructuredSVM(TinyMulticlass(), 0.05, tol=1e-6, max_iter=30).fit(X, y)
     assert crippled.lower_bound_ < full.lower_bound_ * (1 - 1e-5)
     assert not crippled.converged_
 
@@ -141,9 +141,7 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
 def test_hinge_is_crammer_singer_with_two_classes():
     # two columns w/2 and -w/2: the norm halves, so C doubles the balance
     X, y = make_classification(200, 5, random_state=2)
-    hinge = minimize(
-        ScoreRisk(X, 2.0 * y - 1, Hinge()), 0.5, stopping=RelativeGap(1e-6)
-    )
+    hinge = minimize(ScoreRisk(X, 2.0 * y - 1, Hinge()), 0.5, stopping=RelativeGap(1e-6))
     pair = minimize(
         ScoreRisk(X, y, CrammerSinger(1.0 - np.eye(2))), 1.0 * 0.5, stopping=RelativeGap(1e-6)
     )

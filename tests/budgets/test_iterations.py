@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.data import datasets, require
 
 from maxmargin import LinearSVC, minimize
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, RiskEpsilon
-from tests.data import datasets, require
 
 CPA = CuttingPlane(line_search=False)
 
@@ -103,7 +103,7 @@ def test_the_line_search_halves_the_iterations(name):
     scores = {}
     for C_mean in (1e2, 1e3, 1e4, 1e5):
         scores[C_mean] = LinearSVC(C_mean / n, max_iter=400).fit(X[:n], y[:n]).score(X[n:], y[n:])
-    C = max(scores, key=scores.get) / n
-    oca = LinearSVC(C, solver=CuttingPlane()).fit(X[:n], y[:n])
-    cpa = LinearSVC(C, solver=CPA, max_iter=20 * oca.n_iter_).fit(X[:n], y[:n])
+    C = max(scores, key=scores.get) / X.shape[0]
+    oca = LinearSVC(C, solver=CuttingPlane()).fit(X, y)
+    cpa = LinearSVC(C, solver=CPA, max_iter=20 * oca.n_iter_).fit(X, y)
     assert oca.n_iter_ <= 0.5 * cpa.n_iter_, (oca.n_iter_, cpa.n_iter_, scores)

@@ -68,9 +68,7 @@ def test_binary(seed, log_c, intercept, weighted, solver):
         max_iter=20_000,
     ).fit(X, y, weight)
     signed = np.where(y == 1, 1.0, -1.0)
-    optimum, _ = solve_binary_qp(
-        X, signed, C, weight, intercept != "none", scaling, penalise
-    )
+    optimum, _ = solve_binary_qp(X, signed, C, weight, intercept != "none", scaling, penalise)
     recomputed = binary_objective(
         svc.coef_[0], svc.intercept_[0], X, signed, C, weight, scaling, penalise
     )

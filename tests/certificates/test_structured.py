@@ -53,9 +53,7 @@ def test_plain_python_chain(seed, log_c, weighted, solver):
     assert svm.gap_ <= 1e-3
 
 
-@given(
-    seed=st.integers(0, 5_000), log_c=st.floats(-2, 1), solver=st.sampled_from(sorted(SOLVERS))
-)
+@given(seed=st.integers(0, 5_000), log_c=st.floats(-2, 1), solver=st.sampled_from(sorted(SOLVERS)))
 def test_slack_rescaling(seed, log_c, solver):
     X, Y = rows(seed)
     C, task = 10.0**log_c, TinyMulticlass()

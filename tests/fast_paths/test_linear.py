@@ -12,9 +12,7 @@ from maxmargin.data import as_design
 
 
 def data(classes=2):
-    X, y = make_classification(
-        300, 20, n_informative=8, n_classes=classes, random_state=classes
-    )
+    X, y = make_classification(300, 20, n_informative=8, n_classes=classes, random_state=classes)
     X[np.abs(X) < 0.7] = 0.0
     return X, y
 

@@ -18,9 +18,7 @@ from maxmargin.testing.examples import TinyMulticlass
 
 def close(a, b, slack=1e-9):
     """Two fits of one problem: their certified intervals overlap."""
-    return (
-        max(a.lower_bound_, b.lower_bound_) <= min(a.objective_, b.objective_) * (1 + slack)
-    )
+    return max(a.lower_bound_, b.lower_bound_) <= min(a.objective_, b.objective_) * (1 + slack)
 
 
 @given(seed=st.integers(0, 1000), classes=st.sampled_from([2, 3]))
@@ -54,7 +52,7 @@ def test_rows_of_weight_zero_are_absent():
 
 
 def test_order_of_rows_and_names_of_labels():
-    X, y = make_classification(150, 6, n_informative=5, n_classes=3, random_state=3)
+    X, y = make_classification(150, 8, n_informative=5, n_classes=3, random_state=3)
     a = LinearSVC(tol=1e-5).fit(X, y)
     order = np.random.default_rng(0).permutation(150)
     b = LinearSVC(tol=1e-5).fit(X[order], y[order])
@@ -132,12 +130,13 @@ def test_engines_keep_their_contract(make):
 
 
 def test_one_bundle_per_shard_needs_fewer_iterations():
-    X, y = big(False, 2)
-    signed = np.where(y == 1, 1.0, -1.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 200)) * np.logspace(0, -2, 200)
+    signed = np.where(X[:, :150].sum(axis=1) + 0.3 * rng.normal(size=4_000) > 0, 1.0, -1.0)
     rule = RelativeGap(1e-4)
-    one = minimize(ScoreRisk(X, signed, Hinge()), 0.01, stopping=rule)
+    one = minimize(ScoreRisk(X, signed, Hinge()), 1.0, stopping=rule)
     many = minimize(
-        ScoreRisk(X, signed, Hinge()), 0.01, solver=CuttingPlane(slacks="blocks"), stopping=rule
+        ScoreRisk(X, signed, Hinge()), 1.0, solver=CuttingPlane(slacks="blocks"), stopping=rule
     )
-    assert many.n_iter < one.n_iter
+    assert many.n_iter < 0.7 * one.n_iter
     assert max(one.lower_bound, many.lower_bound) <= min(one.objective, many.objective)

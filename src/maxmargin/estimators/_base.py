@@ -74,6 +74,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         regularizer: SquaredNorm | None = None,
         w0: Array | None = None,
         fitted: Callable[[Array], Mapping[str, Any]] | None = None,
+        data: Mapping[str, Any] | None = None,
     ) -> SolveResult:
         """Run the solver with this estimator's limits and watchers, and keep the certificate."""
         stopping = RelativeGap(self.tol) if isinstance(self.tol, int | float) else self.tol
@@ -81,22 +82,27 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         line = ProgressLine() if self.verbose else None
         if line is not None:
             watchers.append(line)
-        with _scikit_callbacks(self, fitted) as observer, threadpool_limits(1, user_api="blas"):
-            result = minimize(
-                risk,
-                self.C,
-                solver=solver,
-                regularizer=regularizer,
-                stopping=stopping,
-                max_iter=self.max_iter,
-                max_seconds=self.max_seconds,
-                callbacks=watchers,
-                observer=observer,
-                random_state=_seed(self.random_state),
-                w0=w0,
-            )
-        if line is not None:
-            line.close()
+        try:
+            with (
+                _scikit_callbacks(self, fitted, data) as observer,
+                threadpool_limits(1, user_api="blas"),
+            ):
+                result = minimize(
+                    risk,
+                    self.C,
+                    solver=solver,
+                    regularizer=regularizer,
+                    stopping=stopping,
+                    max_iter=self.max_iter,
+                    max_seconds=self.max_seconds,
+                    callbacks=watchers,
+                    observer=observer,
+                    random_state=_seed(self.random_state),
+                    w0=w0,
+                )
+        finally:
+            if line is not None:
+                line.close()
         self.objective_ = result.objective
         self.lower_bound_ = result.lower_bound
         self.gap_ = result.gap

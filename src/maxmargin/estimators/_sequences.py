@@ -139,16 +139,13 @@ def transition_masks(
             raise ValueError(
                 f"forbidden_transitions={forbidden!r}: give pairs of labels, 'unseen' or None."
             )
+        # borders stay free: else an input shorter than all training sequences may have no label at all
         allowed = np.zeros((K, K), dtype=bool)
-        start, stop = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
         ends = np.cumsum(counts)
         inner = np.ones(max(0, len(codes) - 1), dtype=bool)
         inner[ends[(ends > 0) & (ends < len(codes))] - 1] = False
         allowed[codes[:-1][inner], codes[1:][inner]] = True
-        full = counts > 0
-        start[codes[(ends - counts)[full]]] = True
-        stop[codes[ends[full] - 1]] = True
-        return allowed, start, stop
+        return allowed, None, None
     allowed = np.ones((K, K), dtype=bool)
     start, stop = np.ones(K, dtype=bool), np.ones(K, dtype=bool)
     number = {label: k for k, label in enumerate(labels)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -30,11 +31,9 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
     Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss for two classes, Crammer and
     Singer's for more. Takes the place of :class:`sklearn.svm.LinearSVC`; the differences are
 
-    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``, and there is no "failed to
-    converge";
-    * ``loss="hinge"`` is the default (scikit-learn: squared hinge) and several classes are trained
-    jointly
-      (scikit-learn: one against the rest);
+    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``; none "fails to converge";
+    * ``loss="hinge"`` is the default (scikit-learn: squared hinge), and several classes are
+      trained jointly (scikit-learn: one against the rest);
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient;
     * ``max_iter=None``: no limit by default; ``random_state=0``: runs repeat bit for bit;
     * new: ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``callbacks``.
@@ -158,6 +157,7 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         """
         if self.loss != "hinge":
             raise ValueError(f"loss={self.loss!r} is not known; use 'hinge'.")
+        data = {"X": X, "y": y}
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
@@ -186,6 +186,7 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
                 regularizer=self._regularizer(X, codes, weight, intercept),
                 w0=start,
                 fitted=lambda w: self._attributes(w, X.shape[1], intercept),
+                data=data,
             )
         finally:
             engine.close()
@@ -251,8 +252,8 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
                 "Remove the class or use penalize_intercept=True."
             )
         d = X.shape[1]
-        norms = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else np.einsum("ij,ij->i", X, X)
-        largest = float(np.sqrt(np.max(norms, initial=0.0)))
+        squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+        largest = float(np.sqrt(np.asarray(squares).max()))
         if len(self.classes_) == 2 and self.cost is None:
             radius = np.sqrt(2.0 * self.C * weight.sum())
             return SquaredNorm(np.array([d]), 1.0 + radius * largest)

@@ -38,8 +38,8 @@ class SequenceTagger(CertifiedEstimator):
         column's label for the row's, in the order of ``classes_``.
     forbidden_transitions : list of pairs or "unseen", optional
         Pairs (a, b): b never follows a, in training and prediction. None stands for the border:
-        (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all that does
-        not occur in the training labels.
+        (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all neighbours
+        that do not occur in the training labels.
     solver : "auto" or solver object, default "auto"
         "auto" is :class:`maxmargin.solvers.DualCoordinate`.
     max_iter, max_seconds : optional
@@ -186,6 +186,7 @@ class SequenceTagger(CertifiedEstimator):
                 DualCoordinate() if self.solver == "auto" else self.solver,
                 w0=w0,
                 fitted=lambda w: {**fitted, "weights_": w.copy()},
+                data={"X": X, "y": y},
             )
         finally:
             engine.close()

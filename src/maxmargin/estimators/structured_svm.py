@@ -145,6 +145,7 @@ class StructuredSVM(CertifiedEstimator):
                 DualCoordinate() if self.solver == "auto" else self.solver,
                 w0=start,
                 fitted=lambda w: {"coef_": w, "task_": self.task_},
+                data={"X": X, "y": y},
             )
         finally:
             engine.close()
@@ -182,4 +183,4 @@ class StructuredSVM(CertifiedEstimator):
         """
         check_pairs(X, y)
         losses = [self.task_.loss(a, b) for a, b in zip(y, self.predict(X), strict=True)]
-        return -float(np.mean(losses))
+        return 0.0 - float(np.mean(losses))

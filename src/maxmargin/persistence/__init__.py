@@ -93,7 +93,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "certificate": store_certificate(estimator),
         "arrays": writer.specs,
     }
-    text = dumps(header)
+    text = dumps(header).decode("utf-8")
     try:  # what could not be loaded is not written
         _read(text, writer.tensors)
     except ModelFileError as error:

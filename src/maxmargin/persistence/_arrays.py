@@ -63,8 +63,8 @@ class ArrayWriter:
 
     def add_names(self, name: str, names: Iterable[Any]) -> None:
         """Add a list of names, as JSON text; a vocabulary may be too large for the header."""
-        text = dumps([encode(value) for value in names], ascii_only=False)
-        self.add(name, np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
+        text = dumps([encode(value) for value in names])
+        self.add(name, np.frombuffer(text, dtype=np.uint8))
 
 
 def _filled(array: AnyArray) -> npt.NDArray[np.bool_]:
@@ -139,16 +139,13 @@ class ArrayReader:
     def _dense(self, name: str, spec: dict[str, Any]) -> AnyArray:
         array = self._tensors[name]
         _agree(name, array, spec["dtype"], tuple(spec["shape"]))
-        if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-            raise ModelFileError(f"array {name!r} holds booleans that are neither 0 nor 1")
         return np.array(array)  # own memory, writable
 
     def _unpack(self, name: str, spec: dict[str, Any]) -> AnyArray:
         mask, values = self._tensors[f"{name}.mask"], self._tensors[f"{name}.values"]
         size = math.prod(spec["shape"])
-        _agree(
-            f"{name}.mask", mask, "uint8", (-(-size // 8),)
-        )  # before anything of this size is made
+        # before anything of this size is made
+        _agree(f"{name}.mask", mask, "uint8", (-(-size // 8),))
         bits = np.unpackbits(mask)
         if bits[size:].any():
             raise ModelFileError(f"array {name!r} has positions beyond its end")
@@ -168,8 +165,8 @@ def _check_spec(name: str, spec: Any) -> dict[str, Any]:
         raise ModelFileError(f"{what} has no shape of at most two numbers")
     for length in spec["shape"]:
         count(length, f"a length in {what}")
-    if type(spec["packed"]) is not bool or (spec["packed"] and spec["dtype"] == "bool"):
-        raise ModelFileError(f"{what} does not say properly whether it is packed")
+    if type(spec["packed"]) is not bool:
+        raise ModelFileError(f"{what} does not say whether it is packed")
     return spec
 
 
@@ -178,3 +175,5 @@ def _agree(name: str, tensor: AnyArray, dtype: str, shape: tuple[int, ...]) -> N
         raise ModelFileError(
             f"tensor {name!r} is {tensor.dtype.name} {tensor.shape}, but the header calls for {dtype} {shape}"
         )
+    if tensor.dtype == np.bool_ and tensor.size and tensor.view(np.uint8).max() > 1:
+        raise ModelFileError(f"tensor {name!r} holds booleans that are neither 0 nor 1")

@@ -26,6 +26,8 @@ _SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 class ModelFileError(ValueError):
     """A model file is damaged, was made by something else, or contradicts itself."""
 
+    __module__ = "maxmargin.persistence"  # where users find it
+
 
 class NotStorableError(TypeError):
     """A value has no place in a model file; the text says why. Does not leave this package."""
@@ -83,12 +85,14 @@ def encode(value: Any, depth: int = 0) -> Any:
     raise NotStorableError(f"it holds a {kind.__name__}")
 
 
-def dumps(document: Any, *, ascii_only: bool = True) -> str:
-    """JSON text in one fixed form, one that UTF-8 can hold (half of a surrogate pair must be escaped)."""
+def dumps(document: Any) -> bytes:
+    """JSON text in one fixed form, in UTF-8."""
+    options: dict[str, Any] = {"allow_nan": False, "separators": (",", ":")}
     try:
-        text = json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=ascii_only)
-        lone = any("\ud800" <= letter <= "\udfff" for letter in text) if not ascii_only else False
-        return dumps(document) if lone else text
+        try:
+            return json.dumps(document, ensure_ascii=False, **options).encode("utf-8")
+        except UnicodeEncodeError:  # half of a surrogate pair; only an escape can hold it
+            return json.dumps(document, **options).encode("ascii")
     except ValueError as error:  # an int of thousands of digits
         raise ValueError(f"the model cannot be written as JSON: {error}") from error
 

@@ -47,7 +47,7 @@ class _Shard(LineShard):
         return self._examples.oracle(w, self._lo, self._hi)
 
     def cut_at(self, w: Array) -> tuple[float, float, Cut]:
-        """(value, upper, cut) of the real risk at w; the answers are remembered once a model was asked for."""
+        """(value, upper, cut) of the real risk at w; remembered once a model was asked for."""
         answers = self.oracle(w)
         if self._cache is not None:
             self._cache.insert(answers)

@@ -236,8 +236,8 @@ def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -
     proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C, state.violation))
     return SolveResult(
         w=state.w,
-        objective=upper,
-        lower_bound=lower,
+        objective=float(upper),
+        lower_bound=float(lower),
         gap=gap,
         converged=bool(proved and np.isfinite(upper) and kind in ("exact", "relaxed")),
         stop_reason=state.stop or "stalled",

@@ -1,0 +1,176 @@
+"""SequenceTagger: every form of input, masks, costs, and errors that name the place."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from maxmargin import SequenceTagger
+
+WORDS = [
+    ["the", "cat", "sat"],
+    ["a", "dog", "ran", "fast"],
+    ["the", "dog", "sat"],
+    ["cat", "ran"],
+]
+TAGS = [["D", "N", "V"], ["D", "N", "V", "A"], ["D", "N", "V"], ["N", "V"]]
+
+
+def as_strings():
+    return [[[f"w={w}", f"last={w[-1]}"] for w in s] for s in WORDS]
+
+
+def as_dicts():
+    return [[{"w": w, "last": w[-1], "length": len(w) / 5} for w in s] for s in WORDS]
+
+
+def as_matrices(form=np.asarray):
+    vocabulary = sorted({w for s in WORDS for w in s})
+    eye = np.eye(len(vocabulary))
+    return [form(eye[[vocabulary.index(w) for w in s]]) for s in WORDS]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [as_strings, as_dicts, as_matrices, lambda: as_matrices(sp.csr_matrix), lambda: WORDS],
+)
+def test_every_form_of_input(make):
+    X = make()
+    tagger = SequenceTagger().fit(X, TAGS)
+    assert tagger.predict(X) == TAGS
+    assert tagger.score(X, TAGS) == 1.0
+    assert tagger.classes_ == ["A", "D", "N", "V"]
+    assert tagger.coef_.shape == (4, tagger.n_features_in_)
+    assert tagger.transitions_.shape == (4, 4)
+
+
+def test_one_stacked_matrix_with_lengths():
+    X, lengths = as_matrices(), [len(s) for s in WORDS]
+    listed = SequenceTagger().fit(X, TAGS)
+    flat = [t for s in TAGS for t in s]
+    for stacked in (np.vstack(X), sp.csr_matrix(np.vstack(X)), np.vstack(X).astype(np.float32)):
+        for labels in (TAGS, flat):
+            tagger = SequenceTagger().fit(stacked, labels, lengths=lengths)
+            np.testing.assert_allclose(tagger.weights_, listed.weights_, atol=1e-12)
+            assert tagger.predict(stacked, lengths=lengths) == flat
+            assert tagger.score(stacked, flat, lengths=lengths) == 1.0
+            assert tagger.score(stacked, TAGS, lengths=lengths) == 1.0
+
+
+def test_labels_are_any_hashable_values():
+    rename = {"D": 1, "N": ("noun", 0), "V": None, "A": 2.5}
+    labels = [[rename[t] for t in s] for s in TAGS]
+    tagger = SequenceTagger().fit(as_strings(), labels)
+    assert tagger.predict(as_strings()) == labels
+
+
+def test_features_not_seen_in_training_are_ignored():
+    tagger = SequenceTagger().fit(as_strings(), TAGS)
+    assert len(tagger.predict([[["w=zebra"], ["w=the"], []]])[0]) == 3
+
+
+def test_empty_sequences():
+    X = [*as_strings(), []]
+    tagger = SequenceTagger().fit(X, [*TAGS, []])
+    assert tagger.predict(X)[-1] == []
+    assert tagger.predict([]) == []
+    assert tagger.predict([[]]) == [[]]
+
+
+def noisy(seed=0, n=80):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rng.integers(2, 7), 3)) for _ in range(n)]
+    return X, [(x + rng.normal(size=x.shape)).argmax(axis=1).tolist() for x in X]
+
+
+def test_forbidden_transitions_hold_in_training_and_prediction():
+    X, Y = noisy()
+    banned = [(0, 1), (2, 2), (None, 2), (1, None)]
+    Y = [_legalise(y) for y in Y]
+    tagger = SequenceTagger(0.1, forbidden_transitions=banned).fit(X, Y)
+    assert tagger.converged_
+    for labels in tagger.predict(X):
+        assert labels[0] != 2
+        assert labels[-1] != 1
+        assert not any(pair in banned for pair in itertools.pairwise(labels))
+
+
+def _legalise(y):
+    """Some legal sequence of the same length."""
+    return [0] + [2 if k % 2 else 0 for k in range(1, len(y) - 1)] + ([0] if len(y) > 1 else [])
+
+
+def test_a_label_that_the_mask_forbids_is_refused_by_name():
+    X, Y = noisy()
+    place = next(i for i, y in enumerate(Y) if (0, 1) in itertools.pairwise(y))
+    with pytest.raises(ValueError, match=rf"example {place}\b"):
+        SequenceTagger(forbidden_transitions=[(0, 1)]).fit(X, Y)
+
+
+def test_unseen_transitions_can_be_forbidden():
+    X, _ = noisy(1)
+    Y = [["a" if t % 2 == 0 else "b" for t in range(len(x))] for x in X]
+    tagger = SequenceTagger(0.01, forbidden_transitions="unseen").fit(X, Y)
+    rng = np.random.default_rng(5)
+    for labels in tagger.predict([rng.normal(size=(9, 3)) * 50 for _ in range(20)]):
+        assert all(a != b for a, b in itertools.pairwise(labels))
+    assert len(tagger.predict([rng.normal(size=(1, 3))])[0]) == 1
+
+
+def test_costs_by_label_matrix_and_token():
+    X, Y = noisy(2, 200)
+    share = lambda t: np.mean([label == 2 for s in t.predict(X) for label in s])  # noqa: E731
+    plain = share(SequenceTagger(0.01).fit(X, Y))
+    assert share(SequenceTagger(0.01, cost={2: 8.0}).fit(X, Y)) > plain + 0.05
+    matrix = (1 - np.eye(3)) * np.array([[1.0], [1.0], [8.0]])
+    dear = SequenceTagger(0.01, cost=matrix).fit(X, Y)
+    assert share(dear) > plain + 0.05
+    weights = [np.where(np.array(y) == 2, 8.0, 1.0) for y in Y]
+    by_token = SequenceTagger(0.01).fit(X, Y, token_weight=weights)
+    np.testing.assert_allclose(by_token.objective_, dear.objective_, rtol=0.11)
+
+
+def test_sample_weights_are_copies():
+    X, Y = noisy(3, 40)
+    twice = SequenceTagger(0.1, tol=1e-4).fit(X + X, Y + Y)
+    heavy = SequenceTagger(0.1, tol=1e-4).fit(X, Y, sample_weight=np.full(len(X), 2.0))
+    assert twice.lower_bound_ <= heavy.objective_
+    assert heavy.lower_bound_ <= twice.objective_
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda t: t.fit(as_strings(), TAGS[:-1]), "4 sequences but y has 3"),
+        (lambda t: t.fit(as_strings(), [s[:-1] for s in TAGS]), "sequence 0 has 3 tokens but 2"),
+        (lambda t: t.fit(np.eye(3), TAGS), "lengths"),
+        (lambda t: t.fit(np.eye(3), ["a", "b", "c"], lengths=[1, 1]), "add up to 2"),
+        (lambda t: t.fit([], []), "empty"),
+        (lambda t: t.fit([[]], [[]]), "empty"),
+        (lambda t: t.fit([np.ones((1, 2)), np.ones((1, 3))], [[0], [1]]), "different numbers"),
+        (lambda t: t.fit([np.full((1, 2), np.nan)], [[0]]), "NaN"),
+        (lambda t: t.set_params(cost={"Z": 2}).fit(as_strings(), TAGS), "do not occur"),
+        (lambda t: t.set_params(cost=np.eye(2)).fit(as_strings(), TAGS), "4 labels"),
+        (lambda t: t.set_params(forbidden_transitions="none").fit(as_strings(), TAGS), "unseen"),
+        (lambda t: t.set_params(forbidden_transitions=["DN"]).fit(as_strings(), TAGS), "pairs"),
+        (lambda t: t.fit(as_strings(), TAGS, sample_weight=[1.0]), "sample_weight"),
+        (lambda t: t.fit(as_strings(), TAGS).predict([np.eye(3)]), "feature"),
+        (lambda t: t.fit(as_matrices(), TAGS).predict(as_strings()), "fitted on matrices"),
+        (lambda t: t.fit(as_matrices(), TAGS).predict([np.ones((1, 3))]), "7 features|features"),
+    ],
+)
+def test_errors_say_what_to_do(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(SequenceTagger())
+
+
+def test_a_number_is_not_a_token():
+    with pytest.raises(TypeError, match="dict of features"):
+        SequenceTagger().fit([[1, 2]], [["a", "b"]])
+
+
+def test_one_label_only():
+    tagger = SequenceTagger().fit([[["a"]], [["b"], ["c"]]], [["X"], ["X", "X"]])
+    assert tagger.predict([[["q"], ["r"]]]) == [["X", "X"]]
+    assert tagger.converged_

@@ -1,0 +1,149 @@
+"""Ctrl-C, limits and callbacks return the best point with true bounds."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from maxmargin import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin.solvers import CuttingPlane, DualCoordinate
+from maxmargin.testing import binary_objective, structured_objective
+from maxmargin.testing.examples import TinyMulticlass
+
+X, Y = load_breast_cancer(return_X_y=True)
+SIGNED = np.where(Y == 1, 1.0, -1.0)
+
+
+def after(seconds):
+    """Press Ctrl-C later."""
+    timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    return timer
+
+
+class SlowOracle(TinyMulticlass):
+    def loss_augmented_inference(self, x, y, w):
+        time.sleep(0.002)
+        return super().loss_augmented_inference(x, y, w)
+
+
+def examples(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return list(X), list((X + 0.5 * rng.normal(size=X.shape)).argmax(axis=1))
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_ctrl_c_in_a_linear_fit(jobs):
+    LinearSVC(max_iter=2).fit(X, Y)  # compiled before the clock runs
+    timer = after(0.5)
+    slowly = [lambda record: time.sleep(0.02)]
+    svc = LinearSVC(C=1e4, tol=1e-15, n_jobs=jobs, callbacks=slowly).fit(X, Y)
+    timer.join()
+    assert svc.stop_reason_ == "interrupted"
+    assert not svc.converged_
+    F = binary_objective(svc.coef_[0], svc.intercept_[0], X, SIGNED, 1e4)
+    assert svc.objective_ == pytest.approx(F, rel=1e-9)
+    assert svc.lower_bound_ < svc.objective_ == min(svc.objective_, svc.history_[-1]["objective"])
+    assert svc.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="batch"), CuttingPlane()])
+def test_ctrl_c_in_a_slow_python_oracle(solver):
+    inputs, outputs = examples()
+    StructuredSVM(TinyMulticlass(), solver=solver, max_iter=2).fit(inputs, outputs)
+    timer = after(0.6)
+    svm = StructuredSVM(SlowOracle(), 10.0, tol=1e-12, solver=solver).fit(inputs, outputs)
+    timer.join()
+    assert svm.stop_reason_ == "interrupted"
+    F = structured_objective(svm.task_, inputs, outputs, svm.coef_, 10.0)
+    assert svm.objective_ == pytest.approx(F, rel=1e-9)
+    assert 0.0 <= svm.lower_bound_ <= svm.objective_
+    assert svm.objective_ < 10.0 * len(outputs)  # better than the start, w = 0
+
+
+def test_a_second_ctrl_c_skips_the_confirming_pass():
+    inputs, outputs = examples()
+
+    class Slower(SlowOracle):
+        def loss_augmented_inference(self, x, y, w):
+            time.sleep(0.02)
+            return super().loss_augmented_inference(x, y, w)
+
+    first, second = after(0.4), after(0.9)
+    svm = StructuredSVM(Slower(), 10.0, tol=1e-12).fit(inputs, outputs)
+    first.join()
+    second.join()
+    assert svm.stop_reason_ == "interrupted"
+    assert np.isnan(svm.objective_)
+    assert svm.gap_ == np.inf
+    assert not svm.converged_
+    assert np.isfinite(svm.coef_).all()
+
+
+def test_a_real_terminal_interrupt_leaves_a_usable_model():
+    code = textwrap.dedent(
+        """
+        import time
+        from sklearn.datasets import load_breast_cancer
+        from maxmargin import LinearSVC
+        X, y = load_breast_cancer(return_X_y=True)
+        LinearSVC(max_iter=2).fit(X, y)
+        print("ready", flush=True)
+        slowly = [lambda record: time.sleep(0.02)]
+        svc = LinearSVC(C=1e4, tol=1e-15, callbacks=slowly).fit(X, y)
+        print(svc.stop_reason_, svc.lower_bound_ <= svc.objective_, flush=True)
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == "ready"
+    time.sleep(0.5)
+    os.kill(child.pid, signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert out.split() == ["interrupted", "True"]
+    assert child.returncode == 0
+
+
+def test_time_limit():
+    start = time.perf_counter()
+    slowly = [lambda record: time.sleep(0.02)]
+    svc = LinearSVC(C=1e4, tol=1e-15, max_seconds=0.3, callbacks=slowly).fit(X, Y)
+    assert svc.stop_reason_ == "max_seconds"
+    assert time.perf_counter() - start < 5.0
+    assert svc.lower_bound_ <= svc.objective_
+
+
+@pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="batch"), CuttingPlane()])
+def test_iteration_limit_of_structures_ends_with_a_confirming_pass(solver):
+    inputs, outputs = examples()
+    svm = StructuredSVM(TinyMulticlass(), 1.0, tol=1e-9, max_iter=2, solver=solver)
+    svm.fit(inputs, outputs)
+    assert svm.stop_reason_ == "max_iter"
+    assert svm.n_iter_ == 2
+    F = structured_objective(svm.task_, inputs, outputs, svm.coef_, 1.0)
+    assert svm.objective_ == pytest.approx(F, rel=1e-9)
+
+
+def test_an_error_in_a_callback_is_the_users_to_see():
+    def broken(record):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        LinearSVC(callbacks=[broken]).fit(X, Y)
+
+
+def test_the_tagger_keeps_its_best_point_too():
+    rng = np.random.default_rng(1)
+    S = [rng.normal(size=(4, 3)) for _ in range(50)]
+    L = [(s + rng.normal(size=s.shape)).argmax(axis=1) for s in S]
+    short = SequenceTagger(1.0, tol=1e-9, max_iter=1).fit(S, L)
+    long = SequenceTagger(1.0, tol=1e-3).fit(S, L)
+    assert short.lower_bound_ <= long.objective_ * (1 + 1e-12)
+    assert long.lower_bound_ <= short.objective_

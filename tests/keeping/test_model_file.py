@@ -1,0 +1,141 @@
+"""What may be saved, and what the file is."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from tests.keeping.same import Pick, identical
+
+import maxmargin
+from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, load
+from maxmargin.persistence import ModelFileError, _values, save
+
+X, Y = load_iris(return_X_y=True)
+WORDS = [["w=the", "short"], ["w=cat"], ["w=sat"]], [["w=a", "short"], ["w=dog"], ["w=ran"]]
+TAGS = [["DET", "NOUN", "VERB"], ["DET", "NOUN", "VERB"]]
+
+# -- refusals and the file -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("est", [LinearSVC(), SequenceTagger(), StructuredSVM(Pick())])
+def test_unfitted(est, path):
+    with pytest.raises(NotFittedError):
+        est.save(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("label", [np.str_("x"), frozenset("x"), b"x", ("a", 1j), (np.int64(1),)])
+def test_labels_that_cannot_be_saved(label, path):
+    est = SequenceTagger().fit([np.eye(2)] * 2, [["a", "b"], ["b", "a"]])
+    est.classes_ = ["a", label]
+    with pytest.raises(ValueError, match=r"the label .* cannot be saved"):
+        est.save(path)
+    assert os.listdir(path.parent) == []
+
+
+def test_what_load_would_refuse_is_not_written(path):
+    est = LinearSVC().fit(X, Y)
+    est.save(path)
+    before = path.read_bytes()
+    est.coef_[0, 0] = np.nan
+    with pytest.raises(ValueError, match="coef holds NaN"):
+        est.save(path)
+    est.fit(X, Y).coef_ = np.zeros((3, 2))
+    with pytest.raises(ValueError, match="Was it changed after fit"):
+        est.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_subclasses_and_strangers(path):
+    class Own(LinearSVC):
+        pass
+
+    for est in (Own().fit(X, Y), object()):
+        with pytest.raises(TypeError, match="cannot be saved; only LinearSVC"):
+            save(est, path)
+
+
+def test_an_interrupted_write_leaves_the_old_file(path, monkeypatch):
+    est = LinearSVC().fit(X, Y).save(path)
+    before = path.read_bytes()
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        est.set_params(C=2.0).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_equal_models_make_equal_files(tmp_path):
+    for name in ("a", "b"):
+        SequenceTagger(forbidden_transitions={("VERB", "DET"), ("DET", "VERB")}).fit(
+            WORDS, TAGS
+        ).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_certificates_without_bounds(path):
+    est = LinearSVC().fit(X, Y)
+    est.objective_, est.gap_, est.converged_ = float("nan"), float("inf"), False
+    est.lower_bound_, est.stop_reason_ = -float("inf"), "interrupted"
+    est.save(path)
+    again = load(path)
+    assert np.isnan(again.objective_)
+    assert (again.lower_bound_, again.gap_) == (-np.inf, np.inf)
+
+
+def test_the_file_is_plain_safetensors_with_a_json_header(path):
+    LinearSVC(C=0.5).fit(X, Y).save(path)
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["maxmargin"])
+        assert file.get_tensor("coef").shape == (3, 4)
+    assert header["schema"] == 1
+    assert header["library"] == maxmargin.__version__
+    assert (header["class"], header["params"]["C"]) == ("LinearSVC", 0.5)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing")
+    with pytest.raises(ModelFileError, match="is not a file"):
+        load(tmp_path)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+labels = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
+values = st.recursive(
+    labels,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(labels, inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+@given(values)
+def test_values_come_back(value):
+    text = _values.dumps(_values.encode(value))
+    assert identical(_values.decode(_values.loads(text, "it"), "it"), value)
+
+
+@given(st.frozensets(labels, max_size=5))
+def test_sets_come_back(value):
+    back = _values.decode(_values.loads(_values.dumps(_values.encode(value)), "it"), "it")
+    assert type(back) is frozenset
+    assert back == value
