@@ -21,7 +21,7 @@ SETS = ("covtype-2", "ccat", "mnist-0-4", "mnist-10")
 GRID = (1e1, 1e2, 1e3, 1e4, 1e5)
 TOL = 1e-3
 #: CPU limits: one fit of the tuning, one fit of the comparison
-TUNE_LIMIT, FIT_LIMIT = 30.0, 150.0
+TUNE_LIMIT, FIT_LIMIT = 20.0, 100.0
 
 
 def sizes(bench: Bench) -> Cell:

@@ -69,6 +69,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "navbar_start": ["navbar-logo"],
     "navbar_align": "left",
+    "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "show_prev_next": False,
     "show_toc_level": 2,

@@ -17,9 +17,9 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+import sklearn.svm
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC as ScikitLinearSVC
 
 from maxmargin import LinearSVC
 from maxmargin.inspection import ConvergenceDisplay
@@ -60,7 +60,7 @@ reached = []
 for max_iter in limits:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        theirs = ScikitLinearSVC(loss="hinge", C=1.0, max_iter=max_iter, random_state=0).fit(X, y)
+        theirs = sklearn.svm.LinearSVC(loss="hinge", max_iter=max_iter, random_state=0).fit(X, y)
     reached.append(objective(theirs))
     print(
         f"max_iter {max_iter:>7}: objective {reached[-1]:8.2f}, "

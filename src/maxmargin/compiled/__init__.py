@@ -35,8 +35,8 @@ def _forget_stale_code() -> None:
     with contextlib.suppress(OSError):
         if file.exists() and file.read_text() == text:
             return
-        for index in folder.glob("*.nbi"):
-            index.unlink(missing_ok=True)
+        for kept in folder.glob("*.nb[ic]"):
+            kept.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 

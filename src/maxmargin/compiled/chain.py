@@ -29,16 +29,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from maxmargin.compiled.jit import entry, leaf, leaf_products
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Indices = npt.NDArray[Any]
 Data = npt.NDArray[Any]
 Labels = npt.NDArray[Any]
-
-#: reordering and fused multiply-add in sums of products; nan and inf keep their meaning
-PRODUCTS = {"reassoc", "contract", "nsz"}
 
 
 class Chains(NamedTuple):
@@ -55,13 +53,13 @@ class Chains(NamedTuple):
     penalty: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@entry
 def parts(w: FloatArray, n_features: int, K: int) -> Any:
     """Views of w: the features x labels matrix, and the tail."""
     return w[: n_features * K].reshape(n_features, K), w[n_features * K :]
 
 
-@njit(nogil=True, cache=True, fastmath=PRODUCTS)
+@leaf_products
 def emissions(
     indptr: IntArray,
     indices: Indices,
@@ -84,7 +82,7 @@ def emissions(
                 out[row, s] += x * W[feature, s]
 
 
-@njit(nogil=True, cache=True, fastmath=PRODUCTS)
+@leaf_products
 def emission(
     indptr: IntArray, indices: Indices, data: Data, W: FloatArray, token: int, label: int
 ) -> Any:
@@ -95,7 +93,7 @@ def emission(
     return total
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def add_token(
     indptr: IntArray,
     indices: Indices,
@@ -110,7 +108,7 @@ def add_token(
         W[np.uint64(indices[p]), label] += scale * data[p]
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def add_losses(
     y: Labels, weight: FloatArray, cost: FloatArray, scores: FloatArray, out: FloatArray
 ) -> None:
@@ -121,7 +119,7 @@ def add_losses(
             out[t, s] = scores[t, s] + weight[t] * cost[y[t], s]
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def allow_row(
     tail: FloatArray, penalty: FloatArray, r: int, allowed: FloatArray, bounds: FloatArray
 ) -> None:
@@ -147,14 +145,14 @@ def allow_row(
     bounds[1, r] = max(max(high0, high1), max(high2, high3))
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def allow_ends(tail: FloatArray, penalty: FloatArray, K: int, allowed: FloatArray) -> None:
     """``allowed = tail + penalty`` for start and stop."""
     for k in range(K * K, tail.size):
         allowed[k] = tail[k] + penalty[k]
 
 
-@njit(nogil=True, cache=True)
+@entry
 def allow(tail: FloatArray, penalty: FloatArray, allowed: FloatArray, bounds: FloatArray) -> None:
     """What the search sees of the tail: forbidden moves at -inf, and the bounds of each row."""
     for r in range(bounds.shape[1]):
@@ -162,7 +160,7 @@ def allow(tail: FloatArray, penalty: FloatArray, allowed: FloatArray, bounds: Fl
     allow_ends(tail, penalty, bounds.shape[1], allowed)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def pick_origins(before: FloatArray, bounds: FloatArray, picks: IntArray) -> Any:
     """The labels a best move may come from, given the scores ``before`` it; returns their number.
 
@@ -191,7 +189,7 @@ def pick_origins(before: FloatArray, bounds: FloatArray, picks: IntArray) -> Any
     return n_picks
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def viterbi(
     nodes: FloatArray,
     T: int,
@@ -255,7 +253,7 @@ def viterbi(
     return top
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def path_loss(y: Labels, weight: FloatArray, cost: FloatArray, z: Labels) -> Any:
     """Delta(y, z)."""
     total = 0.0
@@ -264,7 +262,7 @@ def path_loss(y: Labels, weight: FloatArray, cost: FloatArray, z: Labels) -> Any
     return total
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels) -> Any:
     """Score of z's moves, start and stop less that of y's, taken only where they differ."""
     T = y.size
@@ -281,7 +279,7 @@ def tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels) -> Any:
     return total
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def score_difference(scores: FloatArray, tail: FloatArray, K: int, y: Labels, z: Labels) -> Any:
     """<w, Psi(z) - Psi(y)>; of ``scores`` only tokens and labels that differ are read."""
     total = 0.0
@@ -291,7 +289,7 @@ def score_difference(scores: FloatArray, tail: FloatArray, K: int, y: Labels, z:
     return total + tail_difference(tail, K, y, z)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def add_tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels, scale: float) -> None:
     """``tail += scale (Psi(z) - Psi(y))`` for moves, start and stop."""
     T = y.size
@@ -309,7 +307,7 @@ def add_tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels, scale: f
         tail[K * K + K + y[T - 1]] -= scale
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def add_difference(
     indptr: IntArray,
     indices: Indices,
@@ -329,7 +327,7 @@ def add_difference(
     add_tail_difference(tail, W.shape[1], y, z, scale)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def longest(starts: IntArray, lo: int, hi: int) -> Any:
     """Length of the longest chain of a range."""
     T = 0
@@ -338,7 +336,7 @@ def longest(starts: IntArray, lo: int, hi: int) -> Any:
     return T
 
 
-@njit(nogil=True, cache=True)
+@entry
 def oracle_range(
     chains: Chains,
     w: FloatArray,
@@ -375,7 +373,7 @@ def oracle_range(
         values[i - lo] = losses[i - lo] + score_difference(scores, tail, K, y, z)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def predict_range(chains: Chains, w: FloatArray, lo: int, hi: int, labels: Labels) -> Any:
     """Argmax of the chains ``lo .. hi-1``. Returns the first without a legal labelling, or -1."""
     K = chains.cost.shape[0]
@@ -396,7 +394,7 @@ def predict_range(chains: Chains, w: FloatArray, lo: int, hi: int, labels: Label
     return -1
 
 
-@njit(nogil=True, cache=True)
+@entry
 def cut_range(
     chains: Chains, lo: int, hi: int, labels: Labels, weights: FloatArray, plane: FloatArray
 ) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from maxmargin.compiled.chain import (
     Chains,
@@ -26,6 +25,7 @@ from maxmargin.compiled.chain import (
     score_difference,
 )
 from maxmargin.compiled.chain_planes import block, copy_labels
+from maxmargin.compiled.jit import entry, leaf
 
 
 class Slots(NamedTuple):
@@ -40,7 +40,7 @@ class Slots(NamedTuple):
     clock: IntArray
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def slot_labels(chains: Chains, slots: Slots, i: int) -> Any:
     """The labellings of local example i as the rows of a matrix; only ``counts[i]`` are filled."""
     first = chains.starts[slots.lo + i]
@@ -48,7 +48,7 @@ def slot_labels(chains: Chains, slots: Slots, i: int) -> Any:
     return block(slots.labels, slots.size * (first - chains.starts[slots.lo]), slots.size, T)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def same(y: Labels, z: Labels) -> Any:
     """Whether two labellings are equal."""
     for t in range(y.size):  # noqa: SIM110
@@ -57,7 +57,7 @@ def same(y: Labels, z: Labels) -> Any:
     return True
 
 
-@njit(nogil=True, cache=True)
+@entry
 def insert_answers(
     chains: Chains, slots: Slots, labels: Labels, losses: FloatArray, now: int
 ) -> None:
@@ -88,7 +88,7 @@ def insert_answers(
         slots.clock[i * slots.size + place] = now
 
 
-@njit(nogil=True, cache=True)
+@entry
 def cache_values(chains: Chains, slots: Slots, w: FloatArray, out: FloatArray) -> None:
     """The values of all filled slots, example by example."""
     K = chains.cost.shape[0]
@@ -117,7 +117,7 @@ def cache_values(chains: Chains, slots: Slots, w: FloatArray, out: FloatArray) -
             entry += 1
 
 
-@njit(nogil=True, cache=True)
+@entry
 def cache_cut(
     chains: Chains, slots: Slots, chosen: IntArray, weights: FloatArray, plane: FloatArray
 ) -> Any:

@@ -22,10 +22,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from maxmargin.compiled.chain import (
-    PRODUCTS,
     Chains,
     Data,
     FloatArray,
@@ -47,6 +45,7 @@ from maxmargin.compiled.chain import (
 )
 from maxmargin.compiled.chain_insert import insert
 from maxmargin.compiled.chain_planes import Planes, block
+from maxmargin.compiled.jit import entry, entry_products, leaf
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 
 #: a visit ends when the example's own gap fell to this share of what it was
@@ -76,7 +75,7 @@ class Scratch(NamedTuple):
     vector: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def cached_scores(
     indptr: IntArray,
     indices: Indices,
@@ -102,7 +101,7 @@ def cached_scores(
                     scores[t, y] = emission(indptr, indices, data, W, first + t, y)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def gradients(
     Z: Labels, loss: FloatArray, scores: FloatArray, tail: FloatArray, g: FloatArray
 ) -> None:
@@ -112,7 +111,7 @@ def gradients(
         g[j] = loss[j] + score_difference(scores, tail, scores.shape[1], Z[0], Z[j])
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def apply_change(
     indptr: IntArray,
     indices: Indices,
@@ -162,7 +161,7 @@ def apply_change(
             add_token(indptr, indices, data, W, first + t, label, coefficient)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def block_step(
     chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray, i: int, tick: int
 ) -> Any:
@@ -210,7 +209,7 @@ def block_step(
     return gap
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def allow_again(
     tail: FloatArray,
     penalty: FloatArray,
@@ -236,7 +235,7 @@ def allow_again(
     allow_ends(tail, penalty, bounds.shape[1], allowed)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def stream_sweep(
     chains: Chains,
     planes: Planes,
@@ -288,7 +287,7 @@ def stream_sweep(
     return order.size, calls, added, total
 
 
-@njit(nogil=True, cache=True)
+@entry
 def epoch_sweep(
     chains: Chains,
     planes: Planes,
@@ -320,7 +319,7 @@ def epoch_sweep(
     return total
 
 
-@njit(nogil=True, cache=True)
+@entry
 def confirm_range(
     chains: Chains,
     planes: Planes,
@@ -370,7 +369,7 @@ def confirm_range(
         planes.gaps[i] = max(gap, 0.0)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def restart(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray) -> None:
     """Recompute w from the multipliers, kept at a sum of c_i for each example."""
     for k in range(w.size):
@@ -405,7 +404,7 @@ def restart(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray) -> 
         )
 
 
-@njit(nogil=True, cache=True, fastmath=PRODUCTS)
+@entry_products
 def block_squares(w: FloatArray, out: FloatArray) -> None:
     """Sums of squares of blocks of 4096: the same bits whatever BLAS and its threads do."""
     for b in range(out.size):

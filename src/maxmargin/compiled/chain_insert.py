@@ -14,10 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from maxmargin.compiled.chain import (
-    PRODUCTS,
     Chains,
     Data,
     FloatArray,
@@ -29,9 +27,10 @@ from maxmargin.compiled.chain import (
     tail_difference,
 )
 from maxmargin.compiled.chain_planes import Planes, block, copy_labels, find, label_code
+from maxmargin.compiled.jit import entry, leaf, leaf_products
 
 
-@njit(nogil=True, cache=True, fastmath=PRODUCTS)
+@leaf_products
 def difference_product(
     indptr: IntArray,
     indices: Indices,
@@ -52,7 +51,7 @@ def difference_product(
     return total + tail_difference(tail, V.shape[1], y, z)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def clear_difference(
     indptr: IntArray,
     indices: Indices,
@@ -73,7 +72,7 @@ def clear_difference(
         tail[k] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@entry
 def insert(
     chains: Chains, planes: Planes, vector: FloatArray, i: int, z: Labels, loss: float
 ) -> Any:
@@ -107,7 +106,7 @@ def insert(
     return m
 
 
-@njit(nogil=True, cache=True)
+@entry
 def restore_planes(
     chains: Chains,
     planes: Planes,

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from maxmargin.compiled.chain import FloatArray, IntArray, Labels
+from maxmargin.compiled.jit import entry, leaf
 
 
 class Planes(NamedTuple):
@@ -35,20 +35,20 @@ class Planes(NamedTuple):
     distances: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@entry
 def block(labels: Labels, begin: int, m: int, T: int) -> Any:
     """The m labellings of an example as the rows of a matrix."""
     return labels[begin : begin + m * T].reshape(m, T)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def copy_labels(source: Labels, target: Labels) -> None:
     """``target[:] = source``. (Numba needs seconds to compile the slice assignment.)"""
     for t in range(source.size):
         target[t] = source[t]
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def label_code(z: Labels) -> Any:
     """A number that tells most labellings apart (a polynomial modulo 2^64)."""
     code = np.uint64(1469598103934665603)
@@ -57,7 +57,7 @@ def label_code(z: Labels) -> Any:
     return code
 
 
-@njit(nogil=True, cache=True)
+@entry
 def find(Z: Labels, codes: npt.NDArray[np.uint64], z: Labels, code: int) -> Any:
     """The row of Z that equals z, or -1."""
     for j in range(Z.shape[0]):
@@ -70,7 +70,7 @@ def find(Z: Labels, codes: npt.NDArray[np.uint64], z: Labels, code: int) -> Any:
     return -1
 
 
-@njit(nogil=True, cache=True)
+@entry
 def first_planes(starts: IntArray, truth: Labels, planes: Planes) -> None:
     """Start every example with the truth alone, holding all of its weight."""
     for i in range(planes.caps.size):
@@ -82,7 +82,7 @@ def first_planes(starts: IntArray, truth: Labels, planes: Planes) -> None:
         planes.counts[i] = 1
 
 
-@njit(nogil=True, cache=True)
+@entry
 def repack(starts: IntArray, old: Planes, new: Planes) -> None:
     """Copy all planes into storage with more room."""
     for i in range(old.caps.size):
@@ -102,7 +102,7 @@ def repack(starts: IntArray, old: Planes, new: Planes) -> None:
             new.labels[q + t] = old.labels[p + t]
 
 
-@njit(nogil=True, cache=True)
+@entry
 def drop_planes(starts: IntArray, planes: Planes, oldest: int) -> Any:
     """Forget planes of multiplier zero last used before sweep ``oldest``. Returns how many."""
     dropped = 0

@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from maxmargin.compiled.jit import entry, leaf
 
 FloatArray = npt.NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True)
+@entry
 def simplex_gap(alpha: FloatArray, g: FloatArray) -> Any:
     """``sum(alpha) * max(g) - alpha @ g``, free of cancellation: every term is non-negative."""
     top = g[0]
@@ -39,7 +40,7 @@ def simplex_gap(alpha: FloatArray, g: FloatArray) -> Any:
     return gap
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def solve_simplex_at(
     alpha: FloatArray,
     g: FloatArray,
@@ -94,7 +95,7 @@ def solve_simplex_at(
     return max_steps
 
 
-@njit(nogil=True, cache=True)
+@entry
 def solve_simplex(
     alpha: FloatArray, g: FloatArray, D2: FloatArray, tol: float, max_steps: int
 ) -> Any:

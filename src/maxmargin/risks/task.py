@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -42,18 +42,26 @@ class _Shard(LineShard):
         self._lo, self._hi = bounds
         self._weights = weights[self._lo : self._hi]
         self._cache: ConstraintCache | None = None
+        self._last: tuple[int, Answers] | None = None
 
     def oracle(self, w: Array) -> Answers:
         return self._examples.oracle(w, self._lo, self._hi)
 
-    def cut_at(self, w: Array) -> tuple[float, float, Cut]:
-        """(value, upper, cut) of the real risk at w; remembered once a model was asked for."""
+    def measure(self, key: int, w: Array) -> tuple[float, float]:
+        """(value, upper) of the real risk at w; remembered once a model was asked for."""
         answers = self.oracle(w)
+        self._last = key, answers
         if self._cache is not None:
             self._cache.insert(answers)
             self._scores.clear()  # scores of entries that may be gone
-        cut = self._examples.cut(answers, self._weights)
-        return float(self._weights @ answers.values), float(self._weights @ answers.uppers), cut
+        return float(self._weights @ answers.values), float(self._weights @ answers.uppers)
+
+    def cut_at(self, key: int, w: Array) -> Cut:
+        """The cut of the real risk at w: from the answers just given, or from the oracle again."""
+        answers = (
+            self._last[1] if self._last is not None and self._last[0] == key else self.oracle(w)
+        )
+        return self._examples.cut(answers, self._weights)
 
     def scores_at(self, w: Array) -> Array:
         if self._cache is None:
@@ -108,23 +116,23 @@ def require_rescaling(task: Task, rescaling: str) -> None:
 
 
 class TaskEvaluation:
-    """A structured risk pinned at w: one call of the oracle per example."""
+    """A structured risk pinned at w: one call of the oracle per example, planes only if asked for."""
 
-    def __init__(self, w: Array, parts: list[tuple[float, float, Cut]]) -> None:
+    def __init__(self, engine: Engine, key: int, w: Array) -> None:
         self.w = w
-        self._cuts = [cut for _, _, cut in parts]
-        self._total: Cut | None = None
-        self.value = float(np.sum([value for value, _, _ in parts]))
-        self.upper = float(np.sum([upper for _, upper, _ in parts]))
+        self._engine, self._key = engine, key
+        self._handle = engine.publish(w)
+        self.value, self.upper = engine.reduce("measure", key, self._handle)
+        self._cuts: list[Cut] | None = None
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        if self._total is None:
-            self._total = add_cuts(self._cuts)
-        return self._total
+        return add_cuts(self.cuts())
 
     def cuts(self) -> list[Cut]:
         """One part per shard."""
+        if self._cuts is None:
+            self._cuts = self._engine.gather("cut_at", self._key, self._handle)
         return self._cuts
 
 
@@ -198,13 +206,13 @@ class TaskRisk:
             list(pairwise(bounds)),
         )
         self._pins = Pins(self.engine, n_shards)
+        self._keys = count()
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
             return self._pins.evaluate(w, is_upper=False)
-        w = np.array(w, dtype=np.float64)
-        return TaskEvaluation(w, self.engine.gather("cut_at", self.engine.publish(w)))
+        return TaskEvaluation(self.engine, next(self._keys), np.array(w, dtype=np.float64))
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""

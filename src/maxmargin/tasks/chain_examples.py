@@ -94,6 +94,7 @@ class ChainExamples:
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
         """Loss-augmented Viterbi; ``labelings`` is flat, one number per token of the range."""
+        w = _writable(w)
         labels = np.empty(self.n_tokens(lo, hi), dtype=self.chains.truth.dtype)
         losses, values = np.empty(hi - lo), np.empty(hi - lo)
         oracle_range(self.chains, w, lo, hi, labels, losses, values)
@@ -168,9 +169,25 @@ def _chains(
     )
 
 
+class _Writable:
+    """The same memory, not marked read-only."""
+
+    def __init__(self, array: Array) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self._owner = array
+
+
+def _writable(w: Array) -> Array:
+    """``w`` as compiled code wants it: published vectors are read-only, which to Numba is another type,
+    and all that takes w would be compiled twice. Nothing compiled writes to the oracle's w."""
+    return w if w.flags.writeable else np.asarray(_Writable(w))
+
+
 def _predict(chains: Chains, w: Array, lo: int, hi: int) -> Labels:
     labels = np.empty(chains.starts[hi] - chains.starts[lo], dtype=chains.truth.dtype)
-    stuck = predict_range(chains, w, lo, hi, labels)
+    stuck = predict_range(chains, _writable(w), lo, hi, labels)
     if stuck >= 0:
         raise ValueError(
             f"the masks allow no labelling of sequence {stuck}, of length "

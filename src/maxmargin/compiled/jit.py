@@ -1,0 +1,27 @@
+"""How leaves are compiled: without the interpreter's lock, cached on disk, and no more than is
+called.
+
+``entry`` functions are called from Python. ``leaf`` functions are called by compiled code only:
+they get no wrapper for Python, which saves a sixth of the time a first fit spends compiling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+#: reordering and fused multiply-add in sums of products; nan and inf keep their meaning
+PRODUCTS = {"reassoc", "contract", "nsz"}
+
+_common: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_njit: Any = njit  # two of the options are missing from Numba's own annotations
+entry = _njit(**_common)
+entry_products = _njit(fastmath=PRODUCTS, **_common)
+leaf = _njit(no_cpython_wrapper=True, **_common)
+leaf_products = _njit(no_cpython_wrapper=True, fastmath=PRODUCTS, **_common)
