@@ -67,7 +67,7 @@ def test_ctrl_c_in_a_slow_python_oracle(solver):
     F = structured_objective(svm.task_, inputs, outputs, svm.coef_, 10.0)
     assert svm.objective_ == pytest.approx(F, rel=1e-9)
     assert 0.0 <= svm.lower_bound_ <= svm.objective_
-    assert svm.objective_ < 10.0 * len(outputs)  # better than the start, w = 0
+    assert svm.objective_ <= 10.0 * len(outputs)  # never worse than the start, w = 0
 
 
 def test_a_second_ctrl_c_skips_the_confirming_pass():
