@@ -77,8 +77,8 @@ def report(bench: Bench) -> None:
 **{held} of {len(claimed)} cells reach the certified gap 1e-3.** *F again* is `maxmargin.testing`'s
 value of the returned weights (no code shared with the solver). *passes* are products with the data.
 The columns oracle … qp are the solver's own split, in per cent of its time. Limit: {LIMIT:.0f} CPU
-seconds per fit ({OTHER_LIMIT:.0f} in the second table, 120 for covertype), set by a callback (a limit of wall time
-would depend on the machine's other work).
+seconds per fit ({OTHER_LIMIT:.0f} in the second table, 120 for covertype), set by a callback (a
+limit of wall time would depend on the machine's other work).
 """
     described = "\n".join(f"- **{s}**: {PROBLEMS[s]}" for s in SETS)
     bench.save(

@@ -106,6 +106,7 @@ def ours(spec: Cell, quick: bool) -> Cell:
 
     train, test = split(spec["set"], spec["part"], quick)
     data = Matrices(train, test)
+    memory_data = peak_memory_gb()
     warm(data)
     out = []
     for C in spec["C"]:
@@ -146,6 +147,7 @@ def ours(spec: Cell, quick: bool) -> Cell:
         )
     return {
         "fits": out,
+        "memory_data_gb": memory_data,
         "seconds_features": data.seconds_features,
         "seconds_matrix": data.seconds_matrix,
         "sentences": len(train),

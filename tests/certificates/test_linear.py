@@ -174,3 +174,24 @@ def test_tight_tolerances_end_with_the_bounds_reached():
     svc = LinearSVC(tol=1e-16, max_iter=3_000).fit(X, y)
     assert svc.stop_reason_ in ("gap", "stalled")
     assert svc.gap_ <= 1e-9
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 1e-3, 1e9])
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 0, 2, 1]])
+def test_free_intercepts_at_extreme_scales(scale, C, y):
+    X = scale * np.eye(4)
+    svc = LinearSVC(C, penalize_intercept=False, max_iter=500).fit(X, y)
+    if len(set(y)) == 2:
+        signed = np.where(np.array(y) == 1, 1.0, -1.0)
+        F = binary_objective(
+            svc.coef_[0], svc.intercept_[0], X, signed, C, penalize_intercept=False
+        )
+    else:
+        F = multiclass_objective(
+            svc.coef_, svc.intercept_, X, np.array(y), C, penalize_intercept=False
+        )
+    # weights of 1e-9 beside an intercept of 1: their norm must not drown in rounding
+    assert svc.objective_ == pytest.approx(F, rel=1e-9)
+    assert svc.lower_bound_ <= F * (1 + 1e-9)
+    assert svc.gap_ <= 1e-3 or svc.stop_reason_ == "stalled"

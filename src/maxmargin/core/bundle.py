@@ -151,6 +151,7 @@ class Bundle:
     def _append(self, cut: Cut, block: int) -> None:
         plane = cut.plane
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
+        dense = self.regularizer.penalised(dense)
         row = np.zeros(self._qp.size + 1)
         row[self.n_blocks : -1] = [dot(other, dense) for other in self._planes]
         row[-1] = dot(plane, dense)
@@ -158,10 +159,7 @@ class Bundle:
             part = self.regularizer.free_part(plane)
             parts = np.array([*self._free_parts, part])
             # the Gram matrix of penalised coordinates, plus tau times that of the free ones
-            if self._tau == 0.0:
-                scale = float(part @ part)
-                self._tau = 1e3 * max(row[-1] - scale, 1e-300) / scale if scale > 0.0 else 0.0
-            row[self.n_blocks :] += (self._tau - 1.0) * (parts @ part)
+            row[self.n_blocks :] += self._tau * (parts @ part)
             self._free_parts.append(part)
         self._planes.append(plane)
         self._offsets.append(cut.offset)
@@ -260,9 +258,23 @@ class Bundle:
         np.maximum.at(total, qp.block, values)
         return float(total.sum())
 
+    def _choose_tau(self, C: float, parts: Array) -> None:
+        """A proximal step long against the planes' own curvature, and able to move v by one."""
+        squares = np.einsum("ij,ij->i", parts, parts)
+        if not squares.any():
+            return
+        own = np.diagonal(self._qp.gram)[self.n_blocks :] - self._tau * squares
+        wanted = max(
+            1e3 * float(own.max()) / float(squares.max()), 1.0 / (C * squares.max() ** 0.5)
+        )
+        if not 0.01 * wanted <= self._tau <= 100.0 * wanted:
+            self._qp.shift_gram((wanted - self._tau) * (parts @ parts.T))
+            self._tau = wanted
+
     def _solve_with_multipliers(self, C: float, offsets: Array, tol: float) -> None:
         p, bound = self.n_blocks, self.regularizer.free_bound
         parts = np.array(self._free_parts)
+        self._choose_tau(C, parts)
         last = np.inf
         for _ in range(MAX_MULTIPLIER_ROUNDS):
             shifted = offsets.copy()

@@ -23,6 +23,7 @@ from maxmargin.core.vectors import Array
 LIMIT = 20_000
 TRIALS = 8
 MAX_ROUNDS = 60
+MAX_DOUBLINGS = 200
 #: trial steps of the first round, as multiples of the previous iteration's step
 SPREAD = np.array([0.1, 0.4, 0.7, 0.9, 1.1, 1.5, 2.5, 8.0])
 
@@ -36,14 +37,20 @@ def minimize_on_line(
     guess: float,
 ) -> Generator[Request, Any, float]:
     """The step k >= 0 of smallest f; asks for :class:`Slopes` and :class:`Breakpoints`."""
-    if quadratic <= 0.0:
-        return 0.0
     start: Array = yield Slopes(a, b, np.zeros(1))
     slope_lo = linear + C * float(start[0])
     if slope_lo >= 0.0:
         return 0.0
-    lo, hi = 0.0, -slope_lo / quadratic
-    slope_hi = np.inf
+    lo, slope_hi = 0.0, np.inf
+    if quadratic > 0.0:
+        hi = -slope_lo / quadratic
+    else:  # only coordinates that are not penalised move; R >= 0 ends its descent somewhere
+        hi = max(guess, 1.0)
+        for _ in range(MAX_DOUBLINGS):
+            end: Array = yield Slopes(a, b, np.array([hi]))
+            if linear + C * float(end[0]) >= 0.0:
+                break
+            hi *= 4.0
     trials = guess * SPREAD
     for _ in range(MAX_ROUNDS):
         kinks = yield Breakpoints(a, b, lo, hi, LIMIT)
@@ -84,4 +91,6 @@ def _crossing(
     slope_at_start = before[k] - quadratic * (at[k] - start)
     if slope_at_start >= 0.0:
         return float(start)
+    if quadratic <= 0.0:
+        return float(at[k])
     return float(min(at[k], start - slope_at_start / quadratic))

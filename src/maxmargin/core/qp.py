@@ -99,6 +99,11 @@ class SimplexQP:
             self._free[: self._n_free] = free
         self.size = m
 
+    def shift_gram(self, change: Array) -> None:
+        """Add to the Gram matrix of all but the zero planes."""
+        self._G[self.n_blocks : self.size, self.n_blocks : self.size] += change
+        self._n_free = 0
+
     def move(self, beta: Array) -> None:
         """Go to another feasible point (after planes were folded into one)."""
         self._beta[: self.size] = beta

@@ -28,10 +28,17 @@ class SquaredNorm:
 
     def inner(self, u: Array, v: Array) -> float:
         """The inner product on penalised coordinates."""
-        total = float(u @ v)
+        return float(self.penalised(u) @ v)
+
+    def penalised(self, u: Array) -> Array:
+        """``u`` with its free coordinates set to zero.
+
+        (Subtracting their share from a product instead would drown small weights in rounding.)
+        """
         if len(self.free):
-            total -= float(u[self.free] @ v[self.free])
-        return total
+            u = u.copy()
+            u[self.free] = 0.0
+        return u
 
     def value(self, w: Array) -> float:
         """Omega(w)."""

@@ -234,6 +234,8 @@ def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -
     # the rule that ended the loop must hold for the bounds computed anew, up to their rounding
     slack = 1e-12 * abs(upper)
     proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C, state.violation))
+    if state.stop == "gap" and not proved:
+        state.stop = "stalled"  # the loop met the rule by rounding only
     return SolveResult(
         w=state.w,
         objective=float(upper),
