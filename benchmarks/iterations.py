@@ -190,6 +190,7 @@ def plot(bench: Bench) -> None:
             axis.plot(passes, lower, color=color, ls="--", label=f"{method} lower")
         end = c["OCA"]["trace"][-1][2]
         axis.set(xscale="log", ylim=(0.5 * end, 1.7 * end), xlabel="passes over the data")
+        axis.xaxis.set_minor_formatter("")
         axis.set_title(f"{name}, C_mean {c['C_mean']:g}", fontsize=9)
     axes[0][0].set_ylabel("objective and lower bound")
     axes[0][0].legend(fontsize=7)

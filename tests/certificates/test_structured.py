@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin import StructuredSVM
-from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks import Bounded, Task
+from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.risks import ScoreRisk, TaskRisk
+from maxmargin.solvers import CuttingPlane, DualCoordinate, RiskEpsilon
+from maxmargin.tasks import Bounded, Chain, Task
 from maxmargin.testing import brute_force_objective, solve_structured_qp
 from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
@@ -153,3 +155,46 @@ def test_an_error_of_the_users_oracle_names_the_example():
     with pytest.raises(KeyError) as caught:
         StructuredSVM(Raising()).fit(X, Y)
     assert any("example" in note for note in caught.value.__notes__)
+
+
+@given(seed=st.integers(0, 3_000), solver=st.sampled_from(sorted(SOLVERS)))
+def test_the_papers_rule_on_structures(seed, solver):
+    X, Y = rows(seed)
+    task, epsilon = TinyMulticlass(), 0.2
+    svm = StructuredSVM(task, 1.0, tol=RiskEpsilon(epsilon), solver=SOLVERS[solver], max_iter=9_000)
+    svm.fit(X, Y)
+    optimum, _ = solve_structured_qp(task, X, Y, 1.0, task.outputs)
+    assert svm.converged_
+    assert svm.objective_ - optimum <= 1.0 * epsilon + 1e-7
+
+
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+def test_wrong_outputs_without_loss_are_constraints_too(solver):
+    X, Y = rows(7, n=15)
+    cost = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    svm = StructuredSVM(TinyMulticlass(cost), tol=1e-3, solver=SOLVERS[solver], max_iter=5_000)
+    assert svm.fit(X, Y).converged_
+
+
+@pytest.mark.parametrize("solver", ["stream", "1-slack", "oca on the cached model"])
+def test_data_that_are_not_finite_are_refused(solver):
+    X, Y = rows(8)
+    X[3] = np.array([np.nan, 1.0])
+    with pytest.raises(ValueError, match="example 3"):
+        StructuredSVM(TinyMulticlass(), solver=SOLVERS[solver]).fit(X, Y)
+    with pytest.raises(ValueError, match=r"NaN|finite"):
+        StructuredSVM(Chain(3), solver=SOLVERS[solver]).fit([x[None] for x in X], [[y] for y in Y])
+
+
+def test_negative_weights_and_wrong_labels_are_refused():
+    X, Y = rows(9)
+    task = TinyMulticlass()
+    dim = task.setup(X, Y)
+    with pytest.raises(ValueError, match="not negative"):
+        TaskRisk(task, X, Y, dim, sample_weight=np.where(np.arange(len(Y)) % 2, 1.0, -1.0))
+    A = np.array(X)
+    for y, weight in ((np.full(len(A), 7), None), (np.zeros(3, int), None), (Y, -np.ones(len(A)))):
+        with pytest.raises(ValueError, match=r"labels must be|shape|not negative"):
+            ScoreRisk(A, y, CrammerSinger(1 - np.eye(3)), sample_weight=weight)
+    with pytest.raises(ValueError, match="-1 and \\+1"):
+        ScoreRisk(A, np.arange(len(A)), Hinge())

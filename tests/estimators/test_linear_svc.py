@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC as ScikitSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import LinearSVC
-from maxmargin.solvers import CuttingPlane
+from maxmargin.solvers import CuttingPlane, DualCoordinate
 
 
 @parametrize_with_checks(
@@ -156,12 +156,21 @@ def test_warm_start_saves_iterations():
         ({"intercept_scaling": 0.0}, "intercept_scaling"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"tol": -1.0}, "tol"),
+        ({"tol": None}, "relative gap"),
+        ({"solver": "ocas"}, "CuttingPlane"),
     ],
 )
 def test_errors_say_what_to_do(params, words):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=words):
         LinearSVC(**params).fit(X, y)
+
+
+def test_a_solver_that_cannot_says_so():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(TypeError, match=r"use solver=CuttingPlane|Use solver=CuttingPlane"):
+        LinearSVC(solver=DualCoordinate()).fit(X, y)
+    assert LinearSVC(tol=np.float32(1e-2)).fit(X, y).converged_
 
 
 def test_weights_that_leave_nothing():

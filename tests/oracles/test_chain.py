@@ -479,7 +479,7 @@ def test_distances_are_those_of_the_features():
         for j in range(m):
             for k in range(m):
                 assert D2[j, k] == pytest.approx(np.sum((psi[j] - psi[k]) ** 2), abs=1e-12)
-    assert not sets._scratch.vector.any()
+    assert not sets._scratch.rows.any()
     assert not sets._scratch.net.any()
 
 

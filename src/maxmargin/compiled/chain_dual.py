@@ -43,7 +43,7 @@ from maxmargin.compiled.chain import (
     score_difference,
     viterbi,
 )
-from maxmargin.compiled.chain_insert import insert
+from maxmargin.compiled.chain_insert import Places, insert
 from maxmargin.compiled.chain_planes import Planes, block
 from maxmargin.compiled.jit import entry, entry_products, leaf
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
@@ -60,9 +60,11 @@ DRIFT = 1e-14
 
 
 class Scratch(NamedTuple):
-    """Room for one visit: T_max x K tables, T_max vectors, and one of w's size.
+    """Room for one visit: T_max x K tables, T_max vectors, and a difference of two features.
 
-    Between visits ``net`` and ``vector`` are zero, and no ``mark`` is above ``stamp[0]``.
+    Between visits ``net``, ``rows`` and ``tail`` are zero, ``place`` is -1, and no ``mark`` is above
+    ``stamp[0]``. A difference touches few of the features: each gets a row of ``rows``, and
+    ``place`` says which (a vector of w's size would double the memory of a large model).
     """
 
     scores: FloatArray
@@ -72,7 +74,9 @@ class Scratch(NamedTuple):
     stamp: IntArray
     pairs: IntArray
     path: Labels
-    vector: FloatArray
+    place: Places
+    rows: FloatArray
+    tail: FloatArray
 
 
 @leaf
@@ -276,7 +280,7 @@ def stream_sweep(
         viterbi(scratch.nodes, last - first, allowed, bounds, best, picks, z)
         calls += 1
         loss = path_loss(y, weight, chains.cost, z)
-        j = insert(chains, planes, scratch.vector, i, z, loss)
+        j = insert(chains, planes, scratch.place, scratch.rows, scratch.tail, i, z, loss)
         added += planes.counts[i] - m
         planes.used[planes.first_plane[i] + j] = tick
         gap = block_step(chains, planes, scratch, w, i, tick)
@@ -343,7 +347,7 @@ def confirm_range(
             continue
         first, last = chains.starts[i], chains.starts[i + 1]
         z = labels[first - shift : last - shift]
-        j = insert(chains, planes, scratch.vector, i, z, losses[i - lo])
+        j = insert(chains, planes, scratch.place, scratch.rows, scratch.tail, i, z, losses[i - lo])
         base, m = planes.first_plane[i], planes.counts[i]
         planes.used[base + j] = tick
         Z = block(planes.labels, planes.first_label[i], m, last - first)

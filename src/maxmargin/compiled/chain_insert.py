@@ -1,7 +1,7 @@
 """New planes of a working set: are they new, and how far are they from those held?
 
 With p_j = Psi(y_j) - Psi(y_0), the distances of a new plane come from one scatter of p_new into a
-vector of zeros,
+small table of zeros with a row for each feature it touches,
 
     |p_new - p_k|^2  =  |p_new|^2 + |p_k|^2 - 2 <p_new, p_k>
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from maxmargin.compiled.chain import (
     Chains,
@@ -22,12 +23,39 @@ from maxmargin.compiled.chain import (
     Indices,
     IntArray,
     Labels,
-    add_difference,
-    parts,
+    add_tail_difference,
     tail_difference,
 )
 from maxmargin.compiled.chain_planes import Planes, block, copy_labels, find, label_code
 from maxmargin.compiled.jit import entry, leaf, leaf_products
+
+Places = npt.NDArray[np.int32]
+
+
+@leaf
+def scatter(
+    indptr: IntArray,
+    indices: Indices,
+    data: Data,
+    place: Places,
+    V: FloatArray,
+    tail: FloatArray,
+    first: int,
+    y: Labels,
+    z: Labels,
+) -> None:
+    """``(V, tail) += Psi(z) - Psi(y)``; features get their rows of V as they come."""
+    n_rows = 0
+    for t in range(y.size):
+        if y[t] != z[t]:
+            for p in range(indptr[first + t], indptr[first + t + 1]):
+                f = np.uint64(indices[p])
+                if place[f] < 0:
+                    place[f] = n_rows
+                    n_rows += 1
+                V[place[f], z[t]] += data[p]
+                V[place[f], y[t]] -= data[p]
+    add_tail_difference(tail, V.shape[1], y, z, 1.0)
 
 
 @leaf_products
@@ -35,46 +63,60 @@ def difference_product(
     indptr: IntArray,
     indices: Indices,
     data: Data,
+    place: Places,
     V: FloatArray,
     tail: FloatArray,
     first: int,
     y: Labels,
     z: Labels,
 ) -> Any:
-    """<v, Psi(z) - Psi(y)> for the vector v of parts V and ``tail``."""
+    """<v, Psi(z) - Psi(y)> for what :func:`scatter` wrote; features without a row have zeros there."""
     total = 0.0
     for t in range(y.size):
         if y[t] != z[t]:
             for p in range(indptr[first + t], indptr[first + t + 1]):
-                f = np.uint64(indices[p])
-                total += np.float64(data[p]) * (V[f, z[t]] - V[f, y[t]])
+                row = place[np.uint64(indices[p])]
+                if row >= 0:
+                    total += np.float64(data[p]) * (V[row, z[t]] - V[row, y[t]])
     return total + tail_difference(tail, V.shape[1], y, z)
 
 
 @leaf
-def clear_difference(
+def clear(
     indptr: IntArray,
     indices: Indices,
+    place: Places,
     V: FloatArray,
     tail: FloatArray,
     first: int,
     y: Labels,
     z: Labels,
 ) -> None:
-    """Zero what ``add_difference`` wrote. (Subtracting again would leave rounding behind.)"""
+    """Undo :func:`scatter`. (Subtracting again would leave rounding behind.)"""
     for t in range(y.size):
         if y[t] != z[t]:
             for p in range(indptr[first + t], indptr[first + t + 1]):
-                f = np.uint64(indices[p])
-                V[f, y[t]] = 0.0
-                V[f, z[t]] = 0.0
+                row = place[np.uint64(indices[p])]
+                V[row, y[t]] = 0.0
+                V[row, z[t]] = 0.0
+    for t in range(y.size):
+        if y[t] != z[t]:
+            for p in range(indptr[first + t], indptr[first + t + 1]):
+                place[np.uint64(indices[p])] = -1
     for k in range(tail.size):
         tail[k] = 0.0
 
 
 @entry
 def insert(
-    chains: Chains, planes: Planes, vector: FloatArray, i: int, z: Labels, loss: float
+    chains: Chains,
+    planes: Planes,
+    place: Places,
+    V: FloatArray,
+    tail: FloatArray,
+    i: int,
+    z: Labels,
+    loss: float,
 ) -> Any:
     """Find or add labelling z of example i, which must have room. Returns its plane."""
     indptr, indices, data = chains.indptr, chains.indices, chains.data
@@ -94,15 +136,14 @@ def insert(
 
     D2 = planes.distances[planes.first_distance[i] :]
     D2[m * stride + m] = 0.0
-    V, tail = parts(vector, chains.n_features, chains.cost.shape[0])
-    add_difference(indptr, indices, data, V, tail, first, Z[0], z, 1.0)
-    norm = difference_product(indptr, indices, data, V, tail, first, Z[0], z)
+    scatter(indptr, indices, data, place, V, tail, first, Z[0], z)
+    norm = difference_product(indptr, indices, data, place, V, tail, first, Z[0], z)
     for k in range(m):
-        cross = difference_product(indptr, indices, data, V, tail, first, Z[0], Z[k])
+        cross = difference_product(indptr, indices, data, place, V, tail, first, Z[0], Z[k])
         d2 = max(0.0, norm + D2[k * stride] - 2.0 * cross)
         D2[m * stride + k] = d2
         D2[k * stride + m] = d2
-    clear_difference(indptr, indices, V, tail, first, Z[0], z)
+    clear(indptr, indices, place, V, tail, first, Z[0], z)
     return m
 
 
@@ -110,7 +151,9 @@ def insert(
 def restore_planes(
     chains: Chains,
     planes: Planes,
-    vector: FloatArray,
+    place: Places,
+    V: FloatArray,
+    tail: FloatArray,
     counts: IntArray,
     labels: Labels,
     alpha: FloatArray,
@@ -125,7 +168,7 @@ def restore_planes(
         base = planes.first_plane[i]
         for j in range(counts[i]):
             if j > 0:
-                insert(chains, planes, vector, i, labels[label : label + T], loss[plane])
+                insert(chains, planes, place, V, tail, i, labels[label : label + T], loss[plane])
             planes.alpha[base + j] = alpha[plane]
             planes.used[base + j] = used[plane]
             plane += 1

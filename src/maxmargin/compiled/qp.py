@@ -28,14 +28,14 @@ from numba import njit
 SINGULAR = 1e-13
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _column(G, block, shift, F, n_free, j, out):
     for i in range(n_free):
         f = F[i]
         out[i] = G[f, j] + (shift if block[f] == block[j] else 0.0)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _forward(L, n_free, x):
     for i in range(n_free):
         s = x[i]
@@ -44,7 +44,7 @@ def _forward(L, n_free, x):
         x[i] = s / L[i, i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _backward(L, n_free, x):
     """Solve L' y = x in place, by rows of L so that memory is read in order."""
     for i in range(n_free - 1, -1, -1):
@@ -54,7 +54,7 @@ def _backward(L, n_free, x):
             x[k] -= L[i, k] * xi
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _solve_definite(S, p, x):
     """Solve S x = x in place by Cholesky; S is destroyed."""
     for i in range(p):
@@ -67,7 +67,7 @@ def _solve_definite(S, p, x):
     _backward(S, p, x)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _delete(L, Y, F, n_free, k):
     """Remove position k of the free set; returns the new size."""
     for i in range(k, n_free - 1):
@@ -89,7 +89,7 @@ def _delete(L, Y, F, n_free, k):
     return n_free - 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
     """Let plane j into the free set; returns (new size, True if j is in it).
 
@@ -145,7 +145,7 @@ def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
         n_free = _delete(L, Y, F, n_free, hit)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _normalise(beta, block, m, p):
     """Undo the rounding of many steps: beta >= 0 and every block sums to one exactly enough."""
     sums = np.zeros(p)
@@ -153,11 +153,14 @@ def _normalise(beta, block, m, p):
         if beta[j] < 0.0:
             beta[j] = 0.0
         sums[block[j]] += beta[j]
+    for a in range(p):
+        if not sums[a] > 0.0:  # all lost to rounding: the zero plane is always feasible
+            beta[a] = sums[a] = 1.0
     for j in range(m):
         beta[j] /= sums[block[j]]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _gradient(G, c, beta, m, grad):
     for j in range(m):
         grad[j] = -c[j]
@@ -168,7 +171,7 @@ def _gradient(G, c, beta, m, grad):
                 grad[j] += G[k, j] * bk
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def refresh_offsets(c, p, F, n_free, L, Y):
     """Compute the column L^-1 c_F anew: the offsets changed (another C, another centre)."""
     work = np.empty(n_free)
@@ -179,7 +182,7 @@ def refresh_offsets(c, p, F, n_free, L, Y):
         Y[i, p] = work[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def descend(G, c, block, p, m, beta, F, n_free, L, Y):
     """Minimise on the free set, walking to the boundary and dropping planes until it is feasible.
 
@@ -193,6 +196,9 @@ def descend(G, c, block, p, m, beta, F, n_free, L, Y):
     low = np.full(p, np.inf)
     S = np.empty((p, p))
     multiplier = np.empty(p)
+    members = np.zeros(p, dtype=np.int64)
+    for i in range(n_free):
+        members[block[F[i]]] += 1
     steps = 0
     while True:
         steps += 1
@@ -216,7 +222,9 @@ def descend(G, c, block, p, m, beta, F, n_free, L, Y):
         _backward(L, n_free, work)
         t, hit = 1.0, -1
         for i in range(n_free):
-            if work[i] <= 0.0:
+            if members[block[F[i]]] == 1:
+                work[i] = 1.0  # alone in its block: exactly one, whatever rounding says
+            elif work[i] <= 0.0:
                 b = beta[F[i]]
                 ratio = b / (b - work[i]) if b > work[i] else 0.0
                 if ratio < t:
@@ -228,6 +236,7 @@ def descend(G, c, block, p, m, beta, F, n_free, L, Y):
         for i in range(n_free):
             beta[F[i]] = max(0.0, beta[F[i]] + t * (work[i] - beta[F[i]]))
         beta[F[hit]] = 0.0
+        members[block[F[hit]]] -= 1
         n_free = _delete(L, Y, F, n_free, hit)
     _normalise(beta, block, m, p)
     _gradient(G, c, beta, m, grad)

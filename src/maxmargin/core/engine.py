@@ -71,10 +71,11 @@ class SerialEngine:
         return self
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
-        """A read-only copy."""
-        copy = np.array(array)
-        copy.setflags(write=False)
-        return Handle(copy)
+        """A read-only copy; an array that owns its memory and is read-only already is one."""
+        if array.flags.writeable or array.base is not None:
+            array = np.array(array)
+            array.setflags(write=False)
+        return Handle(array)
 
     def reduce(self, method: str, *args: Any) -> Any:
         """Sum of the shards' answers."""

@@ -125,6 +125,8 @@ class SimplexQP:
                 self._G, c, self._block, p, m, beta, self._free, self._n_free, self._L, self._Y
             )
             steps += used
+            if not np.isfinite(gap):  # entries that overflow: what we had is still feasible
+                break
             stale = 0 if gap < 0.999 * best_gap else stale + 1
             if gap < best_gap:
                 best_gap = gap
@@ -139,7 +141,7 @@ class SimplexQP:
                     break
                 rebuilt, stale = True, 0
                 self._rebuild(c)
-        if gap > best_gap:
+        if not gap <= best_gap:
             beta[:m] = best
             self._n_free = 0
         return float(best_gap)

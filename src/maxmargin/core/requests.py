@@ -78,9 +78,10 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confirm:
-    """The oracle on all examples at the sets' fixed ``w``. Answer: (value, upper) of C R(w)."""
+    """The oracle on all examples at ``w``, the sets' present point. Answer: (value, upper) of C R(w)."""
 
     sets: WorkingSets
+    w: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,13 +10,11 @@ from maxmargin.core.result import relative_gap
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a rule may look at: F of the incumbent, the lower bound, C, and how far the newest cut
-    exceeded the model at the model's own minimiser (infinite if unknown)."""
+    """What a rule may look at: F of the incumbent, the lower bound, and C."""
 
     upper: float
     lower: float
     C: float
-    violation: float = float("inf")
 
 
 class StoppingRule(Protocol):
@@ -65,7 +63,14 @@ class RelativeGap:
 
 @dataclass(frozen=True, slots=True)
 class AbsoluteGap:
-    """Stop when F(w) - lower <= tol."""
+    """Stop when F(w) - lower <= tol.
+
+    Examples
+    --------
+    >>> from maxmargin.solvers import AbsoluteGap
+    >>> AbsoluteGap(0.5)
+    AbsoluteGap(tol=0.5)
+    """
 
     tol: float
 
@@ -83,10 +88,16 @@ class AbsoluteGap:
 
 @dataclass(frozen=True, slots=True)
 class RiskEpsilon:
-    """The papers' rule: the newest cut is violated by at most tol, R(w_t) <= xi_t + tol.
+    """The papers' rule, R(w_t) <= xi_t + tol, in the form that any solver can prove: F(w) - lower <= C tol.
 
-    Then F(w_t) - F* <= C tol. R is a sum over examples here; the papers' epsilon, on the mean, is
-    tol / n.
+    With an exactly solved reduced problem F(w_t) - lower = C (R(w_t) - xi_t), so the two are one.
+    R is a sum over examples here; the papers' epsilon, on the mean, is tol / n.
+
+    Examples
+    --------
+    >>> from maxmargin.solvers import RiskEpsilon
+    >>> RiskEpsilon(0.5).allowed_gap(upper=10.0, C=0.1)
+    0.05
     """
 
     tol: float
@@ -95,8 +106,8 @@ class RiskEpsilon:
         _check(self.tol)
 
     def met(self, bounds: Bounds) -> bool:
-        """True when the newest cut adds at most tol, or the gap already proves as much."""
-        return bounds.violation <= self.tol or bounds.upper - bounds.lower <= bounds.C * self.tol
+        """True when the gap is at most C * tol."""
+        return bounds.upper - bounds.lower <= bounds.C * self.tol
 
     def allowed_gap(self, upper: float, C: float) -> float:
         """C * tol."""

@@ -43,6 +43,14 @@ class SparseVector:
 Vector: TypeAlias = Array | SparseVector
 
 
+def frozen(w: Array) -> Array:
+    """A read-only array of the same numbers, ``w`` itself if it is one: a point that cannot change."""
+    if w.flags.writeable or w.base is not None or w.dtype != np.float64:
+        w = np.array(w, dtype=np.float64)
+        w.setflags(write=False)
+    return w
+
+
 def sparsify(dense: Array) -> Vector:
     """The same vector, sparse where that saves memory."""
     if dense.size < 1024:

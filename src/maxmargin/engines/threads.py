@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from maxmargin.core.engine import Engine, Handle, SerialEngine
@@ -51,9 +51,7 @@ class ThreadEngine(SerialEngine):
                 futures[k] = Future()  # the answer may be large: keep the sum, not the parts
         finally:
             # an error or Ctrl-C: nothing of this call may still run when the next one starts
-            for future in futures:
-                if not future.cancel() and not future.done():
-                    future.exception()
+            _drain(futures)
 
     def close(self) -> None:
         """Forget the shards and end the threads."""
@@ -61,6 +59,20 @@ class ThreadEngine(SerialEngine):
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+def _drain(futures: list[Future[Any]]) -> None:
+    """Cancel what has not begun and wait for the rest, also through a further Ctrl-C."""
+    pending = [future for future in futures if not future.cancel() and not future.done()]
+    interrupted = False
+    while pending:
+        try:
+            wait(pending)
+            pending = []
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def make_engine(n_jobs: int | None) -> Engine:

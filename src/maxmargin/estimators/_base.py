@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -77,7 +78,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         data: Mapping[str, Any] | None = None,
     ) -> SolveResult:
         """Run the solver with this estimator's limits and watchers, and keep the certificate."""
-        stopping = RelativeGap(self.tol) if isinstance(self.tol, int | float) else self.tol
+        stopping = _stopping(self.tol)
+        if not hasattr(solver, "steps"):
+            raise ValueError(
+                f"solver={solver!r}: use 'auto', maxmargin.solvers.CuttingPlane(...) or "
+                "maxmargin.solvers.DualCoordinate(...)."
+            )
         watchers = list(self.callbacks or [])
         line = ProgressLine() if self.verbose else None
         if line is not None:
@@ -119,6 +125,19 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
         save(self, path)
         return self
+
+
+def _stopping(tol: Any) -> StoppingRule:
+    """A number is a relative gap; anything else must be a stopping rule."""
+    if isinstance(tol, Real):
+        return RelativeGap(float(tol))
+    if not hasattr(tol, "met"):
+        raise ValueError(
+            f"tol={tol!r}: give a number (the relative gap) or a rule from maxmargin.solvers, such as "
+            "AbsoluteGap(...)."
+        )
+    rule: StoppingRule = tol
+    return rule
 
 
 def _seed(random_state: Any) -> int:

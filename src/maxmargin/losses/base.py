@@ -45,6 +45,11 @@ class ScoreLoss(ABC):
         """Scores per row: None for one (then scores are 1-d), else the number of columns."""
         return None
 
+    def check_labels(self, y: Labels) -> None:
+        """Raise ValueError unless these are labels of this loss. Compiled losses must check: they
+        use labels as they are."""
+        return
+
     @abstractmethod
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """(offset, g) with L(s') >= offset + <g, s'> for all s', with equality at ``scores``."""

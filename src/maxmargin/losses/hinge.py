@@ -21,6 +21,11 @@ class Hinge(ScoreLoss):
     0.5
     """
 
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        if not np.isin(y, (-1.0, 1.0)).all():
+            raise ValueError("the hinge loss wants labels -1 and +1.")
+
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
@@ -82,6 +87,12 @@ class CrammerSinger(ScoreLoss):
     def n_outputs(self) -> int | None:
         """One score per class."""
         return len(self.cost)
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        whole = np.issubdtype(np.asarray(y).dtype, np.integer)
+        if not whole or (len(y) and not 0 <= np.min(y) <= np.max(y) < len(self.cost)):
+            raise ValueError(f"labels must be whole numbers from 0 to {len(self.cost) - 1}.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""

@@ -18,10 +18,23 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
-from maxmargin.core.vectors import Array, sparsify
+from maxmargin.core.vectors import Array, frozen, sparsify
 
 #: below this many entries the dense form of a plane is faster than it is large
 SPARSE_FROM = 1_000_000
+
+
+def check_weights(sample_weight: Any, n: int) -> Array:
+    """One finite, non-negative weight per example; ones by default."""
+    weight: Array = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; {n} weights are needed.")
+    if not np.isfinite(weight).all() or (weight < 0.0).any():
+        raise ValueError(
+            "sample_weight must be finite and not negative: with a negative weight the risk is not "
+            "convex and no bound would be true."
+        )
+    return weight
 
 
 class LineShard(ABC):
@@ -104,7 +117,7 @@ class Pins:
     def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
         """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
         key, live = self._next()
-        w = np.array(w, dtype=np.float64)
+        w = frozen(w)
         handle = self.engine.publish(w)
         value = float(self.engine.reduce("line_evaluate", key, handle, live))
         return self._pin(key, w, handle, value, is_upper)
@@ -112,7 +125,7 @@ class Pins:
     def toward(self, a: PinnedEvaluation, b: PinnedEvaluation, t: float) -> PinnedEvaluation:
         """Move from a towards b without a pass over the data."""
         key, live = self._next()
-        w = a.w + t * (b.w - a.w)
+        w = frozen(a.w + t * (b.w - a.w))
         value = float(self.engine.reduce("line_toward", *a.point, *b.point, t, key, live))
         return self._pin(key, w, self.engine.publish(w), value, np.isfinite(a.upper))
 

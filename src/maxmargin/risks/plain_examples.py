@@ -79,6 +79,11 @@ class PlainExamples:
         difference = task.difference(x, found, y)
         labeling = Labeling(found, loss, _scaled(difference, loss) if slack else difference)
         value = loss + dot(labeling.plane, w)
+        if not np.isfinite(value):
+            raise ValueError(
+                f"the joint features of example {i} give a score of {value}: they, or the input, "
+                "contain NaN or infinite values."
+            )
         upper = value
         if bound is not None:
             upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
@@ -132,9 +137,7 @@ class PlainCache:
                     entries.append(entries.pop(k))
                     break
             else:
-                if (
-                    new.loss > 0.0
-                ):  # an output without loss that is not the truth is no constraint we need
+                if new.loss > 0.0 or dot(new.plane, new.plane) > 0.0:  # not the truth
                     entries.append(new)
                     del entries[: -self._size]
         self._flat = [entry for entries in self._entries for entry in entries]

@@ -8,7 +8,7 @@ block step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,50 +22,60 @@ if TYPE_CHECKING:
 MAX_PAIR_STEPS = 1000
 
 
-class _Set:
-    """The working set of one example."""
+class _Planes(NamedTuple):
+    """The planes of one example; plane 0 is the truth."""
 
-    __slots__ = ("D2", "age", "alpha", "gap", "labelings", "losses")
+    labelings: tuple[Labeling | None, ...]
+    losses: Array
+    alpha: Array
+    D2: Array
+    age: Array
+
+
+class _Set:
+    """The working set of one example. Planes come and go by one assignment, so that an interrupt
+    never finds arrays of different lengths."""
+
+    __slots__ = ("gap", "planes")
 
     def __init__(self, cap: float) -> None:
-        self.labelings: list[Labeling | None] = [None]
-        self.losses: Array = np.zeros(1)
-        self.alpha: Array = np.array([cap])
-        self.D2: Array = np.zeros((1, 1))
-        self.age: Array = np.zeros(1)
-        self.gap = np.inf
+        one = np.zeros(1)
+        self.planes = _Planes((None,), one, np.array([cap]), np.zeros((1, 1)), one.copy())
+        self.gap = np.inf if cap > 0.0 else 0.0
 
     def add(self, new: Labeling) -> None:
-        m = len(self.labelings)
+        held = self.planes
+        m = len(held.labelings)
         norm = dot(new.plane, new.plane)
-        row = np.empty(m + 1)
-        for j, other in enumerate(self.labelings):
+        D2 = np.zeros((m + 1, m + 1))
+        D2[:m, :m] = held.D2
+        for j, other in enumerate(held.labelings):
             # |p - q|^2 by its parts; clipped, for rounding may take it below zero
-            row[j] = (
-                norm
-                if other is None
-                else max(0.0, norm + self.D2[j, 0] - 2.0 * dot(new.plane, other.plane))
-            )
-        row[m] = 0.0
-        D2 = np.empty((m + 1, m + 1))
-        D2[:m, :m] = self.D2
-        D2[m] = D2[:, m] = row
-        self.D2 = D2
-        self.labelings.append(new)
-        self.losses = np.append(self.losses, new.loss)
-        self.alpha = np.append(self.alpha, 0.0)
-        self.age = np.append(self.age, 0.0)
+            cross = 0.0 if other is None else dot(new.plane, other.plane)
+            D2[m, j] = D2[j, m] = max(0.0, norm + held.D2[j, 0] - 2.0 * cross)
+        self.planes = _Planes(
+            (*held.labelings, new),
+            np.append(held.losses, new.loss),
+            np.append(held.alpha, 0.0),
+            D2,
+            np.append(held.age, 0.0),
+        )
 
     def gradients(self, w: Array) -> Array:
         """g_j = l_j + <w, p_j>."""
-        scores: Array = np.array([0.0 if p is None else dot(p.plane, w) for p in self.labelings])
-        return self.losses + scores
+        held = self.planes
+        scores: Array = np.array([0.0 if p is None else dot(p.plane, w) for p in held.labelings])
+        return held.losses + scores
 
     def keep(self, mask: Any) -> None:
-        kept = np.flatnonzero(mask)
-        self.labelings = [self.labelings[j] for j in kept]
-        self.losses, self.alpha, self.age = self.losses[kept], self.alpha[kept], self.age[kept]
-        self.D2 = self.D2[np.ix_(kept, kept)]
+        kept, held = np.flatnonzero(mask), self.planes
+        self.planes = _Planes(
+            tuple(held.labelings[j] for j in kept),
+            held.losses[kept],
+            held.alpha[kept],
+            held.D2[np.ix_(kept, kept)],
+            held.age[kept],
+        )
 
 
 class PlainWorkingSets:
@@ -74,9 +84,6 @@ class PlainWorkingSets:
     def __init__(self, examples: PlainExamples, caps: Array) -> None:
         self._examples, self._caps = examples, np.asarray(caps, dtype=np.float64)
         self._sets = [_Set(float(cap)) for cap in self._caps]
-        for held, cap in zip(self._sets, self._caps, strict=True):
-            if cap == 0.0:
-                held.gap = 0.0
         self._w: Array = np.zeros(examples.dim)
 
     @property
@@ -92,12 +99,12 @@ class PlainWorkingSets:
     @property
     def n_planes(self) -> int:
         """Planes held beside the truths."""
-        return sum(len(held.labelings) - 1 for held in self._sets)
+        return sum(len(held.planes.labelings) - 1 for held in self._sets)
 
     @property
     def n_support(self) -> int:
         """Planes with positive multipliers."""
-        return sum(int(np.count_nonzero(held.alpha[1:])) for held in self._sets)
+        return sum(int(np.count_nonzero(held.planes.alpha[1:])) for held in self._sets)
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
@@ -109,9 +116,9 @@ class PlainWorkingSets:
                 answer = self._examples.oracle(self._w, int(i), int(i) + 1)
                 calls += 1
                 new += self._take(held, answer.labelings[0])
-                held.age[held.alpha == 0.0] += 1
+                held.planes.age[held.planes.alpha == 0.0] += 1
                 self._step(held, float(answer.values[0]))
-                held.age[held.alpha > 0.0] = 0.0
+                held.planes.age[held.planes.alpha > 0.0] = 0.0
             total += held.gap
         return SweepStats(calls, total, new)
 
@@ -120,7 +127,7 @@ class PlainWorkingSets:
         total = 0.0
         for i in order:
             held = self._sets[i]
-            if len(held.labelings) > 1:
+            if len(held.planes.labelings) > 1:
                 kept = held.gap
                 self._step(held, 0.0)
                 total += held.gap
@@ -131,9 +138,9 @@ class PlainWorkingSets:
         """Add an answer unless it is held; True if it was new."""
         if answer.loss == 0.0 and dot(answer.plane, answer.plane) == 0.0:
             return False
-        for j, other in enumerate(held.labelings):
+        for j, other in enumerate(held.planes.labelings):
             if other is not None and self._examples.same(other, answer):
-                held.age[j] = 0.0
+                held.planes.age[j] = 0.0
                 return False
         held.add(answer)
         return True
@@ -141,15 +148,17 @@ class PlainWorkingSets:
     def _step(self, held: _Set, top: float) -> None:
         """Solve the example's simplex problem and move w; ``held.gap`` becomes the gap before the step."""
         g = held.gradients(self._w)
-        cap = held.alpha.sum()
-        gap = float(simplex_gap(held.alpha, g))
+        cap = held.planes.alpha.sum()
+        gap = float(simplex_gap(held.planes.alpha, g))
         held.gap = gap + cap * max(0.0, top - float(g.max()))
         if gap <= 0.0:
             return
-        before = held.alpha.copy()
-        solve_simplex(held.alpha, g, held.D2, max(1e-2 * gap, 1e-14 * cap), MAX_PAIR_STEPS)
-        for j, change in enumerate(held.alpha - before):
-            labeling = held.labelings[j]
+        before = held.planes.alpha.copy()
+        solve_simplex(
+            held.planes.alpha, g, held.planes.D2, max(1e-2 * gap, 1e-14 * cap), MAX_PAIR_STEPS
+        )
+        for j, change in enumerate(held.planes.alpha - before):
+            labeling = held.planes.labelings[j]
             if change != 0.0 and labeling is not None:
                 add_scaled(self._w, -change, labeling.plane)
 
@@ -161,10 +170,10 @@ class PlainWorkingSets:
                 cap, held = float(self._caps[i]), self._sets[i]
                 if cap == 0.0:
                     continue
-                held.age[held.alpha == 0.0] += 1
+                held.planes.age[held.planes.alpha == 0.0] += 1
                 self._take(held, part.labelings[k])
                 g = held.gradients(self._w)
-                held.gap = float(simplex_gap(held.alpha, g)) + cap * max(
+                held.gap = float(simplex_gap(held.planes.alpha, g)) + cap * max(
                     0.0, float(part.values[k]) - float(g.max())
                 )
                 value += cap * float(part.values[k])
@@ -174,7 +183,7 @@ class PlainWorkingSets:
     def drop_idle(self, age: int) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
         for held in self._sets:
-            mask = (held.alpha > 0.0) | (held.age <= age)
+            mask = (held.planes.alpha > 0.0) | (held.planes.age <= age)
             mask[0] = True
             if not mask.all():
                 held.keep(mask)
@@ -184,8 +193,8 @@ class PlainWorkingSets:
         w: Array = np.zeros(self._examples.dim)
         offset = 0.0
         for held in self._sets:
-            offset += float(held.alpha @ held.losses)
-            for a, labeling in zip(held.alpha[1:], held.labelings[1:], strict=True):
+            offset += float(held.planes.alpha @ held.planes.losses)
+            for a, labeling in zip(held.planes.alpha[1:], held.planes.labelings[1:], strict=True):
                 if a != 0.0 and labeling is not None:
                     add_scaled(w, -float(a), labeling.plane)
         self._w = w
@@ -195,7 +204,7 @@ class PlainWorkingSets:
         """See :class:`maxmargin.core.WorkingSets`."""
         return {
             "labelings": [
-                [p.y for p in held.labelings[1:] if p is not None] for held in self._sets
+                [p.y for p in held.planes.labelings[1:] if p is not None] for held in self._sets
             ],
-            "alpha": [held.alpha.copy() for held in self._sets],
+            "alpha": [held.planes.alpha.copy() for held in self._sets],
         }

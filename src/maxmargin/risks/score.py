@@ -21,7 +21,7 @@ from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, as_design, shard_bounds
 from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.risks.lines import LineShard, Pins
+from maxmargin.risks.lines import LineShard, Pins, check_weights
 
 
 @dataclass(slots=True, eq=False)
@@ -122,14 +122,18 @@ class ScoreRisk:
     ) -> None:
         design = as_design(X)
         n, d = design.shape
-        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        weight = check_weights(sample_weight, n)
+        y = np.ascontiguousarray(y)
+        if y.shape[:1] != (n,):
+            raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
+        loss.check_labels(y)
         columns = loss.n_outputs() or 1
         self.dim = (d + int(intercept != 0.0)) * columns
         self.n_examples = n
         self.engine: Engine = engine or SerialEngine()
         bounds = shard_bounds(n, design.nnz * columns, self.dim) if loss.decomposable else [0, n]
         self.n_blocks = len(bounds) - 1
-        rows = _Rows(design, np.ascontiguousarray(y), weight, loss, float(intercept))
+        rows = _Rows(design, y, weight, loss, float(intercept))
         self.engine.open(partial(_make_shard, rows), list(pairwise(bounds)))
         self._pins = Pins(self.engine, self.n_blocks)
 

@@ -20,8 +20,8 @@ from maxmargin.compiled import envelope
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
-from maxmargin.core.vectors import Array, IntArray
-from maxmargin.risks.lines import LineShard, Pins
+from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.risks.lines import LineShard, Pins, check_weights
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
 from maxmargin.tasks.base import Task
 
@@ -190,13 +190,15 @@ class TaskRisk:
         if examples is None:
             examples = PlainExamples(task, X, Y, dim, rescaling)
         n = len(examples)
+        if isinstance(examples, PlainExamples) and len(X) != len(Y):
+            raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
         if n == 0:
             raise ValueError("there are no examples to learn from.")
         self.oracle = task.oracle_kind
         self.dim = dim
         self.n_examples = n
         self._examples = examples
-        self._weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
+        self._weights = check_weights(sample_weight, n)
         n_shards = max(1, min(MAX_SHARDS, n // MIN_EXAMPLES))
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
         self.n_blocks = n_shards
@@ -212,7 +214,7 @@ class TaskRisk:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
             return self._pins.evaluate(w, is_upper=False)
-        return TaskEvaluation(self.engine, next(self._keys), np.array(w, dtype=np.float64))
+        return TaskEvaluation(self.engine, next(self._keys), frozen(w))
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""

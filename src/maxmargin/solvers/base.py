@@ -40,7 +40,6 @@ class SolverState:
     lower: float = -float("inf")
     dual: FeasibleDual | None = None
     stop: StopReason | None = None
-    violation: float = float("inf")
     #: a point not evaluated yet that may be better than ``w``; a confirming pass decides at the end
     candidate: Callable[[], Array] | None = None
     #: what the solver itself keeps (a bundle, working sets); saved with a checkpoint
@@ -56,10 +55,9 @@ class SolverState:
         if lower > self.lower or self.dual is None:
             self.lower, self.dual = lower, dual
 
-    def met(self, problem: Problem, violation: float = float("inf")) -> bool:
+    def met(self, problem: Problem) -> bool:
         """Ask the stopping rule."""
-        self.violation = violation
-        return problem.stopping.met(Bounds(self.upper, self.lower, problem.C, violation))
+        return problem.stopping.met(Bounds(self.upper, self.lower, problem.C))
 
     @property
     def gap(self) -> float:
@@ -75,16 +73,20 @@ class Solver(Protocol):
 
 
 class StallDetector:
-    """Notices that rounding has ended all progress: over a window the gap did not shrink."""
+    """Notices that there is no progress left, or hardly any.
 
-    def __init__(self, window: int = 60, factor: float = 1.0 - 1e-6) -> None:
-        self._window, self._factor = window, factor
-        self._count, self._reference = 0, np.inf
+    Either rounding has ended it: over ``window`` iterations the gap shrank by less than rounding of the
+    objective. Or the end is out of sight: over ``patience`` iterations it shrank by less than 0.1 %.
+    """
 
-    def stalled(self, gap: float) -> bool:
-        """Count one iteration with this gap."""
-        if gap < self._factor * self._reference or not np.isfinite(gap):
-            self._count, self._reference = 0, gap
-            return False
-        self._count += 1
-        return self._count >= self._window
+    def __init__(self, window: int = 60, patience: int = 1000) -> None:
+        self._window, self._patience = window, patience
+        self._gaps: list[float] = []
+
+    def stalled(self, gap: float, upper: float) -> bool:
+        """Count one iteration with this gap and this F."""
+        self._gaps.append(gap)
+        best = np.minimum.accumulate(self._gaps[-self._patience - 1 :])
+        if len(best) > self._window and best[-1 - self._window] - best[-1] <= 1e-13 * abs(upper):
+            return True
+        return len(best) > self._patience and bool(best[-1] > 0.999 * best[0])

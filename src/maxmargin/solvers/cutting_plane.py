@@ -31,6 +31,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.protocols import Evaluation, LineEvaluation
 from maxmargin.core.requests import Cuts, Evaluate, Report, Request, Steps, Toward
+from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: moves along lines after which the incumbent's scores are computed anew (they drift by rounding)
@@ -86,11 +87,11 @@ class CuttingPlane:
         if self.slacks not in ("one", "blocks"):
             raise ValueError(f"slacks={self.slacks!r}: use 'one' or 'blocks'.")
 
-    def _room(self, problem: Problem, n_blocks: int) -> int:
-        """Planes per block that fit the memory the bundle may take: a function of the shape alone."""
+    def _room(self, first: list[Cut]) -> int:
+        """Planes per block that fit the memory a bundle may take, judged by the first ones."""
         if self.max_planes is not None:
             return self.max_planes
-        return max(32, int(2**31 / (8 * problem.dim * n_blocks)))
+        return max(32, 2**31 // max(1, sum(n_bytes(cut.plane) for cut in first)))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
@@ -98,17 +99,6 @@ class CuttingPlane:
         per_block = self.slacks == "blocks"
         n_blocks = problem.n_blocks if per_block else 1
         cached = problem.has_cache and self.use_cache
-        bundle = state.memory
-        if not isinstance(bundle, Bundle):
-            bundle = Bundle(
-                problem.dim,
-                n_blocks,
-                base=problem.base if per_block else problem.base * problem.n_blocks,
-                regularizer=omega,
-                max_planes=self._room(problem, n_blocks),
-                idle=self.idle,
-            )
-            state.memory = bundle
 
         def objective(at: Evaluation) -> float:
             return omega.value(at.w) + C * at.value
@@ -116,6 +106,16 @@ class CuttingPlane:
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
         cuts: list[Cut] = yield Cuts(real, per_block)
+        bundle = state.memory
+        if not isinstance(bundle, Bundle):
+            bundle = state.memory = Bundle(
+                problem.dim,
+                n_blocks,
+                base=problem.base if per_block else problem.base * problem.n_blocks,
+                regularizer=omega,
+                max_planes=self._room(cuts),
+                idle=self.idle,
+            )
         bundle.add(cuts)
         best: Evaluation = real  # the incumbent, of the cached model where there is one
         if cached:
@@ -128,7 +128,6 @@ class CuttingPlane:
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
-            violation = trial.upper - solution.model
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
             barren = state.lower <= previous_lower
             step: float | None = None
@@ -154,19 +153,18 @@ class CuttingPlane:
             ):
                 real = yield Evaluate(best.w)
                 state.offer(real.w, omega.value(real.w) + C * real.upper)
-                violation = real.upper - solution.model
                 at = real
                 best, moves = (yield Evaluate(real.w, exact=False)), 0
             cuts = yield Cuts(at, per_block)
             bundle.add(cuts)
             asked = yield Report(len(bundle), solution.n_active, step)
-            if state.met(problem, violation):
+            if state.met(problem):
                 state.stop = "gap"
                 return
             if asked is not None:
                 state.stop = asked
                 return
-            if stall.stalled(state.gap):
+            if stall.stalled(state.gap, state.upper):
                 state.stop = "stalled"
                 return
 

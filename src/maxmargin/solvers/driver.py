@@ -42,7 +42,11 @@ def certify(
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
         lower = max(lower, dual.value(regularizer, risk.dim))
-    return upper, min(lower, upper)
+    if lower > upper:
+        # by rounding: they are equal. By more: the risk is not the convex function it claims to be,
+        # or an oracle errs, and nothing can be said.
+        lower = upper if lower - upper <= 1e-9 * abs(upper) + 1e-300 else -float("inf")
+    return upper, lower
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +97,11 @@ class _Driver:
             case ask.Cuts(at, per_block):
                 answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
             case ask.OpenSets():
+                if not hasattr(risk, "working_sets"):
+                    raise TypeError(
+                        f"DualCoordinate cannot train {type(risk).__name__}: it has no working sets of "
+                        "single examples. Use solver=CuttingPlane()."
+                    )
                 answer, what = risk.working_sets(self.problem.C), "oracle"
             case ask.Sweep(sets, kind, order, skip_below):
                 if kind == "stream":
@@ -100,11 +109,15 @@ class _Driver:
                 else:
                     answer, what = sets.epoch(order), "qp"
                 self.passes += answer.oracle_calls / max(1, sets.n_examples)
-            case ask.Confirm(sets):
-                answer, what = sets.confirm(risk.answers(sets.w)), "oracle"
+            case ask.Confirm(sets, w):
+                answer, what = sets.confirm(risk.answers(w)), "oracle"
                 self.passes += 1
             case ask.Report():
                 return self._report(request)
+        if isinstance(request, ask.Evaluate):
+            _require_finite(answer.value)
+        elif isinstance(request, ask.Confirm):
+            _require_finite(answer[0])
         self._spend(what, before)
         return answer
 
@@ -139,6 +152,14 @@ class _Driver:
         if self.max_seconds is not None and elapsed >= self.max_seconds:
             reason = reason or "max_seconds"
         return reason
+
+
+def _require_finite(value: float) -> None:
+    if not np.isfinite(value):
+        raise ValueError(
+            f"the risk is {value} at a point the solver asked for: the data contain NaN or infinite "
+            "values, or numbers so large that scores overflow. Check and scale the features."
+        )
 
 
 def minimize(
@@ -178,7 +199,7 @@ def minimize(
     random_state : int
         Seed of the order in which examples are visited (coordinate solvers).
     w0 : array, optional
-        First point; zero by default.
+        First point of cutting planes; zero by default. Coordinate solvers start from their duals.
 
     Returns
     -------
@@ -219,23 +240,26 @@ def minimize(
 
 def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -> SolveResult:
     try:
-        if state.candidate is not None and state.stop != "gap":
-            # the solver had moved on since its last real evaluation: one confirming pass
-            candidate = state.candidate()
-            at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
-            driver.passes += 1
-            state.offer(candidate, at)
-        upper, lower = certify(risk, problem.regularizer, problem.C, state.w, state.dual)
-    except KeyboardInterrupt:  # the second Ctrl-C: no time for a confirming pass
-        upper, lower = float("nan"), state.lower
-        state.stop = "interrupted"
+        upper, lower = _confirmed(risk, problem, state, driver)
+    except KeyboardInterrupt:
+        try:
+            if state.stop == "interrupted":  # the second Ctrl-C: no time for a confirming pass
+                raise
+            upper, lower = _confirmed(risk, problem, state, driver)
+        except KeyboardInterrupt:
+            upper, lower = float("nan"), state.lower
+            state.stop = "interrupted"
     kind = CERTIFICATE_OF[risk.oracle]
     gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
     # the rule that ended the loop must hold for the bounds computed anew, up to their rounding
     slack = 1e-12 * abs(upper)
-    proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C, state.violation))
+    proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))
     if state.stop == "gap" and not proved:
         state.stop = "stalled"  # the loop met the rule by rounding only
+    if state.w.base is None:
+        state.w.setflags(
+            write=True
+        )  # frozen while solvers and shards shared it; now the caller's own
     return SolveResult(
         w=state.w,
         objective=float(upper),
@@ -249,3 +273,15 @@ def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -
         oracle_calls=driver.passes,
         dual=state.memory,
     )
+
+
+def _confirmed(
+    risk: Risk, problem: Problem, state: SolverState, driver: _Driver
+) -> tuple[float, float]:
+    """The certificate of the best point, after a look at one the solver had moved on to."""
+    if state.candidate is not None and state.stop != "gap":
+        candidate = state.candidate()
+        at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
+        driver.passes += 1
+        state.offer(candidate, at)
+    return certify(risk, problem.regularizer, problem.C, state.w, state.dual)

@@ -30,7 +30,7 @@ import numpy as np
 from maxmargin.core.protocols import SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Confirm, OpenSets, Report, Steps, Sweep
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
@@ -56,7 +56,7 @@ class SetsDual:
     def point(self) -> Array:
         """The primal point of the multipliers, recomputed."""
         self.sets.dual_value()
-        return self.sets.w.copy()
+        return frozen(self.sets.w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class DualCoordinate:
         sets: WorkingSets = yield OpenSets()
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
-        stall, unconfirmed = StallDetector(window=20, factor=1.0 - 1e-4), 0
+        stall, unconfirmed = StallDetector(window=30, patience=300), 0
         upper_guess = np.inf
         while True:
             if self.mode == "stream":
@@ -137,12 +137,12 @@ class DualCoordinate:
             if asked is not None:
                 state.stop = asked
                 return
-            if unconfirmed == 0 and stall.stalled(state.gap):
+            if unconfirmed == 0 and stall.stalled(state.gap, state.upper):
                 state.stop = "stalled"
                 return
 
     @staticmethod
     def _confirm(sets: WorkingSets, state: SolverState) -> Steps:
-        w = sets.w.copy()
-        _, risk_upper = yield Confirm(sets)
+        w = frozen(sets.w)
+        _, risk_upper = yield Confirm(sets, w)
         state.offer(w, 0.5 * float(w @ w) + risk_upper)

@@ -77,8 +77,8 @@ class ChainExamples:
         weight = np.ones(labels.size)
         if token_weight is not None:
             weight = np.ascontiguousarray(token_weight, dtype=np.float64)
-            if weight.shape != labels.shape or not (weight >= 0).all():
-                raise ValueError("token_weight must hold one non-negative number per token")
+            if weight.shape != labels.shape or not ((weight >= 0) & np.isfinite(weight)).all():
+                raise ValueError("token_weight must hold one finite, non-negative number per token")
         return cls(task, _chains(task, X, counts, labels, weight))
 
     @property

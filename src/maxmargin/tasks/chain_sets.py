@@ -63,7 +63,9 @@ class ChainWorkingSets:
             stamp=np.zeros(1, dtype=np.int64),
             pairs=np.empty(T * K, dtype=np.int64),
             path=np.empty(T, dtype=chains.truth.dtype),
-            vector=np.zeros(self._w.size),
+            place=np.full(chains.n_features, -1, dtype=np.int32),
+            rows=np.zeros((_most_entries(chains), K)),
+            tail=np.zeros(len(chains.penalty)),
         )
 
     # -- what a solver sees -----------------------------------------------------------------------
@@ -174,7 +176,9 @@ class ChainWorkingSets:
         restore_planes(
             chains,
             sets._planes,
-            sets._scratch.vector,
+            sets._scratch.place,
+            sets._scratch.rows,
+            sets._scratch.tail,
             state["counts"],
             state["labels"],
             state["alpha"],
@@ -220,6 +224,11 @@ class ChainWorkingSets:
         new.counts[:] = old.counts
         repack(self._chains.starts, old, new)
         self._planes = new
+
+
+def _most_entries(chains: Chains) -> int:
+    """The largest number of stored features in one sequence."""
+    return int(np.diff(chains.indptr[chains.starts]).max(initial=0))
 
 
 def _offsets(sizes: IntArray) -> IntArray:
