@@ -27,10 +27,11 @@ from maxmargin.tasks.base import Task
 
 #: the paper's f: constraints cached per example
 CACHE_SIZE = 10
-#: ranges of examples: a function of their number alone, so that sums have one shape for any number
+#: ranges of examples: a function of the data alone, so that sums have one shape for any number
 #: of workers
 MAX_SHARDS = 16
 MIN_EXAMPLES = 32
+PLANE_ENTRIES = 2**24
 
 
 class _Shard(LineShard):
@@ -199,7 +200,8 @@ class TaskRisk:
         self.n_examples = n
         self._examples = examples
         self._weights = check_weights(sample_weight, n)
-        n_shards = max(1, min(MAX_SHARDS, n // MIN_EXAMPLES))
+        # every shard of a cut is a vector of its own: few of them where vectors are long
+        n_shards = max(1, min(MAX_SHARDS, n // MIN_EXAMPLES, max(2, PLANE_ENTRIES // dim)))
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
         self.n_blocks = n_shards
         self.engine: Engine = engine or SerialEngine()
