@@ -37,7 +37,21 @@ Observer = Callable[[IterationRecord, Array], object]
 def certify(
     risk: Risk, regularizer: SquaredNorm, C: float, w: Array, dual: FeasibleDual | None
 ) -> tuple[float, float]:
-    """(upper, lower) bounds of the optimum from a point and a feasible dual point alone."""
+    """(upper, lower) bounds of the optimum from a point and a feasible dual point alone.
+
+    Shares nothing with the solvers' loops: the risk is evaluated anew, the dual value summed anew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import SquaredNorm
+    >>> from maxmargin.losses import Hinge
+    >>> from maxmargin.risks import ScoreRisk
+    >>> from maxmargin.solvers import certify
+    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> certify(risk, SquaredNorm(), C=1.0, w=np.array([1.0]), dual=None)
+    (0.5, 0.0)
+    """
     upper = regularizer.value(w) + C * risk.evaluate(w).upper
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
