@@ -129,7 +129,7 @@ def test_engines_keep_their_contract(make):
     check_engine(make)
 
 
-def test_one_bundle_per_shard_needs_fewer_iterations():
+def test_one_slack_per_shard_needs_fewer_iterations_on_a_hard_problem():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4_000, 200)) * np.logspace(0, -2, 200)
     signed = np.where(X[:, :150].sum(axis=1) + 0.3 * rng.normal(size=4_000) > 0, 1.0, -1.0)

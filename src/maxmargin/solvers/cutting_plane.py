@@ -51,8 +51,8 @@ class CuttingPlane:
     line_search : bool, default True
         Exact line search (OCA); False is the plain cutting-plane algorithm.
     slacks : {"one", "blocks"}, default "one"
-        One slack for the whole risk, or one per block (shard): fewer passes, a larger reduced
-        problem.
+        One slack for the whole risk, or one per block (shard): fewer passes on hard problems, a
+        larger reduced problem.
     max_planes : int, optional
         Planes kept per block; more are folded into an aggregate so that the lower bound never
         falls. The default keeps as many as fit about 2 GB, which is all of them for most problems.
