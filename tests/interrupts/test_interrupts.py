@@ -21,6 +21,14 @@ X, Y = load_breast_cancer(return_X_y=True)
 SIGNED = np.where(Y == 1, 1.0, -1.0)
 
 
+@pytest.fixture(autouse=True)
+def listen_to_ctrl_c():
+    """A process started in the background by a shell ignores SIGINT; these tests must hear it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def after(seconds):
     """Press Ctrl-C later."""
     timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
@@ -92,7 +100,8 @@ def test_a_second_ctrl_c_skips_the_confirming_pass():
 def test_a_real_terminal_interrupt_leaves_a_usable_model():
     code = textwrap.dedent(
         """
-        import time
+        import signal, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         from sklearn.datasets import load_breast_cancer
         from maxmargin import LinearSVC
         X, y = load_breast_cancer(return_X_y=True)
