@@ -321,7 +321,10 @@ def _svmlight(name: str, n_features: int) -> Vectors:
 
     with lzma.open(find(name)) as file:
         X, y = load_svmlight_file(file, n_features=n_features)
-    return Vectors(sp.csr_matrix(X), np.where(y > 0, 1, -1))
+    X = sp.csr_matrix(X)
+    # the loader of scikit-learn returns 64-bit indices, which its LinearSVC refuses
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return Vectors(X, np.where(y > 0, 1, -1))
 
 
 @cache

@@ -54,6 +54,9 @@ PROBLEMS = {
 def load(name: str, quick: bool = False) -> Problem:
     """A problem by name; ``quick`` takes every k-th row so that about 1,000 are left."""
     problem = _load(name)
+    if hasattr(problem.X, "indices"):  # scikit-learn's LinearSVC refuses 64-bit indices
+        problem.X.indices = problem.X.indices.astype(np.int32, copy=False)
+        problem.X.indptr = problem.X.indptr.astype(np.int32, copy=False)
     return problem.rows(np.arange(0, problem.n, max(1, problem.n // 1000))) if quick else problem
 
 

@@ -116,6 +116,8 @@ labellings of single sentences for the last two.
 
 ![gap against CPU time and oracle calls](solvers.png)
 """
+    planned = len(SETS) * len(METHODS)
+    notes = f"{len(rows)} of {planned} planned fits were measured.\n" + notes
     bench.save(TITLE, [(f"To a certified gap of {TOL:g}", rows, notes)])
 
 
@@ -141,8 +143,10 @@ def plot(bench: Bench) -> None:
     """Relative gap against CPU time and oracle calls."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(9, 6), sharey=True)
-    for row, name in zip(axes, SETS, strict=True):
+    names = [s for s in SETS if any(bench.get(f"{s} {m}") for m in METHODS)]
+    shape = {"figsize": (9, 3 * len(names)), "sharey": True, "squeeze": False}
+    figure, axes = plt.subplots(len(names), 2, **shape)
+    for row, name in zip(axes, names, strict=True):
         for method in METHODS:
             c = bench.get(f"{name} {method}")
             if not c:
