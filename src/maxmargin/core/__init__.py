@@ -15,6 +15,7 @@ from maxmargin.core.protocols import (
     WorkingSets,
 )
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import IterationRecord, SolveResult
 from maxmargin.core.summation import tree_sum
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
@@ -30,9 +31,11 @@ __all__ = [
     "Evaluation",
     "Examples",
     "IntArray",
+    "IterationRecord",
     "LineEvaluation",
     "OracleKind",
     "Risk",
+    "SolveResult",
     "SparseVector",
     "SquaredNorm",
     "SweepStats",

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from maxmargin.core.summation import tree_sum
-from maxmargin.core.vectors import Array, SparseVector, Vector, add, dot
+from maxmargin.core.vectors import Array, Vector, add, dot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,16 +36,6 @@ class Cut:
 
     def __add__(self, other: Cut) -> Cut:
         return Cut(self.offset + other.offset, add(self.plane, other.plane))
-
-    def scaled(self, factor: float) -> Cut:
-        """The cut of ``factor * R`` (``factor >= 0``)."""
-        if isinstance(self.plane, SparseVector):
-            plane: Vector = SparseVector(
-                self.plane.indices, factor * self.plane.values, self.plane.size
-            )
-        else:
-            plane = np.asarray(factor * self.plane, dtype=np.float64)
-        return Cut(factor * self.offset, plane)
 
 
 def add_cuts(cuts: Iterable[Cut]) -> Cut:

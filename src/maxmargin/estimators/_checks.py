@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from maxmargin.core.vectors import Array
+from maxmargin.risks.lines import check_weights
 
 
 def check_pairs(X: Any, y: Any) -> None:
@@ -26,13 +25,7 @@ def check_example_weights(sample_weight: Any, n: int) -> Array | None:
     """One finite, non-negative weight per example, not all of them zero."""
     if sample_weight is None:
         return None
-    weight: Array = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(
-            f"sample_weight has shape {weight.shape}; one weight for each of {n} examples is needed."
-        )
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
+    weight = check_weights(sample_weight, n)
     if not weight.any():
         raise ValueError("all sample weights are zero: there is nothing to learn from.")
     return weight

@@ -86,7 +86,8 @@ class StallDetector:
     def stalled(self, gap: float, upper: float) -> bool:
         """Count one iteration with this gap and this F."""
         self._gaps.append(gap)
-        best = np.minimum.accumulate(self._gaps[-self._patience - 1 :])
+        del self._gaps[: -self._patience - 1]
+        best = np.minimum.accumulate(self._gaps)
         if len(best) > self._window and best[-1 - self._window] - best[-1] <= 1e-13 * abs(upper):
             return True
         return len(best) > self._patience and bool(best[-1] > 0.999 * best[0])
