@@ -243,7 +243,7 @@ def test_a_cache_may_answer_low():
         upper = np.inf
 
         def cuts(self):
-            return [c.scaled(0.0) for c in super().cuts()]
+            return [Cut(0.0, 0.0 * c.plane) for c in super().cuts()]
 
     class Risk(HingeRisk):
         has_cache = True
