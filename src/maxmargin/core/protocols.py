@@ -164,6 +164,51 @@ class CoordinateRisk(Risk, Protocol):
         """The oracle's answers for all examples at ``w``, in shard order."""
 
 
+class RowDuals(Protocol):
+    """A dual point over the rows of a score risk, and a method to improve it.
+
+    The multipliers alpha of the rows (one each, or one per class) give the point
+    ``w = sum_i alpha_i dl_i`` and a dual value D(alpha) <= F(w*). The solver owns schedule, bounds
+    and stopping; what is behind this seam is one compiled epoch of coordinate ascent or one Newton
+    step.
+    """
+
+    @property
+    def w(self) -> Array:
+        """The primal point of the current multipliers (a view that later steps change)."""
+
+    @property
+    def n_examples(self) -> int:
+        """Number of rows in the problem."""
+
+    @property
+    def n_active(self) -> int:
+        """Rows the next step will visit; the others sit at a bound and are expected to stay."""
+
+    @property
+    def n_support(self) -> int:
+        """Rows with a multiplier that is not zero."""
+
+    def improve(self, seed: int) -> SweepStats:
+        """One epoch or one Newton step. ``stats.gap`` estimates the duality gap, as rows were
+        visited, for free; ``stats.oracle_calls`` counts the rows visited."""
+
+    def check(self, scores: Array) -> None:
+        """Take the exact scores of all rows at the current ``w``: the active rows are chosen anew."""
+
+    def dual_estimate(self) -> float:
+        """D(alpha) from the ``w`` that the steps kept: right up to rounding, and cheap."""
+
+    def dual_value(self) -> float:
+        """D(alpha) with ``w`` recomputed from the multipliers, which also resets ``w``."""
+
+    def aggregate(self) -> Cut:
+        """The multipliers as one cut of the risk: with it alone a bundle reaches D(alpha)."""
+
+    def rescale(self, C: float) -> None:
+        """Carry multipliers and ``w`` over to another C, by multiplying both."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """What the oracle said for the examples ``lo .. hi-1`` at one ``w``.

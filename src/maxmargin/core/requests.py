@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from maxmargin.core.protocols import Evaluation, LineEvaluation, WorkingSets
+from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals, WorkingSets
 from maxmargin.core.vectors import Array, IntArray
 
 
@@ -85,6 +85,29 @@ class Confirm:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class OpenDuals:
+    """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
+
+    method: Literal["coordinate", "newton"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Improve:
+    """One epoch or Newton step. Answer: SweepStats."""
+
+    duals: RowDuals
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """Show the duals the scores of ``at``, which was evaluated at their present point. Answer: None."""
+
+    duals: RowDuals
+    at: LineEvaluation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Report:
     """End of an iteration. Answer: a stop reason, or None to go on."""
 
@@ -94,6 +117,17 @@ class Report:
 
 
 Request: TypeAlias = (
-    Evaluate | Toward | Slopes | Breakpoints | Cuts | OpenSets | Sweep | Confirm | Report
+    Evaluate
+    | Toward
+    | Slopes
+    | Breakpoints
+    | Cuts
+    | OpenSets
+    | Sweep
+    | Confirm
+    | OpenDuals
+    | Improve
+    | Check
+    | Report
 )
 Steps: TypeAlias = Generator[Request, Any, None]

@@ -43,7 +43,7 @@ class DenseDesign:
     """A C-contiguous float32 or float64 array."""
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
-        self._X = X
+        self.X = X
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.nnz = int(X.size)
 
@@ -51,48 +51,48 @@ class DenseDesign:
         """See :class:`Design`."""
         if W.ndim == 1:
             out = np.empty(hi - lo)
-            products.dense_dot(self._X, W, lo, hi, out)
+            products.dense_dot(self.X, W, lo, hi, out)
             return out
         columns = np.empty((hi - lo, W.shape[1]))
         for start in range(lo, hi, BLOCK):
             stop = min(hi, start + BLOCK)
-            block = self._X[start:stop].astype(np.float64, copy=False)
+            block = self.X[start:stop].astype(np.float64, copy=False)
             np.matmul(block, W, out=columns[start - lo : stop - lo])
         return columns
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """See :class:`Design`."""
         if coef.ndim == 1:
-            products.dense_accumulate(self._X, coef, lo, hi, out)
+            products.dense_accumulate(self.X, coef, lo, hi, out)
             return
         active = np.flatnonzero(coef.any(axis=1))
         for start in range(0, len(active), BLOCK):
             rows = active[start : start + BLOCK]
-            out += self._X[lo + rows].astype(np.float64, copy=False).T @ coef[rows]
+            out += self.X[lo + rows].astype(np.float64, copy=False).T @ coef[rows]
 
 
 class CSRDesign:
     """A CSR matrix with float32 or float64 data and 32- or 64-bit indices."""
 
     def __init__(self, X: Any) -> None:
-        self._indptr, self._indices, self._data = X.indptr, X.indices, X.data
+        self.indptr, self.indices, self.data = X.indptr, X.indices, X.data
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
-        self.nnz = int(self._indptr[-1])
+        self.nnz = int(self.indptr[-1])
 
     def dot(self, W: Array, lo: int, hi: int) -> Array:
         """See :class:`Design`."""
         if W.ndim == 1:
             out = np.empty(hi - lo)
-            products.csr_dot(self._indptr, self._indices, self._data, W, lo, hi, out)
+            products.csr_dot(self.indptr, self.indices, self.data, W, lo, hi, out)
         else:
             out = np.empty((hi - lo, W.shape[1]))
-            products.csr_dot_columns(self._indptr, self._indices, self._data, W, lo, hi, out)
+            products.csr_dot_columns(self.indptr, self.indices, self.data, W, lo, hi, out)
         return out
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """See :class:`Design`."""
         kernel = products.csr_accumulate if coef.ndim == 1 else products.csr_accumulate_columns
-        kernel(self._indptr, self._indices, self._data, coef, lo, hi, out)
+        kernel(self.indptr, self.indices, self.data, coef, lo, hi, out)
 
 
 def as_design(X: Any) -> Design:

@@ -84,6 +84,9 @@ class LineShard(ABC):
         self._scores[key] = moved = start + t * (self._at(b, wb) - start)
         return self.value_of(moved)
 
+    def line_scores(self, key: int, w: Array) -> Array:
+        return self._at(key, w)
+
     def line_slopes(self, a: int, wa: Array, b: int, wb: Array, ts: Array) -> Array:
         return self.slopes_of(self._at(a, wa), self._at(b, wb), ts)
 

@@ -8,37 +8,27 @@ X.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
-from maxmargin.core.protocols import Evaluation, OracleKind
+from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import Design, as_design, shard_bounds
-from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.risks.lines import LineShard, Pins, check_weights
-
-
-@dataclass(slots=True, eq=False)
-class _Rows:
-    """What the shards share: in memory, a shard is a row range of it."""
-
-    design: Design
-    y: Labels
-    weight: Array
-    loss: ScoreLoss
-    intercept: float
+from maxmargin.data.design import as_design, shard_bounds
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.lines import LineShard, Pins, PinnedEvaluation, check_weights
+from maxmargin.risks.rows import Rows
 
 
 class _Shard(LineShard):
     """Rows ``lo .. hi-1``."""
 
-    def __init__(self, rows: _Rows, lo: int, hi: int) -> None:
+    def __init__(self, rows: Rows, lo: int, hi: int) -> None:
         super().__init__()
         self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
         self._lo, self._hi = lo, hi
@@ -74,7 +64,7 @@ class _Shard(LineShard):
         return Cut(offset, plane.ravel())
 
 
-def _make_shard(rows: _Rows, bounds: tuple[int, int]) -> _Shard:
+def _make_shard(rows: Rows, bounds: tuple[int, int]) -> _Shard:
     return _Shard(rows, *bounds)
 
 
@@ -95,6 +85,8 @@ class ScoreRisk:
         Value of a constant feature, whose weight comes last in w; 0 for none.
     engine : Engine, optional
         Where the shards live; the calling thread by default.
+    ranges : sequence of (lo, hi), optional
+        Row ranges that belong to the problem, ascending; all rows by default.
 
     Examples
     --------
@@ -119,6 +111,7 @@ class ScoreRisk:
         sample_weight: Any = None,
         intercept: float = 0.0,
         engine: Engine | None = None,
+        ranges: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         design = as_design(X)
         n, d = design.shape
@@ -127,15 +120,29 @@ class ScoreRisk:
         if y.shape[:1] != (n,):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
         loss.check_labels(y)
-        columns = loss.n_outputs() or 1
-        self.dim = (d + int(intercept != 0.0)) * columns
-        self.n_examples = n
+        self.rows = Rows(
+            design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)])
+        )
+        self.dim = self.rows.dim
+        self.n_examples = self.rows.n
         self.engine: Engine = engine or SerialEngine()
-        bounds = shard_bounds(n, design.nnz * columns, self.dim) if loss.decomposable else [0, n]
-        self.n_blocks = len(bounds) - 1
-        rows = _Rows(design, y, weight, loss, float(intercept))
-        self.engine.open(partial(_make_shard, rows), list(pairwise(bounds)))
+        self._bounds = self._shards()
+        self.n_blocks = len(self._bounds)
+        self.engine.open(partial(_make_shard, self.rows), self._bounds)
         self._pins = Pins(self.engine, self.n_blocks)
+
+    def _shards(self) -> list[tuple[int, int]]:
+        rows = self.rows
+        if not rows.loss.decomposable:
+            return list(rows.ranges)
+        work = rows.design.nnz * rows.n_columns * rows.n // max(1, rows.design.shape[0])
+        bounds = shard_bounds(rows.n, work, rows.dim)
+        out, start = [], 0
+        for lo, hi in rows.ranges:  # shards of the problem's rows, cut where a range ends
+            inside = [lo + b - start for b in bounds if start < b < start + hi - lo]
+            out += pairwise([lo, *inside, hi])
+            start += hi - lo
+        return out
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """One product with X; ``exact`` makes no difference here."""
@@ -144,3 +151,22 @@ class ScoreRisk:
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""
         return [self.evaluate(w) for w in points]
+
+    def scores(self, at: LineEvaluation) -> Array:
+        """The scores of an evaluated point, one per row of the design (0 outside the ranges)."""
+        assert isinstance(at, PinnedEvaluation)
+        columns = self.rows.loss.n_outputs()
+        n = self.rows.design.shape[0]
+        out = np.zeros(n if columns is None else (n, columns))
+        parts = self.engine.gather("line_scores", *at.point)
+        for (lo, hi), part in zip(self._bounds, parts, strict=True):
+            out[lo:hi] = part
+        return out
+
+    def row_duals(
+        self, method: Literal["coordinate", "newton"], C: float, regularizer: SquaredNorm
+    ) -> RowDuals:
+        """A fresh dual point over the rows, improved by this method."""
+        from maxmargin.risks.duals import row_duals
+
+        return row_duals(method, self.rows, C, regularizer)

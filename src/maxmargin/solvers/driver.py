@@ -126,6 +126,14 @@ class _Driver:
             case ask.Confirm(sets, w):
                 answer, what = sets.confirm(risk.answers(w)), "oracle"
                 self.passes += 1
+            case ask.OpenDuals(method):
+                answer = risk.row_duals(method, self.problem.C, self.problem.regularizer)
+                what = "oracle"
+            case ask.Improve(duals, seed):
+                answer, what = duals.improve(seed), "oracle"
+                self.passes += answer.oracle_calls / max(1, duals.n_examples)
+            case ask.Check(duals, at):
+                answer, what = duals.check(risk.scores(at)), "oracle"
             case ask.Report():
                 return self._report(request)
         if isinstance(request, ask.Evaluate):

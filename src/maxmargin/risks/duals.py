@@ -1,0 +1,30 @@
+"""Which dual point serves which loss."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from maxmargin.core.protocols import RowDuals
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.risks.rows import Rows
+
+Method = Literal["coordinate", "newton"]
+
+
+def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
+    """Why this method cannot train this problem; None if it can."""
+    if not isinstance(rows.design, CSRDesign | DenseDesign):
+        return f"{type(rows.design).__name__} does not show single rows in memory"
+    if method == "coordinate" and len(regularizer.free):
+        return "it penalises every coordinate, and an intercept that is not penalised is asked for"
+    return None
+
+
+def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) -> RowDuals:
+    """A fresh dual point."""
+    why = refusal(method, rows, regularizer)
+    if why is not None:
+        raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
+    raise NotImplementedError

@@ -1,0 +1,58 @@
+"""The rows of a score risk, as its shards and its dual points see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import Design
+from maxmargin.losses.base import Labels, ScoreLoss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """All rows there are, and the ranges of them that belong to the problem.
+
+    A fold of a cross-validation is two ranges of rows that were reordered once: no copy, no mask.
+    Arrays of one number per row have the length of the design; what lies outside the ranges is
+    never looked at.
+    """
+
+    design: Design
+    y: Labels
+    weight: Array
+    loss: ScoreLoss
+    intercept: float
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def n(self) -> int:
+        """Rows in the ranges."""
+        return sum(hi - lo for lo, hi in self.ranges)
+
+    @property
+    def n_columns(self) -> int:
+        """Scores per row."""
+        return self.loss.n_outputs() or 1
+
+    @property
+    def dim(self) -> int:
+        """Length of w: the features, then the constant one if there is any, times the columns."""
+        return (self.design.shape[1] + int(self.intercept != 0.0)) * self.n_columns
+
+    def indices(self) -> IntArray:
+        """Numbers of the rows that have a weight, ascending."""
+        inside: IntArray = np.concatenate([np.arange(lo, hi) for lo, hi in self.ranges])
+        return inside[self.weight[inside] > 0.0]
+
+    def accumulate(self, coef: Array) -> Array:
+        """The flat ``X' coef`` over the ranges, the constant feature included."""
+        d = self.design.shape[1]
+        out = np.zeros((self.dim // self.n_columns, *coef.shape[1:]))
+        for lo, hi in self.ranges:
+            self.design.accumulate(coef[lo:hi], lo, hi, out[:d])
+            if self.intercept != 0.0:
+                out[d] += self.intercept * coef[lo:hi].sum(axis=0)
+        return out.ravel()
