@@ -5,7 +5,8 @@
 f' is increasing. Since R' never decreases, f'(k) >= f'(0) + q k: the minimiser lies in [0, -f'(0) /
 q]. A round evaluates f' at several k at once (a cluster pays per round, not per k) and narrows the
 bracket; as soon as few kinks of R are left inside, they are collected and sorted and the crossing
-is found exactly. Risks that are not piecewise linear are narrowed to rounding by more rounds.
+is found exactly. Risks that are not piecewise linear are narrowed by more rounds, until what is left
+to gain inside the bracket, at most its width times the slope at an end, is rounding.
 """
 
 from __future__ import annotations
@@ -51,19 +52,22 @@ def minimize_on_line(
             if linear + C * float(end[0]) >= 0.0:
                 break
             hi *= 4.0
-    trials = guess * SPREAD
+    trials, gained = guess * SPREAD, 0.0  # f(0) - f(lo) is at least ``gained``
     for _ in range(MAX_ROUNDS):
         kinks = yield Breakpoints(a, b, lo, hi, LIMIT)
         if kinks is not None:
             return _crossing(lo, hi, slope_lo, quadratic, C, *kinks)
         if hi - lo <= 1e-14 * hi:
             return hi
+        if (hi - lo) * max(-slope_lo, slope_hi) <= 1e-15 * gained:
+            return lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
         inside = trials[(trials > lo) & (trials < hi)]
         ts = inside if len(inside) else lo + (hi - lo) * np.arange(1, TRIALS + 1) / (TRIALS + 1)
         risk_slopes: Array = yield Slopes(a, b, ts)
         for t, risk_slope in zip(ts, risk_slopes, strict=True):
             slope = quadratic * t + linear + C * float(risk_slope)
             if slope < 0.0:
+                gained -= slope * (float(t) - lo)
                 lo, slope_lo = float(t), slope
             else:
                 hi, slope_hi = float(t), slope
@@ -73,8 +77,8 @@ def minimize_on_line(
             root = lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
             width = (hi - lo) * np.array([0.001, 0.01, 0.05, 0.2])
             trials = np.unique(np.concatenate([root - width, root + width]))
-        else:
-            trials = np.empty(0)
+        else:  # hi is a guess that may be far off: by powers
+            trials = np.geomspace(lo, hi, TRIALS + 2)[1:-1] if lo > 0.0 else np.empty(0)
     return hi
 
 

@@ -1,0 +1,60 @@
+"""The loss of the one-class SVM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.hinge import Hinge
+
+
+class OneClass(ScoreLoss):
+    """sum_i c_i max(0, 1 - s_i): every row should score at least one. Labels are not looked at.
+
+    This is the one-class SVM with its threshold rho set to one, so that no free parameter stands
+    beside w. Nothing is lost: if (v, rho) solves the form with nu, min |v|^2 / 2 - rho +
+    (1 / (nu n)) sum_i max(0, rho - <v, x_i>), then w = v / rho minimises |w|^2 / 2 + C sum_i
+    max(0, 1 - <w, x_i>) with C = 1 / (nu n rho), and <w, x> >= 1 says the same as <v, x> >= rho.
+    Rows should have unit norm (or another common one) and no constant feature is used: the class
+    is what lies on w's side of a plane that keeps away from the origin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.losses import OneClass
+    >>> from maxmargin.risks import ScoreRisk
+    >>> X = np.array([[0.6, 0.8], [0.8, 0.6], [1.0, 0.0], [-1.0, 0.0]])
+    >>> result = minimize(ScoreRisk(X, np.zeros(4), OneClass()), C=1.0)
+    >>> [round(float(score), 2) for score in X @ result.w]
+    [1.0, 1.0, 0.71, -0.71]
+    """
+
+    _hinge = Hinge()
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        return self._hinge.cut(scores, np.ones(len(scores)), weight)
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return self._hinge.value(scores, np.ones(len(scores)), weight)
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        return self._hinge.slopes(scores, other, np.ones(len(scores)), weight, ts)
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        ones = np.ones(len(scores))
+        return self._hinge.breakpoints(scores, other, ones, weight, lo, hi, limit)
