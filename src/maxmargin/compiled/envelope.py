@@ -4,54 +4,72 @@ Example i owns the lines a_j + t b_j; its loss at t is s_i times their maximum. 
 the maximum is the slope of the leading line (of the steepest leading line: right derivatives). Its
 kinks in (lo, hi) are found by walking: from the leading line at lo go to the earliest crossing with
 a steeper one. Algorithm 3 of Franc and Sonnenburg, restricted to the part of the line that matters.
+
+Lines come in arrays whose length is a multiple of eight; unused ones have a = -inf, b = 0.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import simd
+from maxmargin.compiled.jit import entry, inlined
 
 
-@njit(nogil=True, cache=True, inline="always")
-def leader(a, b, n, t):
-    """The line that leads just after t."""
-    best, value, slope = 0, a[0] + t * b[0], b[0]
+@inlined
+def padded(n):
+    """The length of arrays for n lines."""
+    return (n + simd.LANES - 1) // simd.LANES * simd.LANES
+
+
+@inlined
+def slope_after(a, b, n, t):
+    """The slope of the line that leads just after t."""
+    all_lanes, none = simd.first(simd.LANES), simd.fill(-np.inf)
+    time, best = simd.fill(t), none
+    for j in range(0, n, simd.LANES):
+        slopes = simd.load(b, j, all_lanes, none)
+        best = simd.larger(best, simd.fma(time, slopes, simd.load(a, j, all_lanes, none)))
+    top, steepest = simd.fill(simd.largest(best)), none
+    for j in range(0, n, simd.LANES):
+        slopes = simd.load(b, j, all_lanes, none)
+        values = simd.fma(time, slopes, simd.load(a, j, all_lanes, none))
+        leads = simd.equal(values, top)
+        steepest = simd.larger(steepest, simd.choose(leads, slopes, none))
+    return simd.largest(steepest)
+
+
+@inlined
+def _leader(a, b, n, t, slope):
+    """A line of this slope that leads at t."""
+    at, value = -1, -np.inf
+    for j in range(n):
+        if b[j] == slope and a[j] > value:
+            at, value = j, a[j]
+    return at
+
+
+@inlined
+def slopes_after(a, b, n, ts):
+    """The same at eight ts side by side."""
+    start, slope = simd.fill(a[0]), simd.fill(b[0])
+    best = simd.fma(ts, slope, start)
     for j in range(1, n):
-        v = a[j] + t * b[j]
-        # bitwise, and one conditional move each: a mispredicted branch costs more than all of this
-        better = (v > value) | ((v == value) & (b[j] > slope))
-        best = j if better else best
-        value = v if better else value
-        slope = b[j] if better else slope
-    return best
+        rise = simd.fill(b[j])
+        value = simd.fma(ts, rise, simd.fill(a[j]))
+        steeper = simd.both(simd.equal(value, best), simd.above(rise, slope))
+        slope = simd.choose(simd.either(simd.above(value, best), steeper), rise, slope)
+        best = simd.larger(value, best)
+    return slope
 
 
-@njit(nogil=True, cache=True, inline="always")
-def add_slopes(a, b, n, weight, ts, out):
-    """Add the example's right derivatives at each t; the ts ascend.
-
-    A line that leads at both ends leads in between, so most examples need two looks, not one per t.
-    """
-    lo, hi = 0, ts.shape[0] - 1
-    first = leader(a, b, n, ts[lo])
-    out[lo] += weight * b[first]
-    if hi == 0:
-        return
-    last = leader(a, b, n, ts[hi])
-    out[hi] += weight * b[last]
-    for q in range(1, hi):
-        if first != last:
-            first = leader(a, b, n, ts[q])
-        out[q] += weight * b[first]
-
-
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
     """Append the example's kinks in (lo, hi); returns the new count, or -1 if there is no room."""
-    at = leader(a, b, n, lo)
-    if np.isfinite(hi) and b[leader(a, b, n, hi)] == b[at]:
+    slope = slope_after(a, b, n, lo)
+    if np.isfinite(hi) and slope_after(a, b, n, hi) == slope:
         return count
-    t = lo
+    at, t = _leader(a, b, n, lo, slope), lo
     while True:
         crossing, following = hi, -1
         for j in range(n):
@@ -70,43 +88,58 @@ def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
         at, t = following, crossing
 
 
-@njit(nogil=True, cache=True)
+@inlined
+def _fill(a0, a1, start, end, a, b):
+    """Cached constraints as lines; line 0 is the truth: value 0, slope 0. Returns the padded length."""
+    a[0], b[0], n = 0.0, 0.0, 1
+    for j in range(start, end):
+        a[n] = a0[j]
+        b[n] = a1[j] - a0[j]
+        n += 1
+    whole = padded(n)
+    for j in range(n, whole):
+        a[j], b[j] = -np.inf, 0.0
+    return whole
+
+
+@inlined
+def _widest(pointers):
+    widest = 1
+    for i in range(pointers.shape[0] - 1):
+        widest = max(widest, pointers[i + 1] - pointers[i] + 1)
+    return padded(widest)
+
+
+@entry
 def ragged_slopes(a0, a1, pointers, weight, ts, out):
     """Slopes of sum_i s_i max(0, max_j ((1 - t) a0_j + t a1_j)): cached constraints on a line."""
-    widest = 1
-    for i in range(pointers.shape[0] - 1):
-        widest = max(widest, pointers[i + 1] - pointers[i] + 1)
-    a, b = np.zeros(widest), np.zeros(widest)
-    for i in range(pointers.shape[0] - 1):
-        n = 1  # line 0 is the truth: value 0, slope 0
-        for j in range(pointers[i], pointers[i + 1]):
-            a[n] = a0[j]
-            b[n] = a1[j] - a0[j]
-            n += 1
-        add_slopes(a, b, n, weight[i], ts, out)
+    room, zero = _widest(pointers), simd.fill(0.0)
+    a, b = np.empty(room), np.empty(room)
+    for q in range(0, ts.shape[0], simd.LANES):
+        here = simd.first(ts.shape[0] - q)
+        at, total = simd.load(ts, q, here, zero), simd.load(out, q, here, zero)
+        for i in range(pointers.shape[0] - 1):
+            _fill(a0, a1, pointers[i], pointers[i + 1], a, b)
+            n = pointers[i + 1] - pointers[i] + 1
+            total = simd.fma(simd.fill(weight[i]), slopes_after(a, b, n, at), total)
+        simd.store(out, q, here, total)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def ragged_kinks(a0, a1, pointers, weight, lo, hi, ts, jumps):
     """Kinks of the same function in (lo, hi); returns their number, or -1 if there is no room."""
-    widest = 1
-    for i in range(pointers.shape[0] - 1):
-        widest = max(widest, pointers[i + 1] - pointers[i] + 1)
-    a, b = np.zeros(widest), np.zeros(widest)
+    room = _widest(pointers)
+    a, b = np.empty(room), np.empty(room)
     count = 0
     for i in range(pointers.shape[0] - 1):
-        n = 1
-        for j in range(pointers[i], pointers[i + 1]):
-            a[n] = a0[j]
-            b[n] = a1[j] - a0[j]
-            n += 1
+        n = _fill(a0, a1, pointers[i], pointers[i + 1], a, b)
         count = add_kinks(a, b, n, weight[i], lo, hi, ts, jumps, count)
         if count < 0:
             return -1
     return count
 
 
-@njit(nogil=True, cache=True)
+@entry
 def ragged_leaders(scores, pointers, chosen):
     """The best entry of each example, -1 where none is above zero; returns nothing."""
     for i in range(pointers.shape[0] - 1):

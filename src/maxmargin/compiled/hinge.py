@@ -6,10 +6,11 @@ r): one kink at -A / B where the slope jumps by |B|.
 
 from __future__ import annotations
 
-from numba import njit
+from maxmargin.compiled import simd
+from maxmargin.compiled.jit import entry, entry_products
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@entry_products
 def value(scores, y, weight):
     total = 0.0
     for i in range(scores.shape[0]):
@@ -17,44 +18,49 @@ def value(scores, y, weight):
     return total
 
 
-@njit(nogil=True, cache=True)
+@entry_products
 def cut(scores, y, weight, gradient):
     """Fill the gradient and return the offset of the cut that is tight at the scores."""
     offset = 0.0
     for i in range(scores.shape[0]):
-        if y[i] * scores[i] < 1.0:
-            gradient[i] = -weight[i] * y[i]
-            offset += weight[i]
-        else:
-            gradient[i] = 0.0
+        c = weight[i] if y[i] * scores[i] < 1.0 else 0.0  # no branch: it could not be foretold
+        gradient[i] = -c * y[i]
+        offset += c
     return offset
 
 
-@njit(nogil=True, cache=True)
+@entry
 def slopes(s, r, y, weight, ts, out):
-    """Add the right derivatives at each t."""
-    n_ts = ts.shape[0]
-    for i in range(s.shape[0]):
-        a = weight[i] * (1.0 - y[i] * s[i])
-        b = weight[i] * y[i] * (s[i] - r[i])
-        for q in range(n_ts):
-            v = a + ts[q] * b
-            out[q] += b if v > 0.0 or (v == 0.0 and b > 0.0) else 0.0
+    """Add the right derivatives at each t: eight of them side by side."""
+    zero = simd.fill(0.0)
+    for q in range(0, ts.shape[0], simd.LANES):
+        here = simd.first(ts.shape[0] - q)
+        t = simd.load(ts, q, here, zero)
+        even, odd = zero, zero  # two sums, or each addition would wait for the one before
+        for i in range(s.shape[0]):
+            a = weight[i] * (1.0 - y[i] * s[i])
+            b = weight[i] * y[i] * (s[i] - r[i])
+            slope, value = simd.fill(b), simd.fma(t, simd.fill(b), simd.fill(a))
+            rising = simd.both(simd.equal(value, zero), simd.above(slope, zero))
+            part = simd.choose(simd.either(simd.above(value, zero), rising), slope, zero)
+            even, odd = odd, simd.add(even, part)
+        total = simd.add(even, odd)
+        simd.store(out, q, here, simd.add(simd.load(out, q, here, zero), total))
 
 
-@njit(nogil=True, cache=True)
+@entry
 def kinks(s, r, y, weight, lo, hi, ts, jumps):
     """Kinks in (lo, hi); returns their number, or -1 if there is no room."""
-    count = 0
+    count, room = 0, ts.shape[0]
     for i in range(s.shape[0]):
         b = weight[i] * y[i] * (s[i] - r[i])
-        if b == 0.0:
-            continue
-        t = -weight[i] * (1.0 - y[i] * s[i]) / b
-        if lo < t < hi:
-            if count >= ts.shape[0]:
+        t = -weight[i] * (1.0 - y[i] * s[i]) / b  # nan or infinite where there is none
+        inside = (lo < t) & (t < hi) & (b != 0.0)
+        if count >= room:
+            if inside:
                 return -1
-            ts[count] = t
-            jumps[count] = abs(b)
-            count += 1
+            continue
+        ts[count] = t  # written in any case: a branch here could not be foretold
+        jumps[count] = abs(b)
+        count += int(inside)
     return count

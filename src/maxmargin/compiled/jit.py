@@ -23,5 +23,7 @@ _common: dict[str, Any] = {
 _njit: Any = njit  # two of the options are missing from Numba's own annotations
 entry = _njit(**_common)
 entry_products = _njit(fastmath=PRODUCTS, **_common)
+#: for leaves called once per row with arrays: a real call would count references to them, 100 ns
+inlined = _njit(no_cpython_wrapper=True, forceinline=True, **_common)
 leaf = _njit(no_cpython_wrapper=True, **_common)
 leaf_products = _njit(no_cpython_wrapper=True, fastmath=PRODUCTS, **_common)

@@ -20,13 +20,15 @@ from maxmargin.core.protocols import LineEvaluation
 from maxmargin.core.requests import Breakpoints, Request, Slopes
 from maxmargin.core.vectors import Array
 
-#: kinks that may be collected and sorted in one place
-LIMIT = 20_000
+#: kinks that may be collected in one place
+LIMIT = 200_000
 TRIALS = 8
 MAX_ROUNDS = 60
 MAX_DOUBLINGS = 200
-#: trial steps of the first round, as multiples of the previous iteration's step
-SPREAD = np.array([0.1, 0.4, 0.7, 0.9, 1.1, 1.5, 2.5, 8.0])
+#: trial steps of the first round besides zero, as multiples of the previous iteration's step
+SPREAD = np.array([0.2, 0.6, 0.85, 1.0, 1.2, 1.7, 5.0])
+#: parts of a bracket whose jumps are summed before one part is sorted
+BINS = 256
 
 
 def minimize_on_line(
@@ -38,54 +40,77 @@ def minimize_on_line(
     guess: float,
 ) -> Generator[Request, Any, float]:
     """The step k >= 0 of smallest f; asks for :class:`Slopes` and :class:`Breakpoints`."""
-    start: Array = yield Slopes(a, b, np.zeros(1))
-    slope_lo = linear + C * float(start[0])
+    ts = np.concatenate([[0.0], guess * SPREAD])
+    slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
+    slope_lo = float(slopes[0])
     if slope_lo >= 0.0:
         return 0.0
     lo, slope_hi = 0.0, np.inf
-    if quadratic > 0.0:
-        hi = -slope_lo / quadratic
-    else:  # only coordinates that are not penalised move; R >= 0 ends its descent somewhere
-        hi = max(guess, 1.0)
-        for _ in range(MAX_DOUBLINGS):
-            end: Array = yield Slopes(a, b, np.array([hi]))
-            if linear + C * float(end[0]) >= 0.0:
-                break
-            hi *= 4.0
-    trials, gained = guess * SPREAD, 0.0  # f(0) - f(lo) is at least ``gained``
+    hi = -slope_lo / quadratic if quadratic > 0.0 else np.inf
     for _ in range(MAX_ROUNDS):
+        for t, slope in zip(ts.tolist(), slopes.tolist(), strict=True):
+            if t < hi and slope >= 0.0:
+                hi, slope_hi = t, slope
+                break
+            if lo <= t < hi:
+                lo, slope_lo = t, slope
+        if not np.isfinite(hi):  # only coordinates that are not penalised move
+            hi = yield from _end(a, b, linear, C, max(lo, guess, 1.0))
         kinks = yield Breakpoints(a, b, lo, hi, LIMIT)
         if kinks is not None:
             return _crossing(lo, hi, slope_lo, quadratic, C, *kinks)
         if hi - lo <= 1e-14 * hi:
             return hi
-        if (hi - lo) * max(-slope_lo, slope_hi) <= 1e-15 * gained:
-            return lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
-        inside = trials[(trials > lo) & (trials < hi)]
-        ts = inside if len(inside) else lo + (hi - lo) * np.arange(1, TRIALS + 1) / (TRIALS + 1)
-        risk_slopes: Array = yield Slopes(a, b, ts)
-        for t, risk_slope in zip(ts, risk_slopes, strict=True):
-            slope = quadratic * t + linear + C * float(risk_slope)
-            if slope < 0.0:
-                gained -= slope * (float(t) - lo)
-                lo, slope_lo = float(t), slope
-            else:
-                hi, slope_hi = float(t), slope
-                break
-        # next round: around the secant's guess, tighter than an even split when f' is nearly linear
-        if np.isfinite(slope_hi):
-            root = lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
-            width = (hi - lo) * np.array([0.001, 0.01, 0.05, 0.2])
-            trials = np.unique(np.concatenate([root - width, root + width]))
-        else:  # hi is a guess that may be far off: by powers
-            trials = np.geomspace(lo, hi, TRIALS + 2)[1:-1] if lo > 0.0 else np.empty(0)
+        ts = _trials(lo, hi, slope_lo, slope_hi)
+        slopes = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
     return hi
+
+
+def _end(
+    a: LineEvaluation, b: LineEvaluation, linear: float, C: float, hi: float
+) -> Generator[Request, Any, float]:
+    """A step beyond the minimiser: R >= 0 ends its descent somewhere."""
+    for _ in range(MAX_DOUBLINGS):
+        hi *= 4.0
+        end: Array = yield Slopes(a, b, np.array([hi]))
+        if linear + C * float(end[0]) >= 0.0:
+            break
+    return hi
+
+
+def _trials(lo: float, hi: float, slope_lo: float, slope_hi: float) -> Array:
+    """Around the secant's guess: tighter than an even split when f' is nearly linear."""
+    even: Array = lo + (hi - lo) * np.arange(1, TRIALS + 1) / (TRIALS + 1)
+    if not np.isfinite(slope_hi):
+        return even
+    root = lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
+    width = (hi - lo) * np.array([0.001, 0.01, 0.05, 0.2])
+    near = np.unique(np.concatenate([root - width, root + width]))
+    near = near[(near > lo) & (near < hi)]
+    return near if len(near) else even
 
 
 def _crossing(
     lo: float, hi: float, slope: float, quadratic: float, C: float, ts: Array, jumps: Array
 ) -> float:
     """Where f' crosses zero, from its value just after ``lo`` and all kinks in (lo, hi)."""
+    if len(ts) > 4 * BINS:  # only the part of the bracket where f' changes its sign is sorted
+        part = np.minimum((ts - lo) * (BINS / (hi - lo)), BINS - 1).astype(np.intp)
+        edges = lo + (hi - lo) * np.arange(BINS + 1) / BINS
+        rise = np.concatenate([[0.0], np.cumsum(np.bincount(part, jumps, BINS))])
+        at_edges = slope + quadratic * (edges - lo) + C * rise
+        k = min(BINS, int(np.argmax(at_edges >= 0.0))) - 1 if at_edges[-1] >= 0.0 else BINS - 1
+        if k < 0:
+            return lo
+        inside = part == k
+        slope, lo, hi = float(at_edges[k]), float(edges[k]), float(edges[k + 1])
+        ts, jumps = ts[inside], jumps[inside]
+    return _sorted_crossing(lo, hi, slope, quadratic, C, ts, jumps)
+
+
+def _sorted_crossing(
+    lo: float, hi: float, slope: float, quadratic: float, C: float, ts: Array, jumps: Array
+) -> float:
     order = np.argsort(ts, kind="stable")
     at = np.concatenate([ts[order], [hi]])
     before = slope + quadratic * (at - lo) + C * np.concatenate([[0.0], np.cumsum(jumps[order])])

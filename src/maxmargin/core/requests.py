@@ -26,11 +26,15 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Toward:
-    """The evaluation at ``a.w + t (b.w - a.w)``. Answer: a LineEvaluation; no pass over the data."""
+    """The evaluation at ``a.w + t (b.w - a.w)``. Answer: a LineEvaluation; no pass over the data.
+
+    ``value=False``: only its cut will be asked for, so the value need not be summed.
+    """
 
     a: LineEvaluation
     b: LineEvaluation
     t: float
+    value: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

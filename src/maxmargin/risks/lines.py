@@ -12,10 +12,12 @@ from __future__ import annotations
 import itertools
 import weakref
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
@@ -80,8 +82,7 @@ class LineShard(ABC):
         live: frozenset[int],
     ) -> float:
         self._forget(live)
-        start = self._at(a, wa)
-        self._scores[key] = moved = start + t * (self._at(b, wb) - start)
+        self._scores[key] = moved = self._between(a, wa, b, wb, t)
         return self.value_of(moved)
 
     def line_scores(self, key: int, w: Array) -> Array:
@@ -97,6 +98,15 @@ class LineShard(ABC):
 
     def line_cut(self, key: int, w: Array) -> Cut:
         return self.cut_of(self._at(key, w))
+
+    def line_cut_toward(self, a: int, wa: Array, b: int, wb: Array, t: float) -> Cut:
+        return self.cut_of(self._between(a, wa, b, wb, t))
+
+    def _between(self, a: int, wa: Array, b: int, wb: Array, t: float) -> Array:
+        start, end = self._at(a, wa), self._at(b, wb)
+        moved = np.empty_like(start)
+        blend(start.ravel(), end.ravel(), t, moved.ravel())
+        return moved
 
     def _at(self, key: int, w: Array) -> Array:
         scores = self._scores.get(key)
@@ -123,50 +133,111 @@ class Pins:
         w = frozen(w)
         handle = self.engine.publish(w)
         value = float(self.engine.reduce("line_evaluate", key, handle, live))
-        return self._pin(key, w, handle, value, is_upper)
+        return PinnedEvaluation(self, is_upper, at=_Pinned(w, (key, handle), value))
 
-    def toward(self, a: PinnedEvaluation, b: PinnedEvaluation, t: float) -> PinnedEvaluation:
-        """Move from a towards b without a pass over the data."""
+    def move(self, line: _Line) -> _Pinned:
+        """Let the shards keep the scores of a point on a line: no pass over the data."""
         key, live = self._next()
-        w = frozen(a.w + t * (b.w - a.w))
-        value = float(self.engine.reduce("line_toward", *a.point, *b.point, t, key, live))
-        return self._pin(key, w, self.engine.publish(w), value, np.isfinite(a.upper))
+        w = line.w()
+        handle = self.engine.publish(w)
+        value = float(self.engine.reduce("line_toward", *line.ends(), line.t, key, live))
+        return _Pinned(w, (key, handle), value)
+
+    def watch(self, evaluation: PinnedEvaluation) -> None:
+        """From now on shards keep the scores of this evaluation while it lives."""
+        self._live.add(evaluation)
 
     def _next(self) -> tuple[int, frozenset[int]]:
         key = next(self._keys)
         return key, frozenset([key, *(e.point[0] for e in self._live)])
 
-    def _pin(
-        self, key: int, w: Array, handle: Any, value: float, is_upper: Any
-    ) -> PinnedEvaluation:
-        evaluation = PinnedEvaluation(self, key, w, handle, value, bool(is_upper))
-        self._live.add(evaluation)
-        return evaluation
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pinned:
+    """A point whose scores the shards keep under ``point``."""
+
+    w: Array
+    point: tuple[int, Any]
+    value: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """A point between two evaluations that nobody has asked about yet."""
+
+    a: PinnedEvaluation
+    b: PinnedEvaluation
+    t: float
+
+    def w(self) -> Array:
+        return frozen(self.a.w + self.t * (self.b.w - self.a.w))
+
+    def ends(self) -> tuple[Any, ...]:
+        return (*self.a.point, *self.b.point)
 
 
 class PinnedEvaluation:
-    """A risk pinned at w, with free lines to other evaluations of the same risk."""
+    """A risk pinned at w, with free lines to other evaluations of the same risk.
+
+    A point on a line is settled (its scores kept, its value summed) when it is first asked for more
+    than its cut: the cut alone is taken from scores that live as long as the call.
+    """
 
     def __init__(
-        self, pins: Pins, key: int, w: Array, handle: Any, value: float, is_upper: bool
+        self,
+        pins: Pins,
+        is_upper: bool,
+        *,
+        at: _Pinned | None = None,
+        line: _Line | None = None,
     ) -> None:
-        self._pins = pins
-        self.point = (key, handle)
-        self.w = w
-        self.value = value
-        self.upper = value if is_upper else float("inf")
+        self._pins, self._is_upper, self._at, self._line = pins, is_upper, at, line
+        if at is not None:
+            pins.watch(self)
+
+    def _settled(self) -> _Pinned:
+        if self._at is None:
+            assert self._line is not None
+            self._at, self._line = self._pins.move(self._line), None
+            self._pins.watch(self)
+        return self._at
+
+    @property
+    def point(self) -> tuple[int, Any]:
+        """Where shards find the scores."""
+        return self._settled().point
+
+    @property
+    def w(self) -> Array:
+        """The point."""
+        return self._settled().w
+
+    @property
+    def value(self) -> float:
+        """R(w)."""
+        return self._settled().value
+
+    @property
+    def upper(self) -> float:
+        """R(w), or infinite if the value is only a lower model's."""
+        return self.value if self._is_upper else float("inf")
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        return _thin(self._pins.engine.reduce("line_cut", *self.point))
+        return _thin(self._pins.engine.reduce(*self._cut_call()))
 
     def cuts(self) -> list[Cut]:
         """One part per shard."""
-        return [_thin(part) for part in self._pins.engine.gather("line_cut", *self.point)]
+        return [_thin(part) for part in self._pins.engine.gather(*self._cut_call())]
+
+    def _cut_call(self) -> tuple[Any, ...]:
+        if self._line is not None:
+            return ("line_cut_toward", *self._line.ends(), self._line.t)
+        return ("line_cut", *self.point)
 
     def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
         """The evaluation at ``w + t (other.w - w)``."""
-        return self._pins.toward(self, other, t)
+        return PinnedEvaluation(self._pins, self._is_upper, line=_Line(self, other, t))
 
     def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
         """Right derivatives on the line; the ts ascend."""

@@ -145,7 +145,7 @@ class CuttingPlane:
                 if not cached:
                     state.offer(best.w, omega.value(best.w) + C * best.upper)
                 if not barren and self.mu < 1.0:
-                    at = yield Toward(_line(best), trial, self.mu)
+                    at = yield Toward(_line(best), trial, self.mu, value=False)
             elif cached or objective(trial) < objective(best):
                 best = trial
             if cached and objective(best) - state.lower <= max(

@@ -102,8 +102,10 @@ class _Driver:
                 answer = risk.evaluate(w, exact=exact)
                 self.passes += exact
                 what = "oracle" if exact else "line_search"
-            case ask.Toward(a, b, t):
+            case ask.Toward(a, b, t, value):
                 answer, what = a.toward(b, t), "line_search"
+                if value:  # evaluations are lazy: what is asked for here is paid for here
+                    _require_finite(answer.value)
             case ask.Slopes(a, b, ts):
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
