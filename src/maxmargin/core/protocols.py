@@ -182,6 +182,14 @@ class RowDuals(Protocol):
         """Number of rows in the problem."""
 
     @property
+    def C(self) -> float:
+        """The C of the present multipliers."""
+
+    @property
+    def scale(self) -> float:
+        """The largest C at which the problem is surely easy: 1 over the mean of |x|^2."""
+
+    @property
     def n_active(self) -> int:
         """Rows the next step will visit; the others sit at a bound and are expected to stay."""
 
@@ -196,11 +204,12 @@ class RowDuals(Protocol):
     def check(self, scores: Array) -> None:
         """Take the exact scores of all rows at the current ``w``: the active rows are chosen anew."""
 
-    def dual_estimate(self) -> float:
-        """D(alpha) from the ``w`` that the steps kept: right up to rounding, and cheap."""
+    def dual_estimate(self, C: float) -> float:
+        """The dual value for this C of the best feasible multiple of alpha, from the ``w`` that the
+        steps kept: right up to rounding, and cheap. At the C of the steps the multiple is alpha."""
 
-    def dual_value(self) -> float:
-        """D(alpha) with ``w`` recomputed from the multipliers, which also resets ``w``."""
+    def dual_value(self, C: float) -> float:
+        """The same with ``w`` recomputed from the multipliers, which also resets ``w``."""
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut of the risk: with it alone a bundle reaches D(alpha)."""

@@ -93,6 +93,7 @@ class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
     method: Literal["coordinate", "newton"]
+    C: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,11 +114,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """End of an iteration. Answer: a stop reason, or None to go on."""
+    """End of an iteration. Answer: a stop reason, or None to go on.
+
+    ``C`` is the one the iteration worked at, where that is not yet the problem's own.
+    """
 
     n_cuts: int
     n_active: int
     step: float | None = None
+    method: str = ""
+    C: float | None = None
 
 
 Request: TypeAlias = (

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from maxmargin.core.protocols import OracleKind
+from maxmargin.core.protocols import OracleKind, RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 
@@ -35,7 +35,12 @@ class FeasibleDual(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
-    """One iteration: the bounds, the bundle, and where the time went (seconds)."""
+    """One iteration: the bounds, the bundle, and where the time went (seconds).
+
+    ``method`` did it, at this ``C``: on the way to a large C a solver may work at smaller ones. The bounds
+    are always those of the problem asked for. ``n_cuts`` counts planes (or rows still visited),
+    ``n_active`` those with a multiplier.
+    """
 
     iteration: int
     objective: float
@@ -50,6 +55,8 @@ class IterationRecord:
     seconds_line_search: float
     seconds_qp: float
     elapsed: float
+    method: str = ""
+    C: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +96,7 @@ class SolveResult:
     history: list[IterationRecord] = field(repr=False)
     oracle_calls: float = 0.0
     dual: Any = field(default=None, repr=False)
+    duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
 
 
 def relative_gap(upper: float, lower: float) -> float:

@@ -7,16 +7,23 @@ from typing import Literal
 from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.risks.binary_coordinates import BinaryCoordinates
 from maxmargin.risks.rows import Rows
 
 Method = Literal["coordinate", "newton"]
+
+#: losses each method can train
+COORDINATE = (Hinge, SquaredHinge)
+NEWTON: tuple[type, ...] = ()
 
 
 def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """Why this method cannot train this problem; None if it can."""
     if not isinstance(rows.design, CSRDesign | DenseDesign):
         return f"{type(rows.design).__name__} does not show single rows in memory"
+    if not isinstance(rows.loss, COORDINATE if method == "coordinate" else NEWTON):
+        return f"it has no form for the loss {type(rows.loss).__name__}"
     if method == "coordinate" and len(regularizer.free):
         return "it penalises every coordinate, and an intercept that is not penalised is asked for"
     return None
@@ -27,4 +34,4 @@ def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) ->
     why = refusal(method, rows, regularizer)
     if why is not None:
         raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
-    raise NotImplementedError
+    return BinaryCoordinates(rows, C)

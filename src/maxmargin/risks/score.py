@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.losses.base import ScoreLoss
-from maxmargin.risks.lines import LineShard, Pins, PinnedEvaluation, check_weights
+from maxmargin.risks.duals import Method, refusal, row_duals
+from maxmargin.risks.lines import LineShard, PinnedEvaluation, Pins, check_weights
 from maxmargin.risks.rows import Rows
 
 
@@ -114,17 +115,17 @@ class ScoreRisk:
         ranges: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         design = as_design(X)
-        n, d = design.shape
+        n = design.shape[0]
         weight = check_weights(sample_weight, n)
         y = np.ascontiguousarray(y)
         if y.shape[:1] != (n,):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
         loss.check_labels(y)
-        self.rows = Rows(
-            design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)])
-        )
+        self.rows = Rows(design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)]))
         self.dim = self.rows.dim
         self.n_examples = self.rows.n
+        self.n_columns = self.rows.n_columns
+        self.nnz = design.nnz * self.rows.n // max(1, n)
         self.engine: Engine = engine or SerialEngine()
         self._bounds = self._shards()
         self.n_blocks = len(self._bounds)
@@ -135,9 +136,9 @@ class ScoreRisk:
         rows = self.rows
         if not rows.loss.decomposable:
             return list(rows.ranges)
-        work = rows.design.nnz * rows.n_columns * rows.n // max(1, rows.design.shape[0])
-        bounds = shard_bounds(rows.n, work, rows.dim)
-        out, start = [], 0
+        bounds = shard_bounds(rows.n, self.nnz * self.n_columns, rows.dim)
+        out: list[tuple[int, int]] = []
+        start = 0
         for lo, hi in rows.ranges:  # shards of the problem's rows, cut where a range ends
             inside = [lo + b - start for b in bounds if start < b < start + hi - lo]
             out += pairwise([lo, *inside, hi])
@@ -163,10 +164,11 @@ class ScoreRisk:
             out[lo:hi] = part
         return out
 
-    def row_duals(
-        self, method: Literal["coordinate", "newton"], C: float, regularizer: SquaredNorm
-    ) -> RowDuals:
-        """A fresh dual point over the rows, improved by this method."""
-        from maxmargin.risks.duals import row_duals
+    def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
+        """The methods :meth:`row_duals` offers for this problem."""
+        every: tuple[Method, ...] = ("coordinate", "newton")
+        return frozenset(m for m in every if refusal(m, self.rows, regularizer) is None)
 
+    def row_duals(self, method: Method, C: float, regularizer: SquaredNorm) -> RowDuals:
+        """A fresh dual point over the rows, improved by this method."""
         return row_duals(method, self.rows, C, regularizer)

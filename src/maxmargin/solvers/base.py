@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Steps
 from maxmargin.core.result import FeasibleDual, StopReason
@@ -28,6 +29,10 @@ class Problem:
     has_cache: bool
     stopping: StoppingRule
     random_state: int = 0
+    #: stored entries of the data, and how the rows can be improved: what a choice of method looks at
+    nnz: int = 0
+    n_columns: int = 1
+    methods: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +49,10 @@ class SolverState:
     candidate: Callable[[], Array] | None = None
     #: what the solver itself keeps (a bundle, working sets); saved with a checkpoint
     memory: Any = field(default=None, repr=False)
+    #: dual points over rows, by method
+    duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
+    #: set by a method that judged its own end out of reach
+    gave_up: bool = False
 
     def offer(self, w: Array, upper: float) -> None:
         """Take the point if it is the best so far."""

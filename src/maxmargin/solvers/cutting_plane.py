@@ -157,7 +157,7 @@ class CuttingPlane:
                 best, moves = (yield Evaluate(real.w, exact=False)), 0
             cuts = yield Cuts(at, per_block)
             bundle.add(cuts)
-            asked = yield Report(len(bundle), solution.n_active, step)
+            asked = yield Report(len(bundle), solution.n_active, step, "cutting planes")
             if state.met(problem):
                 state.stop = "gap"
                 return

@@ -128,14 +128,15 @@ class _Driver:
             case ask.Confirm(sets, w):
                 answer, what = sets.confirm(risk.answers(w)), "oracle"
                 self.passes += 1
-            case ask.OpenDuals(method):
-                answer = risk.row_duals(method, self.problem.C, self.problem.regularizer)
+            case ask.OpenDuals(method, C):
+                answer = risk.row_duals(method, C, self.problem.regularizer)
                 what = "oracle"
             case ask.Improve(duals, seed):
                 answer, what = duals.improve(seed), "oracle"
                 self.passes += answer.oracle_calls / max(1, duals.n_examples)
             case ask.Check(duals, at):
-                answer, what = duals.check(risk.scores(at)), "oracle"
+                duals.check(risk.scores(at))
+                answer, what = None, "oracle"
             case ask.Report():
                 return self._report(request)
         if isinstance(request, ask.Evaluate):
@@ -162,6 +163,8 @@ class _Driver:
             seconds_line_search=spent.pop("line_search", 0.0),
             seconds_qp=spent.pop("qp", 0.0),
             elapsed=elapsed,
+            method=report.method,
+            C=self.problem.C if report.C is None else report.C,
         )
         self.history.append(record)
         reason: StopReason | None = None
@@ -199,6 +202,7 @@ def minimize(
     observer: Observer | None = None,
     random_state: int = 0,
     w0: Array | None = None,
+    start: SolveResult | None = None,
 ) -> SolveResult:
     """Minimise Omega(w) + C R(w) for any risk, with a certificate.
 
@@ -224,6 +228,9 @@ def minimize(
         Seed of the order in which examples are visited (coordinate solvers).
     w0 : array, optional
         First point of cutting planes; zero by default. Coordinate solvers start from their duals.
+    start : SolveResult, optional
+        The outcome for the same risk with another C (or a looser tolerance): planes are kept as they are,
+        multipliers and weights scaled. Its own state moves on with this call.
 
     Returns
     -------
@@ -254,9 +261,17 @@ def minimize(
         has_cache=risk.has_cache,
         stopping=stopping,
         random_state=random_state,
+        nnz=getattr(risk, "nnz", 0),
+        n_columns=getattr(risk, "n_columns", 1),
+        methods=risk.methods(regularizer) if hasattr(risk, "methods") else frozenset(),
     )
-    start = np.zeros(risk.dim) if w0 is None else np.array(w0, dtype=np.float64)
-    state = SolverState(w=start, lower=C * risk.lower_bound * risk.n_blocks)
+    if w0 is None:
+        w0 = np.zeros(risk.dim) if start is None else start.w
+    state = SolverState(
+        w=np.array(w0, dtype=np.float64), lower=C * risk.lower_bound * risk.n_blocks
+    )
+    if start is not None:
+        state.memory, state.duals = start.dual, start.duals
     driver = _Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
     driver.run(solver or CuttingPlane())
     return _finish(risk, problem, state, driver)
@@ -296,6 +311,7 @@ def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -
         history=driver.history,
         oracle_calls=driver.passes,
         dual=state.memory,
+        duals=state.duals,
     )
 
 

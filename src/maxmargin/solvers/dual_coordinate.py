@@ -32,6 +32,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Confirm, OpenSets, Report, Steps, Sweep
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.row_dual import Coordinates, ascend
 
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
 SKIP = 0.3
@@ -93,7 +94,12 @@ class DualCoordinate:
             raise ValueError(f"mode={self.mode!r}: use 'stream' or 'batch'.")
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The loop."""
+        """The loop over rows where the risk shows them, else over working sets."""
+        if "coordinate" in problem.methods:
+            return ascend(problem, state, Coordinates(self.max_epochs))
+        return self._sets(problem, state)
+
+    def _sets(self, problem: Problem, state: SolverState) -> Steps:
         if len(problem.regularizer.free):
             raise ValueError(
                 "DualCoordinate penalises every coordinate; for an intercept that is not penalised use "
@@ -130,7 +136,7 @@ class DualCoordinate:
                 if estimate <= CONFIRM_AT * allowed or unconfirmed >= CONFIRM_EVERY:
                     yield from self._confirm(sets, state)
                     unconfirmed = 0
-            asked = yield Report(sets.n_planes, sets.n_support)
+            asked = yield Report(sets.n_planes, sets.n_support, method="working sets")
             if state.met(problem):
                 state.stop = "gap"
                 return

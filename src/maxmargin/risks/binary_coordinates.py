@@ -1,0 +1,117 @@
+"""Dual points of the hinge and the squared hinge, improved by epochs of coordinate ascent.
+
+The mathematics is at the top of :mod:`maxmargin.compiled.row_dual`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import row_dual
+from maxmargin.core.cut import Cut
+from maxmargin.core.protocols import SweepStats
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.losses import Hinge
+from maxmargin.risks.rows import Rows
+
+
+class BinaryCoordinates:
+    """See :class:`maxmargin.core.RowDuals`."""
+
+    def __init__(self, rows: Rows, C: float) -> None:
+        design, n = rows.design, rows.design.shape[0]
+        self.rows, self.C = rows, C
+        self.n_examples = rows.n
+        self.w: Array = np.zeros(rows.dim)
+        self._squared = not isinstance(rows.loss, Hinge)
+        self._state: Array = np.zeros((n, 4))
+        self._state[:, row_dual.LABEL] = rows.y
+        self._state[:, row_dual.CAP] = C * rows.weight
+        self._linear, self._curved = 0.0, 0.0  # sums of alpha and of q alpha^2 / 2
+        self._epoch: Any
+        self._data: tuple[Any, ...]
+        if isinstance(design, CSRDesign):
+            self._epoch = row_dual.csr_epoch
+            self._data = (design.indptr, design.indices, design.data)
+            row_dual.csr_squares(design.indptr, design.data, rows.intercept, self._state)
+        else:
+            assert isinstance(design, DenseDesign)
+            self._epoch, self._data = row_dual.dense_epoch, (design.X,)
+            row_dual.dense_squares(design.X, rows.intercept, self._state)
+        self._members: IntArray = rows.indices()
+        self.scale = 1.0 / max(float(self._state[self._members, row_dual.SQUARE].mean()), 1e-300)
+        self._start()
+
+    def _start(self) -> None:
+        """All rows are active, and none is dropped until an epoch has shown what a violation is."""
+        self._active = self._members.copy()
+        self.n_active = len(self._active)
+        self._slack = np.inf
+
+    @property
+    def _alpha(self) -> Array:
+        return self._state[:, row_dual.ALPHA]
+
+    @property
+    def n_support(self) -> int:
+        """Rows with a positive multiplier."""
+        return int(np.count_nonzero(self._alpha))
+
+    def improve(self, seed: int) -> SweepStats:
+        """One epoch over the active rows."""
+        count = self.n_active
+        row_dual.shuffle(self._active, count, seed)
+        stats = np.zeros(5)
+        self.n_active = self._epoch(
+            *self._data, self.rows.intercept, self._squared, self._slack, self._active, count,
+            self._state, self.w, stats,
+        )  # fmt: skip
+        self._linear += float(stats[row_dual.GAIN])
+        self._curved += float(stats[row_dual.BEND])
+        self._slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
+        return SweepStats(count, float(stats[row_dual.GAP]), 0)
+
+    def check(self, scores: Array) -> None:
+        """Choose the active rows from exact scores."""
+        self.n_active = row_dual.choose_active(
+            self._members, scores, self._squared, self._slack, self._state, self._active
+        )
+
+    def dual_estimate(self, C: float) -> float:
+        """The dual value for this C, at the w kept by the epochs."""
+        curved = self._curved + 0.5 * float(self.w @ self.w)
+        # the best multiple; with the squared hinge and a larger C its curvature is taken too large: a bound
+        t = 1.0 if C == self.C else C / self.C
+        if C != self.C and curved > 0.0:
+            t = min(t, 0.5 * self._linear / curved)
+        if self._squared and C < self.C:
+            curved *= self.C / C
+        return t * self._linear - t * t * curved
+
+    def dual_value(self, C: float) -> float:
+        """The dual value, recomputed from the multipliers."""
+        alpha = self._alpha
+        self.w[:] = self.rows.accumulate(alpha * self._state[:, row_dual.LABEL])
+        used = np.flatnonzero(alpha)
+        self._linear = float(alpha[used].sum())
+        if self._squared:
+            self._curved = float((alpha[used] ** 2 / self._state[used, row_dual.CAP]).sum()) / 4.0
+        return self.dual_estimate(C)
+
+    def aggregate(self) -> Cut:
+        """The multipliers as one cut."""
+        return Cut((self._linear - self._curved) / self.C, self.w / -self.C)
+
+    def rescale(self, C: float) -> None:
+        """Carry over to another C."""
+        factor, self.C = C / self.C, C
+        caps = self._state[:, row_dual.CAP]
+        caps[:] = C * self.rows.weight
+        self._alpha[:] *= factor
+        if not self._squared:  # rounding must not leave the box
+            np.minimum(self._alpha, caps, out=self._alpha)
+        self.dual_value(C)
+        self._start()

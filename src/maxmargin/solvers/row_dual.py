@@ -1,0 +1,208 @@
+"""The loop around a dual point over rows, whatever improves it: coordinate epochs or Newton steps.
+
+    improve   one epoch or step; the dual value D is the lower bound, and the gaps of the rows, as they
+              were visited, add up to an estimate of the gap that costs nothing
+    check     when the estimate says that the end may be near, or after a few epochs in any case: one
+              exact product X w. It gives F(w), the rows worth visiting next, and a point on whose line
+              with the incumbent F is minimised exactly: the upper bound
+
+The estimate may err on either side, so it only triggers checks; bounds come from D and F alone.
+
+Continuation: the epochs that coordinate ascent needs from a cold start grow with C; from the solution
+at C / 8, multipliers and weights both times 8, they hardly do. So a large C is reached by stages, each
+solved to the final tolerance (loose stages do not help). Bounds at C itself are known all along: F of a
+stage's point costs nothing more, and multiples of its multipliers are feasible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from maxmargin.core.line_search import minimize_on_line
+from maxmargin.core.protocols import LineEvaluation, RowDuals, SweepStats
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
+from maxmargin.core.vectors import Array, frozen
+from maxmargin.solvers.base import Problem, SolverState, StallDetector
+
+#: estimated gap, in tolerances, at which a check is worth it
+CHECK_AT = 1.5
+#: the first stage's C, in units of 1 / mean |x|^2; the factor between stages; their tolerance
+FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Epochs of coordinate ascent, checked at least every ``check_every``."""
+
+    check_every: int = 10
+    method: Literal["coordinate", "newton"] = "coordinate"
+
+    def stages(self, C: float, first: float) -> list[float]:
+        """Ascending values of C, the last one C itself."""
+        n = max(0, ceil(log(C / first) / log(STAGE))) if first < C else 0
+        return [first * (C / first) ** (k / n) for k in range(n)] + [C]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Newton steps; each is checked."""
+
+    check_every: int = 1
+    method: Literal["coordinate", "newton"] = "newton"
+
+    def stages(self, C: float, first: float) -> list[float]:
+        """Newton's method does not mind a large C."""
+        return [C]
+
+
+Way: TypeAlias = Coordinates | Steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsDual:
+    """The multipliers as a feasible dual point for this C."""
+
+    duals: RowDuals
+    C: float
+
+    def value(self, regularizer: SquaredNorm, dim: int) -> float:
+        """The dual value, recomputed from the multipliers."""
+        return self.duals.dual_value(self.C)
+
+    def point(self) -> Array:
+        """The primal point of the multipliers."""
+        return frozen(self.duals.w)
+
+
+class Outlook:
+    """How much work is left, from the rate at which the gap has fallen."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, float]] = []
+
+    def remaining(self, work: float, gap: float, target: float) -> float:
+        """Predicted further work until the gap is ``target``; 0 while there is nothing to judge by."""
+        self._seen.append((work, gap))
+        half = self._seen[len(self._seen) // 2 - 1 if len(self._seen) > 1 else 0]
+        if len(self._seen) < 4 or not np.isfinite(half[1]) or gap <= target:
+            return 0.0
+        fallen = log(half[1] / gap) if gap < half[1] else 0.0
+        return float("inf") if fallen <= 0.0 else log(gap / target) * (work - half[0]) / fallen
+
+
+def ascend(
+    problem: Problem, state: SolverState, way: Way, budget: float = float("inf")
+) -> Generator[Request, Any, None]:
+    """Improve a dual point over rows until the stopping rule is met or progress ends.
+
+    Returns without a stop reason when the work that seems to be left exceeds ``budget``, in visits of
+    all rows: then another method should go on.
+    """
+    rng = np.random.default_rng(problem.random_state)
+    duals = state.duals.get(way.method)
+    if duals is None:
+        duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C)
+        stages = way.stages(problem.C, FIRST_STAGE * duals.scale)
+    else:  # from another C: that was the first stage
+        stages = way.stages(problem.C, duals.C)[1:] if duals.C < problem.C else [problem.C]
+    dual = RowsDual(duals, problem.C)
+    state.candidate = dual.point
+    for C in stages:
+        if duals.C != C:
+            duals.rescale(C)
+        yield from _stage(problem, state, way, C, dual, rng, budget)
+        if state.stop is not None or state.gave_up:
+            return
+
+
+def _stage(
+    problem: Problem,
+    state: SolverState,
+    way: Way,
+    C: float,
+    dual: RowsDual,
+    rng: np.random.Generator,
+    budget: float,
+) -> Generator[Request, Any, None]:
+    """Solve at this C; bounds of the problem's own C are kept on the way."""
+    duals, omega, final = dual.duals, problem.regularizer, C == problem.C
+
+    def objective(at: LineEvaluation) -> float:
+        return omega.value(at.w) + C * at.upper
+
+    best: LineEvaluation | None = None
+    upper, since, n_support, guess, visited = np.inf, 0, 0, 1.0, 0.0
+    stall, outlook = StallDetector(window=30, patience=300), Outlook()
+    while True:
+        stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
+        since += 1
+        visited += stats.oracle_calls / duals.n_examples
+        lower = duals.dual_estimate(C)
+        state.raise_lower(lower if final else duals.dual_estimate(problem.C), dual)
+        allowed = _allowed(problem, C, min(upper, lower + stats.gap))
+        step: float | None = None
+        if stats.gap <= CHECK_AT * allowed or since >= way.check_every:
+            since, n_support = 0, duals.n_support
+            at: LineEvaluation = yield Evaluate(frozen(duals.w))
+            yield Check(duals, at)
+            if best is None:
+                best = at
+            elif objective(at) - lower > allowed:
+                best, step = yield from _closer(problem, C, best, at, guess)
+                guess = step or 1.0
+            elif objective(at) < objective(best):
+                best = at
+            upper = objective(best)
+            state.offer(best.w, omega.value(best.w) + problem.C * best.upper)
+        asked = yield Report(duals.n_active, n_support, step, way.method, C)
+        if state.met(problem):
+            state.stop = "gap"
+            return
+        if asked is not None:
+            state.stop = asked
+            return
+        if since:
+            continue
+        allowed = _allowed(problem, C, upper)
+        if not final and upper - lower <= allowed:
+            return
+        if stall.stalled(upper - lower, upper):
+            state.stop = "stalled" if final else None
+            return
+        if outlook.remaining(visited, upper - lower, allowed) > budget:
+            state.gave_up = True
+            return
+
+
+def _allowed(problem: Problem, C: float, upper: float) -> float:
+    """The gap at which a stage ends."""
+    allowed = problem.stopping.allowed_gap(upper, C)
+    return allowed if C == problem.C else min(allowed, STAGE_TOL * abs(upper))
+
+
+def _closer(
+    problem: Problem, C: float, best: LineEvaluation, at: LineEvaluation, guess: float
+) -> Generator[Request, Any, tuple[LineEvaluation, float]]:
+    """The best point on the line from the better of two points towards the other, and the step."""
+    omega = problem.regularizer
+
+    def objective(at: LineEvaluation) -> float:
+        return omega.value(at.w) + C * at.upper
+
+    if objective(at) < objective(best):
+        best, at = at, best
+    direction = at.w - best.w
+    step: float = yield from minimize_on_line(
+        best, at, omega.inner(direction, direction), omega.inner(best.w, direction), C, guess
+    )
+    if step > 0.0:
+        moved: LineEvaluation = yield Toward(best, at, step)
+        if objective(moved) < objective(best):
+            return moved, step
+    return best, 0.0
