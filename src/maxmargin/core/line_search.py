@@ -45,7 +45,7 @@ def minimize_on_line(
     slope_lo = float(slopes[0])
     if slope_lo >= 0.0:
         return 0.0
-    lo, slope_hi = 0.0, np.inf
+    lo, slope_hi, gained = 0.0, np.inf, 0.0  # f(0) - f(lo) is at least ``gained``
     hi = -slope_lo / quadratic if quadratic > 0.0 else np.inf
     for _ in range(MAX_ROUNDS):
         for t, slope in zip(ts.tolist(), slopes.tolist(), strict=True):
@@ -53,6 +53,7 @@ def minimize_on_line(
                 hi, slope_hi = t, slope
                 break
             if lo <= t < hi:
+                gained -= slope * (t - lo)
                 lo, slope_lo = t, slope
         if not np.isfinite(hi):  # only coordinates that are not penalised move
             hi = yield from _end(a, b, linear, C, max(lo, guess, 1.0))
@@ -61,6 +62,9 @@ def minimize_on_line(
             return _crossing(lo, hi, slope_lo, quadratic, C, *kinks)
         if hi - lo <= 1e-14 * hi:
             return hi
+        # smooth risks: what is left to gain is at most the width times the slope at an end
+        if (hi - lo) * max(-slope_lo, slope_hi) <= 1e-15 * gained:
+            return lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
         ts = _trials(lo, hi, slope_lo, slope_hi)
         slopes = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
     return hi
@@ -81,8 +85,8 @@ def _end(
 def _trials(lo: float, hi: float, slope_lo: float, slope_hi: float) -> Array:
     """Around the secant's guess: tighter than an even split when f' is nearly linear."""
     even: Array = lo + (hi - lo) * np.arange(1, TRIALS + 1) / (TRIALS + 1)
-    if not np.isfinite(slope_hi):
-        return even
+    if not np.isfinite(slope_hi):  # hi may be far off: by powers
+        return np.geomspace(lo, hi, TRIALS + 2)[1:-1] if lo > 0.0 else even
     root = lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
     width = (hi - lo) * np.array([0.001, 0.01, 0.05, 0.2])
     near = np.unique(np.concatenate([root - width, root + width]))
