@@ -1,7 +1,7 @@
 """Large-margin learning with a certificate."""
 
 from maxmargin import engines, losses, risks, solvers, tasks
-from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM, svc_path
 from maxmargin.persistence import load
 from maxmargin.solvers import minimize
 
@@ -16,5 +16,6 @@ __all__ = [
     "minimize",
     "risks",
     "solvers",
+    "svc_path",
     "tasks",
 ]

@@ -214,6 +214,13 @@ class RowDuals(Protocol):
     def aggregate(self) -> Cut:
         """The multipliers as one cut of the risk: with it alone a bundle reaches D(alpha)."""
 
+    @property
+    def multipliers(self) -> Array:
+        """The multipliers, one row each, zero for rows outside the problem (a view)."""
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers, brought into the box of the present C."""
+
     def rescale(self, C: float) -> None:
         """Carry multipliers and ``w`` over to another C, by multiplying both."""
 

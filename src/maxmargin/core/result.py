@@ -99,6 +99,16 @@ class SolveResult:
     duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Where a solver may begin: a point, and what an earlier one kept. A :class:`SolveResult` of the same
+    risk is one too."""
+
+    w: Array
+    dual: Any = None
+    duals: dict[str, RowDuals] = field(default_factory=dict)
+
+
 def relative_gap(upper: float, lower: float) -> float:
     """(upper - lower) / upper, not below zero; infinite where a bound is missing."""
     if not (np.isfinite(upper) and np.isfinite(lower)):

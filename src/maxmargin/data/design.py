@@ -14,11 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.compiled import products
+from maxmargin.compiled import convert, products
 from maxmargin.core.vectors import Array
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
 BLOCK = 256
+
+
+#: share of nonzeros below which a dense matrix is used as CSR
+SPARSE_BELOW = 0.3
 
 
 class Design(Protocol):
@@ -110,6 +114,28 @@ def as_design(X: Any) -> Design:
         f"cannot use {type(X).__name__} as a design: pass a NumPy array, a SciPy sparse matrix, or an "
         "object with shape, nnz, dot(W, lo, hi) and accumulate(coef, lo, hi, out)."
     )
+
+
+def compact(X: Any) -> Design:
+    """The design of a matrix; of a dense one as CSR where less than ``SPARSE_BELOW`` of it is not
+    zero: then every product is quicker by more than the conversion costs."""
+    design = as_design(X)
+    if not isinstance(design, DenseDesign):
+        return design
+    X, (n, d) = design.X, design.shape
+    some = X[:: max(1, n // 1000)]
+    if d < 16 or np.count_nonzero(some) > 1.2 * SPARSE_BELOW * some.size:
+        return design  # clear without counting everything
+    indptr = np.empty(n + 1, dtype=np.int64)
+    convert.count(X, indptr)
+    nnz = int(indptr[-1])
+    if nnz > SPARSE_BELOW * X.size:
+        return design
+    indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz, dtype=X.dtype)
+    convert.fill(X, indptr, indices, data)
+    if nnz < 2**31:
+        indptr = indptr.astype(np.int32)
+    return CSRDesign(sp.csr_matrix((data, indices, indptr), shape=(n, d), copy=False))
 
 
 def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:

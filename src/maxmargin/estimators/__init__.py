@@ -1,7 +1,8 @@
 """scikit-learn's face: the only room that knows it."""
 
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.path import svc_path
 from maxmargin.estimators.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured_svm import StructuredSVM
 
-__all__ = ["LinearSVC", "SequenceTagger", "StructuredSVM"]
+__all__ = ["LinearSVC", "SequenceTagger", "StructuredSVM", "svc_path"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from numbers import Real
@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from maxmargin.callbacks import ProgressLine
 from maxmargin.core.protocols import Risk
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import IterationRecord, SolveResult
+from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_gap
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver
@@ -34,6 +34,9 @@ except ImportError:  # pragma: no cover
 
 
 __all__ = ["CertifiedEstimator", "with_callbacks"]
+
+#: reasons after which nothing more of a fit is started
+ENDING = ("interrupted", "callback", "max_seconds")
 
 
 class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
@@ -73,16 +76,21 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         solver: Solver,
         *,
         regularizer: SquaredNorm | None = None,
-        w0: Array | None = None,
+        start: Start | SolveResult | None = None,
+        after: Sequence[SolveResult] = (),
         fitted: Callable[[Array], Mapping[str, Any]] | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> SolveResult:
-        """Run the solver with this estimator's limits and watchers, and keep the certificate."""
+        """Run the solver with this estimator's limits and watchers, and keep the certificate.
+
+        ``after``: results of problems solved before, which together with this one are the fit: their
+        objectives and bounds add up, and what stopped them early stops this one after one iteration.
+        """
         stopping = _stopping(self.tol)
         if not hasattr(solver, "steps"):
             raise ValueError(
-                f"solver={solver!r}: use 'auto', maxmargin.solvers.CuttingPlane(...) or "
-                "maxmargin.solvers.DualCoordinate(...)."
+                f"solver={solver!r}: use 'auto' or a solver object such as "
+                "maxmargin.solvers.CuttingPlane(...) or maxmargin.solvers.DualCoordinate(...)."
             )
         watchers = list(self.callbacks or [])
         line = ProgressLine() if self.verbose else None
@@ -99,25 +107,32 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
                     solver=solver,
                     regularizer=regularizer,
                     stopping=stopping,
-                    max_iter=self.max_iter,
-                    max_seconds=self.max_seconds,
+                    max_iter=1 if any(r.stop_reason in ENDING for r in after) else self.max_iter,
+                    max_seconds=_left(self.max_seconds, after),
                     callbacks=watchers,
                     observer=observer,
                     random_state=_seed(self.random_state),
-                    w0=w0,
+                    start=start,
                 )
         finally:
             if line is not None:
                 line.close()
-        self.objective_ = result.objective
-        self.lower_bound_ = result.lower_bound
-        self.gap_ = result.gap
-        self.converged_ = result.converged
-        self.stop_reason_ = result.stop_reason
-        self.certificate_ = result.certificate
-        self.n_iter_ = result.n_iter
-        self.history_ = [asdict(record) for record in result.history]
+        self._keep([*after, result])
         return result
+
+    def _keep(self, results: Sequence[SolveResult]) -> None:
+        """The certificate of the problems together."""
+        self.objective_ = sum(r.objective for r in results)
+        self.lower_bound_ = sum(r.lower_bound for r in results)
+        self.gap_ = results[0].gap if len(results) == 1 else _gap(results)
+        self.converged_ = all(r.converged for r in results)
+        # the first problem that did not reach its goal says why
+        self.stop_reason_ = next((r.stop_reason for r in results if not r.converged), "gap")
+        if len(results) == 1:
+            self.stop_reason_ = results[0].stop_reason
+        self.certificate_ = results[0].certificate
+        self.n_iter_ = max(r.n_iter for r in results)
+        self.history_ = [asdict(record) for r in results for record in r.history]
 
     def save(self, path: Any) -> Self:
         """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
@@ -125,6 +140,19 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
         save(self, path)
         return self
+
+
+def _gap(results: Sequence[SolveResult]) -> float:
+    if any(not np.isfinite(r.gap) for r in results):
+        return float("inf")
+    return relative_gap(sum(r.objective for r in results), sum(r.lower_bound for r in results))
+
+
+def _left(seconds: float | None, after: Sequence[SolveResult]) -> float | None:
+    """What is left of a time limit after these results."""
+    if seconds is None:
+        return None
+    return max(0.0, seconds - sum(r.history[-1].elapsed for r in after if r.history))
 
 
 def _stopping(tol: Any) -> StoppingRule:

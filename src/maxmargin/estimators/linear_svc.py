@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import as_design
+from maxmargin.data.design import Design, as_design, compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
-from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss
+from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers import CuttingPlane
+from maxmargin.solvers import Auto
+
+
+class _Fitted(NamedTuple):
+    """What a fit leaves for the next one on a path."""
+
+    design: Design
+    results: list[SolveResult]
 
 
 class LinearSVC(ClassifierMixin, CertifiedEstimator):
     """Linear support vector classification, certified.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss for two classes, Crammer and
-    Singer's for more. Takes the place of :class:`sklearn.svm.LinearSVC`; the differences are
+    Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss (or its square) for two classes,
+    Crammer and Singer's for more, or each class against the rest. Takes the place of
+    :class:`sklearn.svm.LinearSVC`; the differences are
 
     * every fit ends with bounds ``lower_bound_ <= F* <= objective_``; none "fails to converge";
     * ``loss="hinge"`` is the default (scikit-learn: squared hinge), and several classes are
       trained jointly (scikit-learn: one against the rest);
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient;
     * ``max_iter=None``: no limit by default; ``random_state=0``: runs repeat bit for bit;
-    * new: ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``callbacks``.
+    * new: ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``warm_start``,
+      ``callbacks``.
 
     Parameters
     ----------
@@ -44,8 +47,11 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         Weight of the loss, as in scikit-learn: it multiplies a sum over rows.
     tol : float or stopping rule, default 1e-3
         Relative gap at which to stop.
-    loss : {"hinge"}, default "hinge"
-        The loss.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+        The loss of one score; several classes with the squared hinge are trained one against the rest.
+    multi_class : {"auto", "crammer_singer", "ovr"}, default "auto"
+        Several classes: all in one problem (Crammer and Singer), or one problem for each class against
+        the rest, whose objectives and bounds add up. "auto" is joint for the hinge loss.
     fit_intercept : bool, default True
         Whether there is an intercept.
     intercept_scaling : float, default 1.0
@@ -59,13 +65,14 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         Cost of predicting the column's class for a row of the row's class, in the order of
         ``classes_``; zero on the diagonal. All errors cost 1 by default.
     solver : "auto" or solver object, default "auto"
-        The method; see :mod:`maxmargin.solvers`.
+        The method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and switches
+        when the gap falls too slowly; ``history_`` says what it did.
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
         Threads. The result has the same bits for any number of them.
     warm_start : bool, default False
-        Start from the weights of the previous fit.
+        Start from the weights, and where the solver keeps them the multipliers, of the previous fit.
     random_state : int, default 0
         Seed for solvers that visit rows in random order.
     callbacks : list of callables, optional
@@ -106,6 +113,7 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         *,
         tol: Any = 1e-3,
         loss: str = "hinge",
+        multi_class: str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         penalize_intercept: bool = True,
@@ -123,6 +131,7 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         self.C = C
         self.tol = tol
         self.loss = loss
+        self.multi_class = multi_class
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.penalize_intercept = penalize_intercept
@@ -155,132 +164,74 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         LinearSVC
             The fitted estimator.
         """
-        if self.loss != "hinge":
-            raise ValueError(f"loss={self.loss!r} is not known; use 'hinge'.")
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, last: _Fitted | None = None) -> _Fitted:
+        """Fit, going on from ``last``: the same data with another C."""
         data = {"X": X, "y": y}
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes < 2:
+        if len(self.classes_) < 2:
             raise ValueError(
                 "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
                 f"class: {self.classes_[0]!r}"
             )
-        weight = self._weights(X, codes, sample_weight)
-        loss, targets = self._loss(codes)
-        intercept = self._intercept_feature()
+        model = linear_model(self, X, codes, self.classes_, sample_weight)
+        design = last.design if last is not None else compact(X)
         engine = make_engine(self.n_jobs)
+        results: list[SolveResult] = []
         try:
-            risk = ScoreRisk(
-                X, targets, loss, sample_weight=weight, intercept=intercept, engine=engine
-            )
-            start = None
-            if self.warm_start and hasattr(self, "coef_"):
-                start = self._flatten(intercept, X.shape[1])
-            result = self._minimize(
-                risk,
-                CuttingPlane() if self.solver == "auto" else self.solver,
-                regularizer=self._regularizer(X, codes, weight, intercept),
-                w0=start,
-                fitted=lambda w: self._attributes(w, X.shape[1], intercept),
-                data=data,
-            )
+            for k, target in enumerate(model.targets):
+                risk = ScoreRisk(
+                    design,
+                    target,
+                    model.loss,
+                    sample_weight=model.weight,
+                    intercept=model.intercept,
+                    engine=engine,
+                )
+                start = self._start(model, k, risk) if last is None else last.results[k]
+                results.append(
+                    self._minimize(
+                        risk,
+                        Auto() if self.solver == "auto" else self.solver,
+                        regularizer=model.regularizer,
+                        start=start,
+                        fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
+                        data=data,
+                        after=results,
+                    )
+                )
         finally:
             engine.close()
-        for name, value in self._attributes(result.w, X.shape[1], intercept).items():
+        for name, value in model.attributes([r.w for r in results]).items():
             setattr(self, name, value)
-        return self
+        if self.warm_start:
+            self._multipliers = [_multipliers(result) for result in results]
+        return _Fitted(design, results)
 
-    def _weights(self, X: Any, codes: Any, sample_weight: Any) -> Array:
-        weight: Array = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        if self.class_weight is not None:
-            factors = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=self.classes_[codes]
-            )
-            weight = weight * factors[codes]
-        if not weight.any():
-            raise ValueError("all sample weights are zero: there is nothing to learn from.")
-        return weight
-
-    def _loss(self, codes: Any) -> tuple[ScoreLoss, Any]:
-        n_classes = len(self.classes_)
-        if self.cost is None:
-            if n_classes == 2:
-                return Hinge(), np.where(codes == 1, 1.0, -1.0)
-            return CrammerSinger(1.0 - np.eye(n_classes)), codes
-        cost = np.asarray(self.cost, dtype=np.float64)
-        if cost.shape != (n_classes, n_classes):
-            raise ValueError(
-                f"cost has shape {cost.shape}, but there are {n_classes} classes: give a "
-                f"({n_classes}, {n_classes}) matrix in the order of classes_ = {self.classes_}."
-            )
-        return CrammerSinger(cost), codes
-
-    def _intercept_feature(self) -> float:
-        if not self.fit_intercept:
-            return 0.0
-        if not self.penalize_intercept:
-            return 1.0  # its scale is without effect when nothing is penalised
-        if not self.intercept_scaling > 0:
-            raise ValueError(
-                f"intercept_scaling={self.intercept_scaling!r}: it must be positive with fit_intercept=True."
-            )
-        return float(self.intercept_scaling)
-
-    def _regularizer(self, X: Any, codes: Any, weight: Array, intercept: float) -> SquaredNorm:
-        """The norm without the intercept where that is asked, with a bound of the optimal
-        intercept.
-
-        At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
-        S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
-        classes were further apart than the largest cost plus S, every row of the lower group would
-        be lost to the upper one and none the other way round: moving them together would lower the
-        risk. So sorted intercepts are at most that far apart.
-        """
-        if intercept == 0.0 or self.penalize_intercept:
-            return SquaredNorm()
-        totals = np.bincount(codes, weights=weight, minlength=len(self.classes_))
-        if (totals == 0.0).any():
-            missing = self.classes_[np.flatnonzero(totals == 0.0)[0]]
-            raise ValueError(
-                f"class {missing!r} has no weight: an intercept that is not penalised would be infinite. "
-                "Remove the class or use penalize_intercept=True."
-            )
-        d = X.shape[1]
-        squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-        largest = float(np.sqrt(np.asarray(squares).max()))
-        if len(self.classes_) == 2 and self.cost is None:
-            radius = np.sqrt(2.0 * self.C * weight.sum())
-            return SquaredNorm(np.array([d]), 1.0 + radius * largest)
-        k = len(self.classes_)
-        top = 1.0 if self.cost is None else float(np.max(self.cost))
-        radius = np.sqrt(2.0 * self.C * weight.sum() * top)
-        spread = (k - 1) * (top + np.sqrt(2.0) * radius * largest)
-        return SquaredNorm(np.arange(d * k, (d + 1) * k), 0.5 * spread)
-
-    def _attributes(self, w: Array, n_features: int, intercept: float) -> dict[str, Any]:
-        """coef_ and intercept_ from the flat weights."""
-        W = w.reshape(n_features + int(intercept != 0.0), -1)
-        coef = W[:n_features].T
-        bias = intercept * W[n_features] if intercept != 0.0 else np.zeros(W.shape[1])
-        if W.shape[1] == 2 and len(self.classes_) == 2:  # two classes with a cost matrix
-            coef, bias = coef[1:] - coef[:1], bias[1:] - bias[:1]
-        return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
-
-    def _flatten(self, intercept: float, n_features: int) -> Array | None:
-        """The flat weights of the previous fit, if they fit this one."""
-        columns = 1 if len(self.classes_) == 2 else len(self.classes_)
-        if self.coef_.shape != (columns, n_features) or (columns == 1 and self.cost is not None):
+    def _start(self, model: LinearModel, k: int, risk: ScoreRisk) -> Start | None:
+        """The previous fit's weights and multipliers, as far as they fit this problem."""
+        if not (self.warm_start and hasattr(self, "coef_")):
             return None
-        parts = [self.coef_.T]
-        if intercept != 0.0:
-            parts.append(self.intercept_[None] / intercept)
-        return np.concatenate(parts).ravel()
+        weights = model.flatten(self.coef_, self.intercept_)
+        if weights is None:
+            return None
+        kept = getattr(self, "_multipliers", [])
+        C, alpha = kept[k] if k < len(kept) else (self.C, None)
+        if (
+            alpha is None
+            or alpha.shape[0] != risk.n_examples
+            or "coordinate" not in risk.methods(model.regularizer)
+        ):
+            return Start(weights[k])
+        duals = risk.row_duals("coordinate", C, model.regularizer)
+        duals.load(alpha)
+        return Start(weights[k], duals={"coordinate": duals})
 
     def decision_function(self, X: Any) -> Array:
         """Scores: one per row for two classes, else one column per class.
@@ -327,3 +278,9 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _multipliers(result: SolveResult) -> tuple[float, Array | None]:
+    """C and the multipliers of the coordinate method, if it ran: feasible for any rows in their place."""
+    duals = result.duals.get("coordinate")
+    return (duals.C, duals.multipliers.copy()) if duals is not None else (0.0, None)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.engines import make_engine
 from maxmargin.estimators import _sequences as seq
@@ -184,7 +185,7 @@ class SequenceTagger(CertifiedEstimator):
             result = self._minimize(
                 risk,
                 DualCoordinate() if self.solver == "auto" else self.solver,
-                w0=w0,
+                start=None if w0 is None else Start(w0),
                 fitted=lambda w: {**fitted, "weights_": w.copy()},
                 data={"X": X, "y": y},
             )

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
@@ -143,7 +144,7 @@ class StructuredSVM(CertifiedEstimator):
             result = self._minimize(
                 risk,
                 DualCoordinate() if self.solver == "auto" else self.solver,
-                w0=start,
+                start=None if start is None else Start(start),
                 fitted=lambda w: {"coef_": w, "task_": self.task_},
                 data={"X": X, "y": y},
             )

@@ -52,13 +52,14 @@ class BinaryCoordinates:
         self._slack = np.inf
 
     @property
-    def _alpha(self) -> Array:
+    def multipliers(self) -> Array:
+        """One per row."""
         return self._state[:, row_dual.ALPHA]
 
     @property
     def n_support(self) -> int:
         """Rows with a positive multiplier."""
-        return int(np.count_nonzero(self._alpha))
+        return int(np.count_nonzero(self.multipliers))
 
     def improve(self, seed: int) -> SweepStats:
         """One epoch over the active rows."""
@@ -93,7 +94,7 @@ class BinaryCoordinates:
 
     def dual_value(self, C: float) -> float:
         """The dual value, recomputed from the multipliers."""
-        alpha = self._alpha
+        alpha = self.multipliers
         self.w[:] = self.rows.accumulate(alpha * self._state[:, row_dual.LABEL])
         used = np.flatnonzero(alpha)
         self._linear = float(alpha[used].sum())
@@ -105,13 +106,16 @@ class BinaryCoordinates:
         """The multipliers as one cut."""
         return Cut((self._linear - self._curved) / self.C, self.w / -self.C)
 
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers."""
+        caps = self._state[:, row_dual.CAP]
+        top = np.where(caps > 0.0, np.inf, 0.0) if self._squared else caps
+        self.multipliers[:] = np.clip(multipliers, 0.0, top)
+        self.dual_value(self.C)
+        self._start()
+
     def rescale(self, C: float) -> None:
         """Carry over to another C."""
         factor, self.C = C / self.C, C
-        caps = self._state[:, row_dual.CAP]
-        caps[:] = C * self.rows.weight
-        self._alpha[:] *= factor
-        if not self._squared:  # rounding must not leave the box
-            np.minimum(self._alpha, caps, out=self._alpha)
-        self.dual_value(C)
-        self._start()
+        self._state[:, row_dual.CAP] = C * self.rows.weight
+        self.load(factor * self.multipliers)  # rounding must not leave the box

@@ -1,14 +1,18 @@
 """Solvers: one file per method. They see risks, cuts and bounds, never data."""
 
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
+from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import certify, minimize
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.newton import Newton
 
 __all__ = [
     "AbsoluteGap",
+    "Auto",
     "CuttingPlane",
     "DualCoordinate",
+    "Newton",
     "RelativeGap",
     "RiskEpsilon",
     "certify",

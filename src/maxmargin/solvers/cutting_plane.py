@@ -116,7 +116,13 @@ class CuttingPlane:
                 max_planes=self._room(cuts),
                 idle=self.idle,
             )
+        bundle.regularizer = (
+            omega  # kept planes may come from another C, with another bound of free ones
+        )
         bundle.add(cuts)
+        if n_blocks == 1:  # what a dual method proved before, as one plane
+            for duals in state.duals.values():
+                bundle.add([duals.aggregate()])
         best: Evaluation = real  # the incumbent, of the cached model where there is one
         if cached:
             best = yield Evaluate(real.w, exact=False)

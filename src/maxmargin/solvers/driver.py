@@ -22,6 +22,7 @@ from maxmargin.core.result import (
     FeasibleDual,
     IterationRecord,
     SolveResult,
+    Start,
     StopReason,
     relative_gap,
 )
@@ -202,7 +203,7 @@ def minimize(
     observer: Observer | None = None,
     random_state: int = 0,
     w0: Array | None = None,
-    start: SolveResult | None = None,
+    start: SolveResult | Start | None = None,
 ) -> SolveResult:
     """Minimise Omega(w) + C R(w) for any risk, with a certificate.
 
@@ -228,7 +229,7 @@ def minimize(
         Seed of the order in which examples are visited (coordinate solvers).
     w0 : array, optional
         First point of cutting planes; zero by default. Coordinate solvers start from their duals.
-    start : SolveResult, optional
+    start : SolveResult or Start, optional
         The outcome for the same risk with another C (or a looser tolerance): planes are kept as they are,
         multipliers and weights scaled. Its own state moves on with this call.
 

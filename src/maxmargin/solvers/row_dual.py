@@ -32,6 +32,8 @@ from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: estimated gap, in tolerances, at which a check is worth it
 CHECK_AT = 1.5
+#: entries that could be visited in the time a call of a compiled epoch takes at least
+CALL = 50_000.0
 #: the first stage's C, in units of 1 / mean |x|^2; the factor between stages; their tolerance
 FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
 
@@ -50,7 +52,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class SecondOrder:
     """Newton steps; each is checked."""
 
     check_every: int = 1
@@ -61,7 +63,7 @@ class Steps:
         return [C]
 
 
-Way: TypeAlias = Coordinates | Steps
+Way: TypeAlias = Coordinates | SecondOrder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +103,8 @@ def ascend(
 ) -> Generator[Request, Any, None]:
     """Improve a dual point over rows until the stopping rule is met or progress ends.
 
-    Returns without a stop reason when the work that seems to be left exceeds ``budget``, in visits of
-    all rows: then another method should go on.
+    Returns without a stop reason when the work that seems to be left at one stage exceeds ``budget``, or
+    the work of all stages twice of it, in visits of all rows: then another method should go on.
     """
     rng = np.random.default_rng(problem.random_state)
     duals = state.duals.get(way.method)
@@ -113,10 +115,13 @@ def ascend(
         stages = way.stages(problem.C, duals.C)[1:] if duals.C < problem.C else [problem.C]
     dual = RowsDual(duals, problem.C)
     state.candidate = dual.point
+    spent = 0.0
     for C in stages:
         if duals.C != C:
             duals.rescale(C)
-        yield from _stage(problem, state, way, C, dual, rng, budget)
+        spent += yield from _stage(
+            problem, state, way, C, dual, rng, min(budget, 2 * budget - spent)
+        )
         if state.stop is not None or state.gave_up:
             return
 
@@ -129,8 +134,8 @@ def _stage(
     dual: RowsDual,
     rng: np.random.Generator,
     budget: float,
-) -> Generator[Request, Any, None]:
-    """Solve at this C; bounds of the problem's own C are kept on the way."""
+) -> Generator[Request, Any, float]:
+    """Solve at this C; bounds of the problem's own C are kept on the way. Returns the work done."""
     duals, omega, final = dual.duals, problem.regularizer, C == problem.C
 
     def objective(at: LineEvaluation) -> float:
@@ -139,10 +144,11 @@ def _stage(
     best: LineEvaluation | None = None
     upper, since, n_support, guess, visited = np.inf, 0, 0, 1.0, 0.0
     stall, outlook = StallDetector(window=30, patience=300), Outlook()
+    overhead = CALL / max(1, problem.nnz)
     while True:
         stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
         since += 1
-        visited += stats.oracle_calls / duals.n_examples
+        visited += stats.oracle_calls / duals.n_examples + overhead
         lower = duals.dual_estimate(C)
         state.raise_lower(lower if final else duals.dual_estimate(problem.C), dual)
         allowed = _allowed(problem, C, min(upper, lower + stats.gap))
@@ -163,21 +169,21 @@ def _stage(
         asked = yield Report(duals.n_active, n_support, step, way.method, C)
         if state.met(problem):
             state.stop = "gap"
-            return
+            return visited
         if asked is not None:
             state.stop = asked
-            return
+            return visited
         if since:
             continue
         allowed = _allowed(problem, C, upper)
         if not final and upper - lower <= allowed:
-            return
+            return visited
         if stall.stalled(upper - lower, upper):
             state.stop = "stalled" if final else None
-            return
-        if outlook.remaining(visited, upper - lower, allowed) > budget:
+            return visited
+        if outlook.remaining(visited, upper - lower, allowed) > budget or visited > budget:
             state.gave_up = True
-            return
+            return visited
 
 
 def _allowed(problem: Problem, C: float, upper: float) -> float:

@@ -1,0 +1,181 @@
+"""From an estimator's parameters and checked data to the problems that a solver minimises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
+
+LOSSES = ("hinge", "squared_hinge")
+KINDS = ("auto", "crammer_singer", "ovr")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """What the parameters of :class:`maxmargin.LinearSVC` say about the problem, once there is data.
+
+    With one target the problem is one; one-against-the-rest has a target per class.
+    """
+
+    loss: ScoreLoss
+    targets: tuple[Any, ...]
+    weight: Array
+    intercept: float
+    n_features: int
+    n_classes: int
+    regularizer: SquaredNorm
+
+    def attributes(self, ws: list[Array]) -> dict[str, Any]:
+        """coef_ and intercept_ from the flat weights of the problems."""
+        W = np.concatenate([w.reshape(self._height, -1) for w in ws], axis=1)
+        coef = W[: self.n_features].T
+        bias = self.intercept * W[-1] if self.intercept != 0.0 else np.zeros(W.shape[1])
+        if W.shape[1] == 2 and self.n_classes == 2:  # two classes with a cost matrix
+            coef, bias = coef[1:] - coef[:1], bias[1:] - bias[:1]
+        return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
+
+    def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
+        """The flat weights of fitted attributes, if they fit these problems."""
+        columns = (self.loss.n_outputs() or 1) * len(self.targets)
+        if coef.shape != (columns, self.n_features):
+            return None
+        parts = [coef.T]
+        if self.intercept != 0.0:
+            parts.append(bias[None] / self.intercept)
+        W = np.concatenate(parts)
+        if len(self.targets) > 1:
+            return [np.ascontiguousarray(W[:, k]) for k in range(columns)]
+        return [W.ravel()]
+
+    @property
+    def _height(self) -> int:
+        return self.n_features + int(self.intercept != 0.0)
+
+
+def linear_model(
+    estimator: Any, X: Any, codes: Any, classes: Any, sample_weight: Any
+) -> LinearModel:
+    """Check the parameters against the data."""
+    weight = _weights(estimator.class_weight, X, codes, classes, sample_weight)
+    loss, targets = _loss(estimator, codes, classes)
+    intercept = _intercept_feature(estimator)
+    return LinearModel(
+        loss,
+        targets,
+        weight,
+        intercept,
+        X.shape[1],
+        len(classes),
+        _regularizer(estimator, X, codes, classes, weight, intercept, loss),
+    )
+
+
+def _weights(class_weight: Any, X: Any, codes: Any, classes: Any, sample_weight: Any) -> Array:
+    weight: Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if class_weight is not None:
+        factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+        weight = weight * factors[codes]
+    if not weight.any():
+        raise ValueError("all sample weights are zero: there is nothing to learn from.")
+    return weight
+
+
+def _loss(estimator: Any, codes: Any, classes: Any) -> tuple[ScoreLoss, tuple[Any, ...]]:
+    name, kind, n_classes = estimator.loss, estimator.multi_class, len(classes)
+    if name not in LOSSES:
+        raise ValueError(f"loss={name!r} is not known; use 'hinge' or 'squared_hinge'.")
+    if kind not in KINDS:
+        raise ValueError(
+            f"multi_class={kind!r} is not known; use 'auto', 'crammer_singer' or 'ovr'."
+        )
+    if kind == "auto":
+        kind = "crammer_singer" if name == "hinge" else "ovr"
+    if estimator.cost is not None:
+        return CrammerSinger(_cost(estimator.cost, name, kind, classes)), (codes,)
+    if n_classes > 2 and kind == "crammer_singer":
+        if name != "hinge":
+            raise ValueError(
+                "Crammer and Singer's loss is a hinge; for loss='squared_hinge' and several classes use "
+                "multi_class='ovr'."
+            )
+        return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
+    binary = Hinge() if name == "hinge" else SquaredHinge()
+    positive = [1] if n_classes == 2 else range(n_classes)
+    return binary, tuple(np.where(codes == k, 1.0, -1.0) for k in positive)
+
+
+def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
+    if loss != "hinge" or kind != "crammer_singer":
+        raise ValueError(
+            "cost needs loss='hinge' and joint training of the classes (multi_class='crammer_singer')."
+        )
+    matrix: Array = np.asarray(cost, dtype=np.float64)
+    if matrix.shape != (len(classes), len(classes)):
+        raise ValueError(
+            f"cost has shape {matrix.shape}, but there are {len(classes)} classes: give a "
+            f"({len(classes)}, {len(classes)}) matrix in the order of classes_ = {classes}."
+        )
+    return matrix
+
+
+def _intercept_feature(estimator: Any) -> float:
+    if not estimator.fit_intercept:
+        return 0.0
+    if not estimator.penalize_intercept:
+        return 1.0  # its scale is without effect when nothing is penalised
+    if not estimator.intercept_scaling > 0:
+        raise ValueError(
+            f"intercept_scaling={estimator.intercept_scaling!r}: it must be positive with "
+            "fit_intercept=True."
+        )
+    return float(estimator.intercept_scaling)
+
+
+def _regularizer(
+    estimator: Any,
+    X: Any,
+    codes: Any,
+    classes: Any,
+    weight: Array,
+    intercept: float,
+    loss: ScoreLoss,
+) -> SquaredNorm:
+    """The norm without the intercept where that is asked, with a bound of the optimal intercept.
+
+    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
+    S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
+    classes were further apart than the largest cost plus S, every row of the lower group would
+    be lost to the upper one and none the other way round: moving them together would lower the
+    risk. So sorted intercepts are at most that far apart. (One score per row: a row of margin 1 or
+    more costs nothing under either hinge, so the intercept is at most 1 + S.)
+    """
+    if intercept == 0.0 or estimator.penalize_intercept:
+        return SquaredNorm()
+    totals = np.bincount(codes, weights=weight, minlength=len(classes))
+    if (totals == 0.0).any():
+        missing = classes[np.flatnonzero(totals == 0.0)[0]]
+        raise ValueError(
+            f"class {missing!r} has no weight: an intercept that is not penalised would be infinite. "
+            "Remove the class or use penalize_intercept=True."
+        )
+    d = X.shape[1]
+    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    largest = float(np.sqrt(np.asarray(squares).max()))
+    k = loss.n_outputs()
+    if k is None:
+        radius = np.sqrt(2.0 * estimator.C * weight.sum())
+        return SquaredNorm(np.array([d]), 1.0 + radius * largest)
+    top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
+    radius = np.sqrt(2.0 * estimator.C * weight.sum() * top)
+    spread = (k - 1) * (top + np.sqrt(2.0) * radius * largest)
+    return SquaredNorm(np.arange(d * k, (d + 1) * k), 0.5 * spread)
