@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import simd
-from maxmargin.compiled.jit import entry_products, leaf_products
+from maxmargin.compiled.jit import entry_products, inlined, leaf_products
 
 
 @entry_products
@@ -83,26 +83,41 @@ def _add_row(indices, data, start, end, coef, at, out):
             simd.store(out, target, here, simd.fma(simd.fill(np.float64(data[k])), scale, before))
 
 
+@inlined
+def _columns_of(coef, at, n_columns):
+    """Number of coefficients that are not zero, and the first and the last of them."""
+    zero = simd.fill(0.0)
+    count, p, q = 0, np.int64(0), np.int64(0)
+    for c in range(0, n_columns, simd.LANES):
+        some = simd.bits(
+            simd.differ(simd.load(coef, at + c, simd.first(n_columns - c), zero), zero)
+        )
+        while some:
+            q = c + simd.lowest(some)
+            p = q if count == 0 else p
+            count += 1
+            some &= some - 1
+    return count, p, q
+
+
 @entry_products
 def csr_accumulate_columns(indptr, indices, data, coef, lo, hi, out):
     n_columns = coef.shape[1]
     for i in range(lo, hi):
-        count, p, q = 0, np.uint64(0), np.uint64(0)
-        for c in range(n_columns):
-            if coef[i - lo, c] != 0.0:
-                p, q = q, np.uint64(c)
-                count += 1
+        at = (i - lo) * n_columns
+        count, p, q = _columns_of(coef, at, n_columns)
         if count == 0:
             continue
         start, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         if count == 2:  # the usual row touches two classes: the true one and the violator
             first, second = coef[i - lo, p], coef[i - lo, q]
+            left, right = np.uint64(p), np.uint64(q)
             for k in range(start, end):
                 j, v = np.uint64(indices[k]), np.float64(data[k])
-                out[j, p] += v * first
-                out[j, q] += v * second
+                out[j, left] += v * first
+                out[j, right] += v * second
         else:
-            _add_row(indices, data, start, end, coef, (i - lo) * n_columns, out)
+            _add_row(indices, data, start, end, coef, at, out)
 
 
 @entry_products

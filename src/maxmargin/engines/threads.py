@@ -1,7 +1,8 @@
-"""Shards in this process, worked on by a pool of threads."""
+"""Shards in this process, worked on by a team of threads."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,14 +12,14 @@ from maxmargin.core.engine import Engine, Handle, SerialEngine
 
 
 class ThreadEngine(SerialEngine):
-    """Shards in this process, worked on by a pool of threads.
+    """Shards in this process, worked on by a team of threads.
 
     The compiled kernels release the interpreter's lock; Python code in a shard does not gain.
 
     Parameters
     ----------
     n_workers : int
-        Number of threads.
+        Number of threads, the calling one included.
 
     Examples
     --------
@@ -38,20 +39,34 @@ class ThreadEngine(SerialEngine):
         self._pool: ThreadPoolExecutor | None = None
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_workers, thread_name_prefix="maxmargin")
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        futures: list[Future[Any]] = [
-            self._pool.submit(self._call, index, method, plain)
-            for index in range(len(self._shards))
-        ]
+        round_ = _Round(len(self._shards))
+        helpers: list[Future[None]] = []
         try:
-            for k, future in enumerate(futures):
-                yield future.result()
-                futures[k] = Future()  # the answer may be large: keep the sum, not the parts
+            for _ in range(min(self.n_workers, len(self._shards)) - 1):
+                helpers.append(self._team().submit(self._work, round_, method, plain))
+            self._work(round_, method, plain)
         finally:
             # an error or Ctrl-C: nothing of this call may still run when the next one starts
-            _drain(futures)
+            round_.over = True
+            _drain(helpers)
+        yield from round_.answers()
+
+    def _work(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
+        """Take one shard after the other: whoever is free takes the next, so nobody waits long."""
+        for index in round_.numbers:
+            if round_.over:
+                return
+            try:
+                round_.done[index] = self._call(index, method, args)
+            except Exception as error:
+                round_.errors[index] = error
+                round_.over = True
+
+    def _team(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_workers - 1, thread_name_prefix="maxmargin")
+        return self._pool
 
     def close(self) -> None:
         """Forget the shards and end the threads."""
@@ -59,6 +74,41 @@ class ThreadEngine(SerialEngine):
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+class _Round:
+    """One call on all shards: which number is next, and what came back."""
+
+    def __init__(self, n_shards: int) -> None:
+        self.numbers = _Counter(n_shards)
+        self.done: list[Any] = [None] * n_shards
+        self.errors: dict[int, Exception] = {}
+        self.over = False
+
+    def answers(self) -> Iterator[Any]:
+        """In shard order; the earliest error, if there was one."""
+        if self.errors:
+            raise self.errors[min(self.errors)]
+        for index in range(len(self.done)):
+            answer, self.done[index] = self.done[index], None  # keep the sum, not the parts
+            yield answer
+
+
+class _Counter:
+    """0, 1, .. n-1, each to one of the threads that iterate over it."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._count = itertools.count()  # next() of it is atomic
+
+    def __iter__(self) -> _Counter:
+        return self
+
+    def __next__(self) -> int:
+        index = next(self._count)
+        if index >= self._n:
+            raise StopIteration
+        return index
 
 
 def _drain(futures: list[Future[Any]]) -> None:
