@@ -7,15 +7,17 @@ from typing import Literal
 from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.losses import Hinge, Logistic, OneClass, SquaredHinge
 from maxmargin.risks.binary_coordinates import BinaryCoordinates
+from maxmargin.risks.interior_point import InteriorPoint
 from maxmargin.risks.rows import Rows
+from maxmargin.risks.smooth_newton import SmoothNewton
 
 Method = Literal["coordinate", "newton"]
 
 #: losses each method can train
 COORDINATE = (Hinge, SquaredHinge)
-NEWTON: tuple[type, ...] = ()
+NEWTON = (Hinge, OneClass, SquaredHinge, Logistic)
 
 
 def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -34,4 +36,7 @@ def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) ->
     why = refusal(method, rows, regularizer)
     if why is not None:
         raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
+    if method == "newton":
+        smooth = isinstance(rows.loss, SquaredHinge | Logistic)
+        return (SmoothNewton if smooth else InteriorPoint)(rows, C, regularizer)
     return BinaryCoordinates(rows, C)

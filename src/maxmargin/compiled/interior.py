@@ -1,0 +1,102 @@
+"""The parts of an interior-point step for the hinge that go row by row; see ``risks/interior_point``.
+
+Per row: multiplier ``a``, room ``t = c - a``, their partners ``u`` and ``xi``, margin ``m``. A
+direction is kept as the change of margins ``dm``, from which the rest follows:
+
+    da = -theta (dm + m - 1 + r - s),    du = -u - r - (u / a) da,    dxi = -xi - s + (xi / t) da
+"""
+
+from __future__ import annotations
+
+from maxmargin.compiled.jit import entry
+
+
+@entry
+def weigh(a, t, u, xi, m, theta, coef):
+    """theta = 1 / (u / a + xi / t) and the predictor's coefficients."""
+    for i in range(a.shape[0]):
+        theta[i] = 1.0 / (u[i] / a[i] + xi[i] / t[i])
+        coef[i] = theta[i] * (m[i] - 1.0)
+
+
+@entry
+def predict(a, t, u, xi, m, theta, dm):
+    """The predictor (r = s = 0): longest step, and a u + t xi after a step k is k^2 and k terms."""
+    worst, linear, square = 1.0, 0.0, 0.0
+    for i in range(a.shape[0]):
+        da = -theta[i] * (dm[i] + m[i] - 1.0)
+        du = -u[i] - u[i] / a[i] * da
+        dxi = -xi[i] + xi[i] / t[i] * da
+        worst = max(worst, -da / a[i], da / t[i], -du / u[i], -dxi / xi[i])
+        linear += a[i] * du + u[i] * da + t[i] * dxi - xi[i] * da
+        square += da * (du - dxi)
+    return 1.0 / worst, linear, square
+
+
+@entry
+def correct(a, t, u, xi, m, theta, dm, target, r, s, coef):
+    """Second-order terms of the predictor and the target of a u and t xi, as r, s and coefficients."""
+    for i in range(a.shape[0]):
+        da = -theta[i] * (dm[i] + m[i] - 1.0)
+        du = -u[i] - u[i] / a[i] * da
+        dxi = -xi[i] + xi[i] / t[i] * da
+        r[i] = (da * du - target) / a[i]
+        s[i] = (-da * dxi - target) / t[i]
+        coef[i] = theta[i] * (m[i] - 1.0 + r[i] - s[i])
+
+
+@entry
+def longest(a, t, u, xi, m, theta, dm, r, s):
+    """The longest step that keeps all four positive, not above one."""
+    worst = 1.0
+    for i in range(a.shape[0]):
+        da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
+        du = -u[i] - r[i] - u[i] / a[i] * da
+        dxi = -xi[i] - s[i] + xi[i] / t[i] * da
+        worst = max(worst, -da / a[i], da / t[i], -du / u[i], -dxi / xi[i])
+    return 1.0 / worst
+
+
+@entry
+def move(step, a, t, u, xi, m, c, theta, dm, r, s):
+    """Take the step; no rounding leads out of the box."""
+    for i in range(a.shape[0]):
+        da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
+        du = -u[i] - r[i] - u[i] / a[i] * da
+        dxi = -xi[i] - s[i] + xi[i] / t[i] * da
+        a[i] = min(a[i] + step * da, c[i])
+        t[i] -= step * da
+        u[i] += step * du
+        xi[i] += step * dxi
+        m[i] += step * dm[i]
+
+
+@entry
+def summary(a, t, u, xi, m, c):
+    """(a u + t xi, sum of a, sum of c max(0, 1 - m), rows whose multiplier is not on its way to 0)."""
+    slack, total, loss, support = 0.0, 0.0, 0.0, 0
+    for i in range(a.shape[0]):
+        slack += a[i] * u[i] + t[i] * xi[i]
+        total += a[i]
+        loss += c[i] * max(0.0, 1.0 - m[i])
+        support += a[i] > c[i] * u[i]
+    return slack, total, loss, support
+
+
+@entry
+def recentre(step, target, a, t, u, xi, m, theta, dm, r, s, coef):
+    """Gondzio's corrector: r, s and coefficients that also pull outliers back towards the target.
+
+    At the trial step all products a u and t xi should lie within a factor of ten of the target;
+    what they are off by is what the direction corrects, large ones by no more than they can give.
+    """
+    low, high = 0.1 * target, 10.0 * target
+    for i in range(a.shape[0]):
+        da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
+        du = -u[i] - r[i] - u[i] / a[i] * da
+        dxi = -xi[i] - s[i] + xi[i] / t[i] * da
+        v = (a[i] + step * da) * (u[i] + step * du)
+        r[i] -= max(-high, min(max(v, low), high) - v) / a[i]
+        v = (t[i] - step * da) * (xi[i] + step * dxi)
+        s[i] -= max(-high, min(max(v, low), high) - v) / t[i]
+        coef[i] = theta[i] * (m[i] - 1.0 + r[i] - s[i])

@@ -1,0 +1,152 @@
+"""The hinge by a primal-dual interior-point method (Mehrotra's predictor and corrector, then
+Gondzio's correctors, which share the factor and lengthen the step).
+
+    primal   min |w|^2 / 2 + sum_i c_i xi_i         with <z_i, w> - 1 = u_i - xi_i,  u, xi >= 0
+    dual     max sum_i a_i - |Z' a|^2 / 2           with 0 <= a_i <= c_i,  t_i = c_i - a_i
+
+At the optimum w = Z' a, a_i u_i = 0 and t_i xi_i = 0. The method keeps all of a, t, u, xi positive and
+takes Newton steps towards a_i u_i = t_i xi_i = sigma mu. Eliminating all but w leaves
+
+    (P + Z' diag(theta) Z) dw = P w residual - Z' theta rho,    1 / theta_i = u_i / a_i + xi_i / t_i
+
+where P is one on penalised coordinates and zero on the others. It starts in the middle of the box
+with w = 0, so w = Z' a does not hold at first; the residual shrinks with every step, and the dual
+value is always that of the multipliers themselves, inside the box: true at any time.
+
+    F(w) - D(a) <= sum_i a_i u_i + t_i xi_i + |w - Z' a|^2 / 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from maxmargin.compiled import interior
+from maxmargin.core.protocols import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.risks.newton import NewtonDuals
+from maxmargin.risks.row_products import Factor
+from maxmargin.risks.rows import Rows
+
+#: the first point has a u = t xi = FIRST c
+FIRST = 1.0
+#: part of the way to the nearest bound that a step may take
+BACK = 0.99
+#: Gondzio's correctors: how many at most, and how much longer a step each aims at
+CORRECTORS, LONGER = 2, 0.3
+
+
+class InteriorPoint(NewtonDuals):
+    """Newton steps for the hinge."""
+
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+        super().__init__(rows, C, regularizer)
+        n = self.products.n
+        self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
+        self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
+        self._restarted = False
+        self._centre(FIRST)
+        self._a[:] = self._t[:] = 0.5 * self._c
+        self._look()
+
+    def _centre(self, mu: float) -> None:
+        """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m - 1."""
+        r = self._m - 1.0
+        # u xi = mu (u + xi): both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2
+        large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
+        small = mu * mu / large
+        self._u[:] = mu + np.where(r > 0.0, large, small)
+        self._xi[:] = mu + np.where(r > 0.0, small, large)
+        self._a[:] = np.minimum(mu * self._c / self._u, self._c)
+        self._t[:] = mu * self._c / self._xi
+        self._look()
+
+    def _look(self) -> None:
+        """Bounds and residual at the present point."""
+        slack, total, loss, support = interior.summary(
+            self._a, self._t, self._u, self._xi, self._m, self._c
+        )
+        combined = self.products.combine(self._a)
+        self._residual: Array = self._penalty * self.w - combined
+        self._slack, self.n_support = float(slack), int(support)
+        self._upper = self.regularizer.value(self.w) + float(loss)
+        self._keep(self._a, float(total), combined)
+
+    def improve(self, seed: int) -> SweepStats:
+        """See :meth:`NewtonDuals.improve`."""
+        if self.products.n == 0:
+            return SweepStats(0, 0.0, 0)
+        step = self._step()
+        if step > 0.0:
+            self._look()
+            merit = self._slack + math.sqrt(float(self._residual @ self._residual))
+        if not step > 0.0 or self._idles(merit):
+            if self._restarted:
+                return SweepStats(self.n_examples, float("inf"), 0)
+            # a start too near a wrong end: once more from w, far from all bounds
+            self._restarted, self._smallest, self._idle = True, np.inf, 0
+            self._m[:] = self.products.margins(self.w)
+            self._centre(FIRST)
+        return SweepStats(self.n_examples, self._upper - self._lower, 0)
+
+    def _step(self) -> float:
+        """Predictor, corrector, and the step taken; zero if there is none."""
+        state = (self._a, self._t, self._u, self._xi, self._m)
+        theta, coef, products = self._theta, self._coef, self.products
+        interior.weigh(*state, theta, coef)
+        H, self.n_active = products.gram(theta)
+        H[np.diag_indices(len(H))] += self._penalty
+        factor = Factor(H)
+        if not factor.ok:
+            return 0.0
+        dw = factor.solve(-self._residual - products.combine(coef))
+        dm = products.margins(dw)
+        k, linear, square = interior.predict(*state, theta, dm)
+        mu = self._slack / (2 * len(theta))
+        left = max(0.0, 1.0 + (k * linear + k * k * square) / self._slack)
+        target = left**3 * mu
+        interior.correct(*state, theta, dm, target, self._r, self._s, coef)
+        dw = factor.solve(-self._residual - products.combine(coef))
+        dm = products.margins(dw)
+        step = interior.longest(*state, theta, dm, self._r, self._s)
+        for _ in range(CORRECTORS):
+            if step > 0.9:
+                break
+            r, s = self._r.copy(), self._s.copy()
+            interior.recentre(min(1.0, step + LONGER), target, *state, theta, dm, r, s, coef)
+            other = factor.solve(-self._residual - products.combine(coef))
+            dm_other = products.margins(other)
+            longer = interior.longest(*state, theta, dm_other, r, s)
+            if not longer > step + 0.1 * LONGER:
+                break
+            step, dw, dm, self._r, self._s = longer, other, dm_other, r, s
+        step = float(min(1.0, BACK * step))
+        if not (np.isfinite(dw).all() and step > 1e-10):
+            return 0.0
+        interior.move(step, *state, self._c, theta, dm, self._r, self._s)
+        self.w += step * dw
+        return step
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """See :meth:`NewtonDuals.start_at`."""
+        self._restarted = False
+        self.w[:] = w
+        self._m[:] = self.products.margins(self.w)
+        self._centre(min(0.3, 0.3 * math.sqrt(gap)))
+
+    def rescale(self, C: float) -> None:
+        """See :meth:`NewtonDuals.rescale`; the farther the new C, the more central the point."""
+        self._restarted = False
+        ratio = max(C / self.C, self.C / C)
+        self._forget(C)
+        np.minimum(self._alpha, self._c, out=self._alpha)
+        self.dual_value(C)
+        self._centre(min(0.3, 0.1 * math.sqrt(ratio)))
+
+    def _top(self) -> Array | float:
+        return self._c
+
+    def _linear_part(self) -> float:
+        return float(self._alpha.sum())

@@ -1,0 +1,151 @@
+"""Dual points over rows that are improved by Newton steps: few features, any C.
+
+    minimise  F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w>),    z_i = y_i x_i
+
+A step needs Z' diag(theta) Z for weights theta of the rows, one Cholesky factor of it, and a few
+products with Z. The number of steps hardly depends on C, the scaling of the features or the number
+of rows. What the methods share is here; the hinge is in ``interior_point``, smooth losses in
+``smooth_newton``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.protocols import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.losses import OneClass
+from maxmargin.risks.row_products import RowProducts
+from maxmargin.risks.rows import Rows
+
+#: steps without progress after which a method says so
+PATIENCE = 6
+
+
+class NewtonDuals(ABC):
+    """What the two methods share; see :class:`maxmargin.core.RowDuals`.
+
+    ``w`` is the method's own primal point, which is better than the one of its multipliers. The
+    multipliers of the best dual value are kept beside those the method works on.
+    """
+
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+        labels = np.ones(len(rows.y)) if isinstance(rows.loss, OneClass) else rows.y
+        self.products = RowProducts(rows, labels)
+        self.regularizer = regularizer
+        self.n_examples, self._n_rows = rows.n, rows.design.shape[0]
+        self.n_active = self.products.n
+        self.n_support = 0
+        self.C = C
+        self._weight: Array = rows.weight[self.products.index]
+        self._c: Array = C * self._weight
+        self._penalty: Array = np.ones(rows.dim)
+        self._penalty[regularizer.free] = 0.0
+        self.w: Array = np.zeros(rows.dim)
+        self._m: Array = np.zeros(self.products.n)  # margins Z w
+        self._alpha: Array = np.zeros(self.products.n)
+        self._combined: Array = np.zeros(rows.dim)  # Z' alpha
+        self._linear = 0.0  # what the multipliers alone contribute to D
+        self._lower = 0.0
+        self._smallest, self._idle = np.inf, 0
+
+    @property
+    def scale(self) -> float:
+        """See :class:`maxmargin.core.RowDuals`; of no use to these methods themselves."""
+        return 1.0 / max(self.products.mean_square(), 1e-300)
+
+    @abstractmethod
+    def improve(self, seed: int) -> SweepStats:
+        """One Newton step; ``stats.gap`` is F(w) - D, or infinite when steps no longer help."""
+
+    @abstractmethod
+    def start_at(self, w: Array, gap: float) -> None:
+        """Go on from a point that another method found, with this relative gap left."""
+
+    @abstractmethod
+    def rescale(self, C: float) -> None:
+        """Carry over to another C: w stays."""
+
+    def check(self, scores: Array) -> None:
+        """Take the exact scores of ``w``."""
+        self._m[:] = scores[self.products.index] * self.products.y
+
+    @abstractmethod
+    def _top(self) -> Array | float:
+        """Upper bounds of the multipliers."""
+
+    @abstractmethod
+    def _linear_part(self) -> float:
+        """``_linear``, from the multipliers alone."""
+
+    def dual_estimate(self, C: float) -> float:
+        """The best dual value so far, for this C."""
+        return self._lower if C == self.C else self._value(self._linear, self._combined, C)
+
+    def dual_value(self, C: float) -> float:
+        """The same with all sums over the best multipliers computed anew."""
+        self._combined = self.products.combine(self._alpha)
+        self._linear = self._linear_part()
+        self._lower = self._value(self._linear, self._combined, self.C)
+        return self.dual_estimate(C)
+
+    @property
+    def multipliers(self) -> Array:
+        """The best multipliers, one per row of the design."""
+        out = np.zeros(self._n_rows)
+        out[self.products.index] = self._alpha
+        return out
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers and their point."""
+        self._alpha[:] = np.clip(multipliers[self.products.index], 0.0, self._top())
+        self.dual_value(self.C)
+        w = self.regularizer.penalised(self._combined)
+        short = np.maximum(0.0, 1.0 - self.products.margins(w))
+        upper = self.regularizer.value(w) + float(
+            self._c @ short
+        )  # of the hinge: a guess for others
+        self.start_at(w, 1.0 - self._lower / upper if 0.0 < self._lower < upper else 1.0)
+
+    def aggregate(self) -> Cut:
+        """The best multipliers as one cut."""
+        return Cut(self._linear / self.C, self._combined / -self.C)
+
+    def _value(self, linear: float, combined: Array, C: float) -> float:
+        """The dual value for C of the best feasible multiple of multipliers that are feasible now.
+
+        A multiple k <= C / self.C is worth at least ``k linear - k^2 |Z' alpha|^2 / 2``: exactly so
+        for the hinge; conjugates of the other losses are convex and zero at zero.
+        """
+        omega = self.regularizer
+        linear -= float(np.abs(combined[omega.free]).sum()) * omega.free_bound
+        square = 2.0 * omega.value(combined)
+        k = C / self.C
+        if linear < k * square:
+            k = max(0.0, linear / square)
+        return k * linear - 0.5 * k * k * square
+
+    def _keep(self, alpha: Array, linear: float, combined: Array) -> None:
+        """Keep these multipliers if none were better."""
+        lower = self._value(linear, combined, self.C)
+        if lower > self._lower:
+            self._alpha[:] = alpha
+            self._linear, self._combined, self._lower = linear, combined, lower
+
+    def _forget(self, C: float) -> None:
+        """Another C: multipliers scaled by it are feasible, and worth what they are worth."""
+        self._alpha *= C / self.C
+        self.C, self._c = C, C * self._weight
+        self._smallest, self._idle = np.inf, 0
+
+    def _idles(self, merit: float) -> bool:
+        """Whether ``merit`` has stopped falling."""
+        if merit < 0.9 * self._smallest:
+            self._smallest, self._idle = merit, 0
+        else:
+            self._idle += 1
+        return self._idle >= PATIENCE
