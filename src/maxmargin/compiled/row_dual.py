@@ -76,80 +76,80 @@ def dense_squares(X, intercept, state):
 
 
 @leaf
-def visit(i, score, squared, slack, state, stats):
-    """(step of w along x_i, whether the row stays), at this score."""
-    a, cap, y = state[i, ALPHA], state[i, CAP], state[i, LABEL]
-    zeta = 1.0 - y * score
+def move(a, cap, square, zeta, squared):
+    """(gradient, new multiplier, gap) of a row with 1 - margin = zeta. Numbers only: arrays handed to a
+    function cost more than the row."""
     if squared:
-        q, top = 0.5 / cap, np.inf
+        q = 0.5 / cap
+        g = q * a - zeta
         loss = max(0.0, zeta)
-        stats[GAP] += cap * loss * loss - a * zeta + 0.5 * q * a * a
-    else:
-        q, top = 0.0, cap
-        stats[GAP] += cap * max(0.0, zeta) - a * zeta
-    g = q * a - zeta
-    if a <= 0.0 and g >= 0.0:
-        return 0.0, g <= slack
-    if a >= top and g <= 0.0:
-        return 0.0, -g <= slack
-    stats[TOTAL] += abs(g)
-    stats[VIOLATED] += 1.0
-    h = state[i, SQUARE] + q
+        return g, max(0.0, a - g / (square + q)), cap * loss * loss - a * zeta + 0.5 * q * a * a
     # a row of zeros loses 1 whatever w is
-    new = min(top, max(0.0, a - g / h)) if h > 0.0 else top
-    state[i, ALPHA] = new
-    stats[GAIN] += new - a
-    stats[BEND] += 0.5 * q * (new * new - a * a)
-    return y * (new - a), True
-
-
-@leaf
-def fetch_csr(indptr, indices, data, state, rows, p, count):
-    if p + 2 * AHEAD < count:
-        prefetch(indptr, rows[p + 2 * AHEAD])
-    if p + AHEAD < count:
-        j = np.uint64(rows[p + AHEAD])
-        prefetch(state, j * np.uint64(4))
-        lo, hi = np.uint64(indptr[j]), np.uint64(indptr[j + np.uint64(1)])
-        last = min(hi, lo + np.uint64(8 * LINES))
-        for k in range(lo, last, np.uint64(8)):
-            prefetch(data, k)
-        for k in range(lo, last, np.uint64(16)):
-            prefetch(indices, k)
+    new = min(cap, max(0.0, a + zeta / square)) if square > 0.0 else cap
+    return -zeta, new, cap * max(0.0, zeta) - a * zeta
 
 
 @entry_products
 def csr_epoch(indptr, indices, data, intercept, squared, slack, rows, count, state, w, stats):
     """Visit the first ``count`` rows; those that stay move to the front. Returns their number."""
     last = w.shape[0] - 1
-    kept = 0
+    kept, violated = 0, 0
+    gap, total, gain, bend = 0.0, 0.0, 0.0, 0.0
     for p in range(count):
-        fetch_csr(indptr, indices, data, state, rows, p, count)
+        if p + 2 * AHEAD < count:
+            prefetch(indptr, rows[p + 2 * AHEAD])
+        if p + AHEAD < count:
+            j = np.uint64(rows[p + AHEAD])
+            prefetch(state, j * np.uint64(4))
+            lo, hi = np.uint64(indptr[j]), np.uint64(indptr[j + np.uint64(1)])
+            hi = min(hi, lo + np.uint64(8 * LINES))
+            for k in range(lo, hi, np.uint64(8)):
+                prefetch(data, k)
+            for k in range(lo, hi, np.uint64(16)):
+                prefetch(indices, k)
         i = np.uint64(rows[p])
         lo, hi = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
-        s = 0.0
+        s = intercept * w[last] if intercept != 0.0 else 0.0
         for k in range(lo, hi):
             s += data[k] * w[np.uint64(indices[k])]
-        if intercept != 0.0:
-            s += intercept * w[last]
-        step, stays = visit(i, s, squared, slack, state, stats)
-        if step != 0.0:
+        a, y = state[i, ALPHA], state[i, LABEL]
+        g, new, part = move(a, state[i, CAP], state[i, SQUARE], 1.0 - y * s, squared)
+        gap += part
+        stays = True
+        if new == a:
+            stays = abs(g) <= slack
+        else:
+            violated += 1
+            total += abs(g)
+            gain += new - a
+            if squared:
+                bend += 0.25 / state[i, CAP] * (new * new - a * a)
+            state[i, ALPHA] = new
+            step = y * (new - a)
             for k in range(lo, hi):
                 w[np.uint64(indices[k])] += step * data[k]
             if intercept != 0.0:
                 w[last] += step * intercept
         rows[kept] = rows[p]
         kept += stays
+    stats[GAP], stats[TOTAL], stats[VIOLATED], stats[GAIN], stats[BEND] = (
+        gap,
+        total,
+        violated,
+        gain,
+        bend,
+    )
     return kept
 
 
 @entry_products
 def dense_epoch(X, intercept, squared, slack, rows, count, state, w, stats):
-    """Visit the first ``count`` rows; those that stay move to the front. Returns their number."""
+    """The same for a dense matrix."""
     d = X.shape[1]
     line = 64 // X.itemsize
     n_lines = min(LINES, (d + line - 1) // line)
-    kept = 0
+    kept, violated = 0, 0
+    gap, total, gain, bend = 0.0, 0.0, 0.0, 0.0
     for p in range(count):
         if p + AHEAD < count:
             j = np.uint64(rows[p + AHEAD])
@@ -157,19 +157,36 @@ def dense_epoch(X, intercept, squared, slack, rows, count, state, w, stats):
             for k in range(n_lines):
                 prefetch(X, j * np.uint64(d) + np.uint64(k * line))
         i = np.uint64(rows[p])
-        s = 0.0
+        s = intercept * w[d] if intercept != 0.0 else 0.0
         for k in range(d):
             s += X[i, k] * w[k]
-        if intercept != 0.0:
-            s += intercept * w[d]
-        step, stays = visit(i, s, squared, slack, state, stats)
-        if step != 0.0:
+        a, y = state[i, ALPHA], state[i, LABEL]
+        g, new, part = move(a, state[i, CAP], state[i, SQUARE], 1.0 - y * s, squared)
+        gap += part
+        stays = True
+        if new == a:
+            stays = abs(g) <= slack
+        else:
+            violated += 1
+            total += abs(g)
+            gain += new - a
+            if squared:
+                bend += 0.25 / state[i, CAP] * (new * new - a * a)
+            state[i, ALPHA] = new
+            step = y * (new - a)
             for k in range(d):
                 w[k] += step * X[i, k]
             if intercept != 0.0:
                 w[d] += step * intercept
         rows[kept] = rows[p]
         kept += stays
+    stats[GAP], stats[TOTAL], stats[VIOLATED], stats[GAIN], stats[BEND] = (
+        gap,
+        total,
+        violated,
+        gain,
+        bend,
+    )
     return kept
 
 

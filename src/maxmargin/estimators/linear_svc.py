@@ -174,7 +174,8 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y)
+        codes = np.searchsorted(self.classes_, y)  # np.unique would sort to find them
         if len(self.classes_) < 2:
             raise ValueError(
                 "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
