@@ -7,8 +7,9 @@ from typing import Literal
 from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import Hinge, Logistic, OneClass, SquaredHinge
+from maxmargin.losses import CrammerSinger, Hinge, Logistic, OneClass, SquaredHinge
 from maxmargin.risks.binary_coordinates import BinaryCoordinates
+from maxmargin.risks.class_coordinates import ClassCoordinates
 from maxmargin.risks.interior_point import InteriorPoint
 from maxmargin.risks.rows import Rows
 from maxmargin.risks.smooth_newton import SmoothNewton
@@ -16,7 +17,7 @@ from maxmargin.risks.smooth_newton import SmoothNewton
 Method = Literal["coordinate", "newton"]
 
 #: losses each method can train
-COORDINATE = (Hinge, SquaredHinge)
+COORDINATE = (CrammerSinger, Hinge, SquaredHinge)
 NEWTON = (Hinge, OneClass, SquaredHinge, Logistic)
 
 
@@ -39,4 +40,6 @@ def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) ->
     if method == "newton":
         smooth = isinstance(rows.loss, SquaredHinge | Logistic)
         return (SmoothNewton if smooth else InteriorPoint)(rows, C, regularizer)
+    if isinstance(rows.loss, CrammerSinger):
+        return ClassCoordinates(rows, C)
     return BinaryCoordinates(rows, C)

@@ -1,0 +1,162 @@
+"""Dual points of the Crammer-Singer loss, improved by epochs of coordinate ascent.
+
+The mathematics is at the top of :mod:`maxmargin.compiled.class_dual`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.compiled import class_dual
+from maxmargin.core.cut import Cut
+from maxmargin.core.protocols import SweepStats
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.losses import CrammerSinger
+from maxmargin.risks.rows import Rows
+
+#: neighbours that are visited in a row while w has at most so many entries and most rows are active
+BLOCK, SMALL = 4, 2**17
+
+
+class ClassCoordinates:
+    """See :class:`maxmargin.core.RowDuals`."""
+
+    def __init__(self, rows: Rows, C: float) -> None:
+        design, loss = rows.design, rows.loss
+        assert isinstance(loss, CrammerSinger)
+        n, d = design.shape
+        if isinstance(design, CSRDesign):
+            indptr, indices, data = design.indptr, design.indices, design.data
+        else:
+            assert isinstance(design, DenseDesign)
+            indptr, indices, data = np.arange(n + 1) * d, None, design.X.reshape(-1)
+        self.rows, self.C = rows, C
+        self.n_examples = rows.n
+        square = np.empty(n)
+        class_dual.squares(indptr, data, rows.intercept, square)
+        y = np.array(rows.y, dtype=np.int64)  # writable: read-only is another type to Numba
+        self._compiled = class_dual.ClassRows(
+            indptr, indices, data, y, square, loss.cost, rows.intercept
+        )
+        self._caps: Array = C * rows.weight
+        self._members: IntArray = rows.indices()
+        self._alpha: Array = np.zeros((n, len(loss.cost)))
+        # a row of zeros has its dearest class as violator whatever w is, and is never visited
+        moves = square[self._members] > 0.0
+        still = self._members[~moves]
+        self._visited: IntArray = self._members[moves]
+        self._still: IntArray = still
+        self._dearest: IntArray = loss.cost[y[still]].argmax(axis=1)
+        self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
+        self._alpha[still, self._dearest] = self._caps[still]
+        self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
+        self._block = BLOCK if rows.dim <= SMALL else 1
+        self._W = self._zeros()
+        self._offset = float(self._caps[still] @ loss.cost[y[still], self._dearest])
+        self._half_square = 0.0
+        self._start()
+
+    def _zeros(self) -> Array:
+        """A weight matrix with padded columns, at the beginning of a cache line."""
+        width = -(-self.rows.n_columns // class_dual.LANES) * class_dual.LANES
+        size = (self.rows.design.shape[1] + 1) * width
+        room: Array = np.zeros(size + 8)
+        skip = -(room.ctypes.data // 8) % 8
+        return room[skip : skip + size].reshape(-1, width)
+
+    def _start(self) -> None:
+        """All rows are active, and none is dropped until an epoch has shown what a violation is."""
+        self._active = self._visited.copy()
+        self._lead = np.inf
+
+    @property
+    def w(self) -> Array:
+        """The weights without their padding."""
+        K = self.rows.n_columns
+        return self._W[: self.rows.dim // K, :K].ravel()
+
+    @property
+    def n_active(self) -> int:
+        """Rows on the list."""
+        return len(self._active)
+
+    @property
+    def n_support(self) -> int:
+        """Rows with a multiplier off the true class."""
+        return int(class_dual.count_support(self._compiled, self._alpha, self._members))
+
+    def improve(self, seed: int) -> SweepStats:
+        """One epoch over the active rows."""
+        count, stats = len(self._active), np.zeros(4)
+        block = self._block if 4 * count > len(self._visited) else 1
+        left = class_dual.epoch(
+            self._compiled, self._caps, self._alpha, self._W, self._active, block, seed, self._lead,
+            stats,
+        )  # fmt: skip
+        self._active = self._active[:left]
+        self._lead = float(stats[class_dual.VIOLATION])
+        self._offset += float(stats[class_dual.OFFSET])
+        self._half_square += float(stats[class_dual.SQUARE])
+        return SweepStats(count, float(stats[class_dual.GAP]), 0)
+
+    def check(self, scores: Array) -> None:
+        """Choose the active rows from exact scores."""
+        active = np.empty_like(self._visited)
+        left = class_dual.choose_active(
+            self._compiled, self._alpha, scores, self._visited, self._lead, active
+        )
+        self._active = active[:left]
+
+    def dual_estimate(self, C: float) -> float:
+        """The dual value for this C, at the w kept by the epochs."""
+        t = 1.0
+        if C != self.C:  # the best multiple
+            t = C / self.C
+            if self._half_square > 0.0:
+                t = min(t, 0.5 * self._offset / self._half_square)
+        return t * self._offset - t * t * self._half_square
+
+    def dual_value(self, C: float) -> float:
+        """The dual value, recomputed from the multipliers."""
+        self._W[:] = 0.0
+        self._offset = float(
+            class_dual.rebuild(self._compiled, self._alpha, self._members, self._W)
+        )
+        self._half_square = 0.5 * float(np.vdot(self._W, self._W))
+        return self.dual_estimate(C)
+
+    def aggregate(self) -> Cut:
+        """The multipliers as one cut."""
+        return Cut(self._offset / self.C, self.w / -self.C)
+
+    @property
+    def multipliers(self) -> Array:
+        """One per row and class, the true one included."""
+        return self._alpha
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers: off the true class as given, or less; the rest is its own."""
+        rows, alpha = self._visited, self._alpha
+        y, caps = self._compiled.y[rows], self._caps[rows]
+        here = np.arange(len(rows))
+        new = np.maximum(multipliers[rows], 0.0)
+        new[here, y] = 0.0
+        total = new.sum(axis=1)
+        new *= np.minimum(1.0, caps / np.where(total > 0.0, total, 1.0))[:, None]
+        new[here, y] = np.maximum(0.0, caps - new.sum(axis=1))
+        alpha[:] = 0.0
+        alpha[rows] = new
+        alpha[self._still, self._dearest] = self._caps[self._still]
+        self.dual_value(self.C)
+        self._start()
+
+    def rescale(self, C: float) -> None:
+        """Carry over to another C."""
+        factor, self.C = C / self.C, C
+        self._caps[:] = C * self.rows.weight
+        self._alpha *= factor
+        self._W *= factor
+        self._offset *= factor
+        self._half_square *= factor * factor
+        self._start()
