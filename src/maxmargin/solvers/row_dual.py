@@ -112,7 +112,7 @@ def ascend(
         duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C)
         stages = way.stages(problem.C, FIRST_STAGE * duals.scale)
     else:  # from another C: that was the first stage
-        stages = way.stages(problem.C, duals.C)[1:] if duals.C < problem.C else [problem.C]
+        stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
     dual = RowsDual(duals, problem.C)
     state.candidate = dual.point
     spent = 0.0
