@@ -63,6 +63,19 @@ def test_no_other_step_is_better(seed, classes, log_c, guess, limit):
         assert best <= f(t) + 1e-12 * abs(best)
 
 
+@pytest.mark.parametrize("classes", [2, 7])
+@pytest.mark.parametrize("guess", [1e-3, 1.0, 50.0])
+def test_sorting_one_part_of_the_kinks_finds_the_same_step(classes, guess, monkeypatch):
+    risk, dim = problem(3, 3_000, 4, classes)
+    a, b = np.zeros(dim), np.random.default_rng(4).normal(size=dim)
+    b *= -np.sign(risk.evaluate(a).slopes(risk.evaluate(b), np.zeros(1))[0])  # downhill
+    monkeypatch.setattr(line_search, "BINS", 10**6)  # more parts than kinks: all are sorted
+    expected, _ = search(risk, a, b, 1.0, guess)
+    monkeypatch.setattr(line_search, "BINS", 5)
+    assert expected > 0.0
+    assert search(risk, a, b, 1.0, guess)[0] == pytest.approx(expected, rel=1e-12)
+
+
 def test_ties_at_one_kink():
     # all rows alike: every kink at the same place, one variant of bracketing fails here
     X, y = np.ones((40_000, 1)), np.ones(40_000)

@@ -67,7 +67,8 @@ def slopes_after(a, b, n, ts):
 def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
     """Append the example's kinks in (lo, hi); returns the new count, or -1 if there is no room."""
     slope = slope_after(a, b, n, lo)
-    if np.isfinite(hi) and slope_after(a, b, n, hi) == slope:
+    last = slope_after(a, b, n, hi) if np.isfinite(hi) else np.inf
+    if slope == last:
         return count
     at, t = _leader(a, b, n, lo, slope), lo
     while True:
@@ -85,6 +86,8 @@ def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
         ts[count] = crossing
         jumps[count] = weight * (b[following] - b[at])
         count += 1
+        if b[following] == last:
+            return count
         at, t = following, crossing
 
 

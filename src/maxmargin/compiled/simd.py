@@ -156,10 +156,6 @@ def _larger(builder: Any, x: Any, y: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", x, y), x, y)
 
 
-def _smaller(builder: Any, x: Any, y: Any) -> Any:
-    return builder.select(builder.fcmp_ordered("<", x, y), x, y)
-
-
 def _fold(kind: Any, result: Any, make: Callable[[Any, Any, Any], Any]) -> Any:
     """All lanes to one number: halves on halves."""
 
@@ -182,7 +178,6 @@ def _fold(kind: Any, result: Any, make: Callable[[Any, Any, Any], Any]) -> Any:
 
 add = _two(_vector, _vector, lambda b, x, y: b.fadd(x, y))
 sub = _two(_vector, _vector, lambda b, x, y: b.fsub(x, y))
-div = _two(_vector, _vector, lambda b, x, y: b.fdiv(x, y))
 larger = _two(_vector, _vector, _larger)
 above = _two(_vector, _mask, lambda b, x, y: b.fcmp_ordered(">", x, y))
 equal = _two(_vector, _mask, lambda b, x, y: b.fcmp_ordered("==", x, y))
@@ -190,7 +185,6 @@ differ = _two(_vector, _mask, lambda b, x, y: b.fcmp_unordered("!=", x, y))
 both = _two(_mask, _mask, lambda b, x, y: b.and_(x, y))
 either = _two(_mask, _mask, lambda b, x, y: b.or_(x, y))
 largest = _fold(_vector, types.float64, _larger)
-smallest = _fold(_vector, types.float64, _smaller)
 
 
 @_intrinsic

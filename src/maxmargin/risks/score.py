@@ -61,7 +61,8 @@ class _Shard(LineShard):
         plane = np.zeros((d + extra, *gradient.shape[1:]))
         self._design.accumulate(gradient, self._lo, self._hi, plane[:d])
         if extra:
-            plane[d] = self._intercept * gradient.sum(axis=0)
+            # by BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
+            plane[d] = self._intercept * (np.ones(len(gradient)) @ gradient)
         return Cut(offset, plane.ravel())
 
 
