@@ -36,6 +36,8 @@ from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: moves along lines after which the incumbent's scores are computed anew (they drift by rounding)
 REFRESH_AFTER = 25
+#: the default mu: the geometric mean of this and the last step, within these bounds
+MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
 QP_EFFORT = 0.01
 
@@ -46,8 +48,10 @@ class CuttingPlane:
 
     Parameters
     ----------
-    mu : float, default 0.1
-        Where the next cut is taken between the best point and the reduced problem's solution (OCA).
+    mu : float, optional
+        Where the next cut is taken between the best point (0) and the reduced problem's solution (1;
+        OCA). By default the geometric mean of 0.1 and the step that the line search found: where
+        steps are short, a cut far ahead teaches little about the neighbourhood.
     line_search : bool, default True
         Exact line search (OCA); False is the plain cutting-plane algorithm.
     slacks : {"one", "blocks"}, default "one"
@@ -73,7 +77,7 @@ class CuttingPlane:
     True
     """
 
-    mu: float = 0.1
+    mu: float | None = None
     line_search: bool = True
     slacks: Literal["one", "blocks"] = "one"
     max_planes: int | None = None
@@ -82,7 +86,7 @@ class CuttingPlane:
     model_effort: float = 0.3
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.mu <= 1.0:
+        if self.mu is not None and not 0.0 < self.mu <= 1.0:
             raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
         if self.slacks not in ("one", "blocks"):
             raise ValueError(f"slacks={self.slacks!r}: use 'one' or 'blocks'.")
@@ -150,8 +154,9 @@ class CuttingPlane:
                     best, moves = (yield Evaluate(best.w, exact=not cached)), 0
                 if not cached:
                     state.offer(best.w, omega.value(best.w) + C * best.upper)
-                if not barren and self.mu < 1.0:
-                    at = yield Toward(_line(best), trial, self.mu, value=False)
+                mu = _ahead(step or guess) if self.mu is None else self.mu
+                if not barren and mu < 1.0:
+                    at = yield Toward(_line(best), trial, mu, value=False)
             elif cached or objective(trial) < objective(best):
                 best = trial
             if cached and objective(best) - state.lower <= max(
@@ -188,6 +193,10 @@ class CuttingPlane:
             guess,
         )
         return step
+
+
+def _ahead(step: float) -> float:
+    return float(np.clip(np.sqrt(MU * step), *MU_BOUNDS))
 
 
 def _line(evaluation: Evaluation) -> LineEvaluation:
