@@ -1,13 +1,14 @@
 """Large-margin learning with a certificate."""
 
 from maxmargin import engines, losses, risks, solvers, tasks
-from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM, svc_path
+from maxmargin.estimators import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM, svc_path
 from maxmargin.persistence import load
 from maxmargin.solvers import minimize
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "LinearSVC",
+    "LinearSVCCV",
     "SequenceTagger",
     "StructuredSVM",
     "engines",

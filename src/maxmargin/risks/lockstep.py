@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.requests import Breakpoints, Slopes, Toward
@@ -36,7 +37,7 @@ COLUMNS = 16
 #: rows of a shard: a block of 16 columns stays in the second-level cache
 SHARD_ROWS = 16_384
 #: kinks that are collected: with scores at hand a round of slopes is cheaper than sorting more
-KINKS = 1_000
+KINKS = 4_000
 #: rows of a dense block that is cast to float64
 CAST_ROWS = 2_048
 
@@ -88,7 +89,13 @@ def order_rows(
     member = np.zeros((n, len(trains)), dtype=bool)
     for k, rows in enumerate(trains):
         member[rows, k] = True
-    signatures, code = np.unique(member, axis=0, return_inverse=True)
+    if len(trains) < 63:
+        _, first, code = np.unique(
+            member @ (1 << np.arange(len(trains))), return_index=True, return_inverse=True
+        )
+        signatures = member[first]
+    else:
+        signatures, code = np.unique(member, axis=0, return_inverse=True)
     key = parts * len(signatures) + code.ravel()
     order = np.argsort(key, kind="stable")
     ends = np.flatnonzero(np.diff(key[order])) + 1
@@ -212,11 +219,15 @@ class _Shard:
         b: Pinned,
         t: float,
         key: int,
+        value: bool,
     ) -> float:
         self._forget(problem, live)
-        start = self._at(problem, a)
-        moved = start + t * (self._at(problem, b) - start)
+        start, end = self._at(problem, a), self._at(problem, b)
         self._shelves[problem].recipes[key] = (a[0], b[0], t)
+        if not value:
+            return 0.0
+        moved = np.empty_like(start)
+        blend(start, end, t, moved)
         return scale * self._rows.loss.value(moved, self._y, self._weight)
 
     def _slopes(
@@ -249,8 +260,8 @@ class _Shard:
             return shelf.scores[key]
         recipe = shelf.recipes.get(key)
         if recipe and recipe[0] in shelf.scores and recipe[1] in shelf.scores:
-            start = shelf.scores[recipe[0]]
-            scores = start + recipe[2] * (shelf.scores[recipe[1]] - start)
+            scores = np.empty(self._hi - self._lo)
+            blend(shelf.scores[recipe[0]], shelf.scores[recipe[1]], recipe[2], scores)
         else:
             scores = np.array(self._scores(w[None])[0])
         if keep:
@@ -436,7 +447,7 @@ class LockstepRisk:
         head = (a.problem, problem.split, problem.scale, self._live(a.problem), a.point, b.point)
         match request:
             case Toward():
-                return ("toward", *head, request.t, next(self._keys))
+                return ("toward", *head, request.t, next(self._keys), request.value)
             case Slopes():
                 return ("slopes", *head, request.ts)
             case Breakpoints():
@@ -449,9 +460,10 @@ class LockstepRisk:
         self, request: Toward | Slopes | Breakpoints, question: tuple[Any, ...], parts: list[Any]
     ) -> Any:
         match request:
-            case Toward(a, b, t):
+            case Toward(a, b, t, asked):
                 w = frozen(a.w + t * (b.w - a.w))
-                return self._pin(question[1], question[-1], w, float(tree_sum(parts)))
+                value = float(tree_sum(parts)) if asked else float("nan")
+                return self._pin(question[1], question[-2], w, value)
             case Slopes():
                 return tree_sum(parts)
             case Breakpoints():

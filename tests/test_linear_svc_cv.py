@@ -1,0 +1,295 @@
+"""LinearSVCCV: scikit-learn's rules, the same answers as a loop of fits, and true bounds per cell."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    PredefinedSplit,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from maxmargin import LinearSVC, LinearSVCCV
+from maxmargin.estimators._grid import choose_scheme
+from maxmargin.testing import binary_objective
+
+CS = [0.003, 0.03, 0.3]
+WEIGHTS = [None, "balanced", {0: 3.0, 1: 0.5}]
+
+
+def cancer(rows: Any = slice(None)) -> tuple[Any, Any]:
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X)[rows], y[rows]
+
+
+CHECKS = list(
+    estimator_checks_generator(
+        LinearSVCCV(Cs=[0.1, 1.0], cv=2),
+        mark="skip",
+        expected_failed_checks={
+            "check_sample_weight_equivalence_on_dense_data": "folds are made from rows",
+            "check_sample_weight_equivalence_on_sparse_data": "folds are made from rows",
+        },
+    )
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(CHECKS)))
+def test_scikit_learn_checks(number: int) -> None:
+    estimator, check = CHECKS[number]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize("scheme", ["path", "lockstep"])
+@pytest.mark.parametrize("kind", ["dense", "float32", "csr"])
+def test_same_scores_as_a_loop_of_fits(scheme: str, kind: str) -> None:
+    X, y = cancer()
+    X = {"dense": X, "float32": X.astype(np.float32), "csr": sp.csr_matrix(X)}[kind]
+    search = LinearSVCCV(CS, class_weights=WEIGHTS, scheme=scheme, tol=1e-5, scoring="roc_auc")
+    found = search.fit(X, y).cv_results_
+    loop = GridSearchCV(
+        LinearSVC(tol=1e-5), {"C": CS, "class_weight": WEIGHTS}, scoring="roc_auc"
+    ).fit(X, y)
+    assert search.scheme_ == scheme
+    for row, params in enumerate(found["params"]):
+        other = loop.cv_results_["params"].index(params)
+        for k in range(5):
+            expected = loop.cv_results_[f"split{k}_test_score"][other]
+            assert found[f"split{k}_test_score"][row] == pytest.approx(expected, abs=2e-3)
+    assert search.best_score_ == pytest.approx(loop.best_score_, abs=1e-3)
+
+
+@pytest.mark.parametrize("scheme", ["path", "lockstep"])
+@pytest.mark.parametrize("penalize", [True, False])
+def test_bounds_of_every_cell_enclose_an_independent_fit(scheme: str, penalize: bool) -> None:
+    X, y = cancer()
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    search = LinearSVCCV(
+        CS, class_weights=WEIGHTS, cv=3, scheme=scheme, penalize_intercept=penalize, refit=False
+    )
+    found = search.fit(X, y, sample_weight=weight).cv_results_
+    for k, (train, _) in enumerate(StratifiedKFold(3).split(X, y)):
+        for row, params in enumerate(found["params"]):
+            svc = LinearSVC(**params, tol=1e-6, penalize_intercept=penalize)
+            svc.fit(X[train], y[train], sample_weight=weight[train])
+            slack = 1e-9 * svc.objective_
+            assert found[f"split{k}_converged"][row]
+            assert found[f"split{k}_gap"][row] <= 1e-3
+            assert found[f"split{k}_lower_bound"][row] <= svc.objective_ + slack
+            assert svc.lower_bound_ <= found[f"split{k}_objective"][row] + slack
+
+
+def test_refit_is_the_certified_fit_of_the_best_setting() -> None:
+    X, y = cancer()
+    search = LinearSVCCV(CS, class_weights=WEIGHTS[:2]).fit(X, y)
+    best = search.best_estimator_
+    assert {k: best.get_params()[k] for k in ("C", "class_weight")} == search.best_params_
+    counts = np.bincount(y)
+    factors = np.ones(2) if search.best_params_["class_weight"] is None else len(y) / (2 * counts)
+    F = binary_objective(
+        search.coef_, float(search.intercept_[0]), X, 2 * y - 1, best.C, factors[y]
+    )
+    assert best.lower_bound_ <= F <= best.lower_bound_ * (1 + 2e-3)
+    np.testing.assert_array_equal(search.predict(X), best.predict(X))
+    np.testing.assert_array_equal(search.decision_function(X), best.decision_function(X))
+    assert search.best_index_ == search.cv_results_["rank_test_score"].argmin()
+    assert search.score(X, y) > 0.95
+
+
+def test_results_are_named_as_by_grid_search() -> None:
+    X, y = cancer(slice(0, 200))
+    ours = LinearSVCCV(CS, cv=3).fit(X, y).cv_results_
+    theirs = GridSearchCV(LinearSVC(), {"C": CS, "class_weight": [None]}, cv=3).fit(X, y)
+    missing = set(theirs.cv_results_) - set(ours)
+    assert missing <= {"mean_score_time", "std_score_time"}
+    assert ours["params"] == theirs.cv_results_["params"]
+    for name in ("param_C", "mean_test_score", "std_test_score", "rank_test_score"):
+        assert len(ours[name]) == 3
+    assert (ours["mean_fit_time"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        KFold(3, shuffle=True, random_state=0),
+        ShuffleSplit(4, random_state=0),
+        TimeSeriesSplit(3),
+        PredefinedSplit([0, 1, -1, 0] * 50),
+        [(np.r_[0:100, 0:100], np.arange(100, 200))],
+        StratifiedKFold(25),
+    ],
+)
+def test_any_splitter(cv: Any) -> None:
+    X, y = cancer(slice(0, 200))
+    search = LinearSVCCV([0.01, 0.1], cv=cv, tol=1e-6).fit(X, y)
+    loop = GridSearchCV(LinearSVC(tol=1e-6), {"C": [0.01, 0.1]}, cv=cv, scoring="roc_auc")
+    search.set_params(scoring="roc_auc").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loop.fit(X, y)
+    for k in range(search.n_splits_):
+        np.testing.assert_allclose(
+            search.cv_results_[f"split{k}_test_score"],
+            loop.cv_results_[f"split{k}_test_score"],
+            atol=2e-3,
+        )
+
+
+def test_proportional_weights_are_one_problem() -> None:
+    X, y = cancer()
+    weights = [{0: a, 1: b} for a in (0.1, 1.0) for b in (0.1, 1.0)]
+    found = LinearSVCCV([0.1, 1.0], class_weights=weights, refit=False).fit(X, y).cv_results_
+    rows = {(p["C"], *p["class_weight"].values()): k for k, p in enumerate(found["params"])}
+    # C = 1 with factors of 0.1 is C = 0.1 with factors of 1
+    a, b = rows[1.0, 0.1, 0.1], rows[0.1, 1.0, 1.0]
+    for k in range(5):
+        assert found[f"split{k}_objective"][a] == found[f"split{k}_objective"][b]
+        assert found[f"split{k}_test_score"][a] == found[f"split{k}_test_score"][b]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_several_classes(loss: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    search = LinearSVCCV([0.01, 0.1, 1.0], loss=loss, class_weights=[None, "balanced"]).fit(X, y)
+    assert search.coef_.shape == (3, 4)
+    assert search.scheme_ == "path"
+    assert all(search.cv_results_[f"split{k}_converged"].all() for k in range(5))
+    assert search.best_score_ > 0.9
+    train = next(StratifiedKFold(5).split(X, y))[0]
+    alone = LinearSVC(C=1.0, loss=loss, tol=1e-5).fit(X[train], y[train])
+    assert search.cv_results_["split0_lower_bound"][2] <= alone.objective_
+    assert alone.lower_bound_ <= search.cv_results_["split0_objective"][2]
+
+
+@pytest.mark.parametrize("scheme", ["path", "lockstep"])
+def test_a_class_missing_from_a_fold_is_a_nan_and_a_warning(scheme: str) -> None:
+    X, y = cancer(slice(0, 120))
+    order = np.argsort(y, kind="stable")
+    cv = [(np.arange(0, 80), np.arange(80, 120)), (np.arange(40, 120), np.arange(0, 40))]
+    X, y = X[order], np.r_[np.zeros(80), np.ones(40)]
+    search = LinearSVCCV(CS, cv=[*cv, (np.arange(20, 110), np.arange(0, 20))], scheme=scheme)
+    with (
+        pytest.warns(FitFailedWarning, match="3 of 9 cells are left out with score NaN"),
+        pytest.raises(ValueError, match="no setting has a score for every fold"),
+    ):
+        search.fit(X, y)
+    assert np.isnan(search.cv_results_["split0_test_score"]).all()
+    assert not np.isnan(search.cv_results_["split2_test_score"]).any()
+
+
+def test_pruning_leaves_out_large_C_and_says_so() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 60))
+    y = X[:, 0] + 1.5 * rng.normal(size=300) > 0
+    Cs = np.logspace(-4, 3, 12)
+    full = LinearSVCCV(Cs, refit=False).fit(X, y)
+    search = LinearSVCCV(Cs, prune=True).fit(X, y)
+    scores, whole = (s.cv_results_["mean_test_score"] for s in (search, full))
+    left_out = np.isnan(scores)
+    assert 0 < left_out.sum() == len(search.pruned_)
+    assert [p["C"] for p in search.pruned_] == list(Cs[left_out])
+    first = int(np.argmax(left_out))
+    assert left_out[first:].all()
+    # the rule itself: twice in a row below the best by more than its standard error
+    best = int(np.argmax(scores[:first]))
+    folds = [search.cv_results_[f"split{k}_test_score"][best] for k in range(5)]
+    limit = scores[best] - np.std(folds, ddof=1) / np.sqrt(5)
+    assert (scores[first - 2 : first] < limit).all()
+    assert not ((scores[: first - 1] < limit)[best:-1] & (scores[1:first] < limit)[best:]).any()
+    assert search.best_score_ >= whole.max() - 0.01
+
+
+def test_a_scorer_may_look_at_the_model_itself() -> None:
+    X, y = cancer(slice(0, 150))
+
+    def norm(svc: Any, X: Any, y: Any) -> float:
+        assert svc.predict(X[:5]).shape == (5,)
+        return -float(np.linalg.norm(svc.coef_))
+
+    search = LinearSVCCV(CS, scoring=norm, cv=2).fit(X, y)
+    assert search.best_params_["C"] == CS[0]
+    area = make_scorer(roc_auc_score, response_method="decision_function")
+    assert LinearSVCCV(CS, scoring=area, cv=2).fit(X, y).best_score_ > 0.95
+
+
+def test_workers_change_no_bit() -> None:
+    X, y = cancer()
+    for scheme in ("path", "lockstep"):
+        a, b = (
+            LinearSVCCV(CS, class_weights=WEIGHTS, scheme=scheme, n_jobs=jobs).fit(X, y)
+            for jobs in (None, 2)
+        )
+        for name in ("split0_objective", "split3_lower_bound", "mean_test_score"):
+            np.testing.assert_array_equal(a.cv_results_[name], b.cv_results_[name])
+        np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+def test_a_slow_path_hands_over_to_lockstep() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 8)) @ rng.normal(size=(8, 8))
+    y = X[:, 0] + 4.0 * rng.normal(size=3000) > 0
+    search = LinearSVCCV([1e-3, 1.0, 1e4], cv=2).fit(X, y)
+    assert search.scheme_ == "path, lockstep"
+    assert all(search.cv_results_[f"split{k}_converged"].all() for k in range(2))
+    used = set(search.cv_results_["split0_scheme"]) | set(search.cv_results_["split1_scheme"])
+    assert used == {"path", "lockstep"}
+
+
+def test_the_choice_is_a_function_of_the_shape() -> None:
+    assert choose_scheme(54, 2, coordinate=True) == ("path", True)
+    assert choose_scheme(47_000, 2, coordinate=True) == ("path", False)
+    assert choose_scheme(54, 2, coordinate=False) == ("lockstep", False)
+    assert choose_scheme(54, 7, coordinate=True) == ("path", False)
+
+
+def test_an_iteration_limit_leaves_true_bounds() -> None:
+    X, y = cancer()
+    for scheme in ("path", "lockstep"):
+        short = LinearSVCCV([10.0], max_iter=2, scheme=scheme, refit=False).fit(X, y).cv_results_
+        full = LinearSVCCV([10.0], refit=False).fit(X, y).cv_results_
+        assert not short["split0_converged"][0]
+        assert short["split0_lower_bound"][0] <= full["split0_objective"][0]
+        assert full["split0_lower_bound"][0] <= short["split0_objective"][0]
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"Cs": []}, "positive numbers"),
+        ({"Cs": [0.0, 1.0]}, "positive numbers"),
+        ({"class_weights": {0: 1.0, 1: 2.0}}, "a list of class weights"),
+        ({"class_weights": "balanced"}, "a list of class weights"),
+        ({"scheme": "fast"}, "use 'auto', 'path' or 'lockstep'"),
+        ({"loss": "logistic"}, "is not known"),
+        ({"scheme": "lockstep", "cv": 25}, "at most 20 splits"),
+    ],
+)
+def test_errors_say_what_to_do(params: dict[str, Any], text: str) -> None:
+    X, y = cancer()
+    with pytest.raises(ValueError, match=text):
+        LinearSVCCV(**params).fit(X, y)
+
+
+def test_without_refit_there_is_nothing_to_predict_with() -> None:
+    X, y = cancer(slice(0, 150))
+    search = LinearSVCCV(CS, refit=False, cv=2).fit(X, y)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    assert clone(search).get_params() == search.get_params()
