@@ -47,6 +47,7 @@ class InteriorPoint(NewtonDuals):
         self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
         self._restarted = False
+        self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
         self._centre(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
@@ -72,7 +73,17 @@ class InteriorPoint(NewtonDuals):
         self._residual: Array = self._penalty * self.w - combined
         self._slack, self.n_support = float(slack), int(support)
         self._upper = self.regularizer.value(self.w) + float(loss)
-        self._keep(self._a, float(total), combined)
+        if self._balance:
+            # an intercept that is not penalised: the bound pays dearly for classes out of balance,
+            # so the heavier class is scaled down, which stays in the box
+            alpha, plus = self._a.copy(), self.products.y > 0.0
+            heavy, light = float(alpha[plus].sum()), float(alpha[~plus].sum())
+            if heavy < light:
+                plus, heavy, light = ~plus, light, heavy
+            alpha[plus] *= light / max(heavy, 1e-300)
+            self._keep(alpha, float(alpha.sum()), self.products.combine(alpha))
+        else:
+            self._keep(self._a, float(total), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
