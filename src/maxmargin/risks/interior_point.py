@@ -31,7 +31,7 @@ from maxmargin.risks.row_products import Factor
 from maxmargin.risks.rows import Rows
 
 #: the first point has a u = t xi = FIRST c
-FIRST = 1.0
+FIRST = 0.7
 #: part of the way to the nearest bound that a step may take
 BACK = 0.99
 #: Gondzio's correctors: how many at most, and how much longer a step each aims at
