@@ -37,6 +37,11 @@ class Problem(NamedTuple):
         """Some of the rows."""
         return Problem(self.X[which], self.y[which], self.n_classes)
 
+    def some(self) -> Problem:
+        """At most 400 random rows."""
+        rng = np.random.default_rng(0)
+        return self.rows(np.sort(rng.choice(self.n, min(self.n, 400), replace=False)))
+
 
 #: name in the tables: what it is
 PROBLEMS = {
@@ -48,11 +53,19 @@ PROBLEMS = {
     "a9a": "Adult a9a, 32,561 x 123, CSR",
     "breast-cancer": "breast cancer, 569 x 30, as it comes (not scaled), dense",
     "mnist-0-4": "MNIST, digits 0-4 against 5-9, the same rows",
+    "imdb": "IMDB reviews, log counts of length 1, 25,000 x 64,352, CSR",
+    "ijcnn1": "IJCNN1, 49,990 x 22, CSR",
+    "w8a": "w8a, 49,749 x 300, CSR",
+    "reuters": "Reuters-21578, money-fx against the rest, 7,770 x 8,315, CSR",
+    "ccat-like": "generated text, 800,000 x 47,236, 75 words per row, CSR",
+    "ccat-like-200k": "the first 200,000 rows of it",
 }
 
 
 def load(name: str, quick: bool = False) -> Problem:
     """A problem by name; ``quick`` takes every k-th row so that about 1,000 are left."""
+    if quick and name.startswith("ccat-like"):  # as good as thinning them, and quickly made
+        return Problem(*datasets.ccat_like(1000), 2)
     problem = _load(name)
     if hasattr(problem.X, "indices"):  # scikit-learn's LinearSVC refuses 64-bit indices
         problem.X.indices = problem.X.indices.astype(np.int32, copy=False)
@@ -71,8 +84,12 @@ def _load(name: str) -> Problem:
         return Problem(*datasets.rcv1("CCAT"), 2)
     if name == "news20":
         return Problem(*datasets.newsgroups20("train"), 20)
-    if name == "a9a":
-        return Problem(*datasets.a9a("train"), 2)
+    if name.startswith("ccat-like"):
+        return Problem(*datasets.ccat_like(200_000 if name.endswith("200k") else 800_000), 2)
+    if name in ("a9a", "ijcnn1", "w8a", "imdb", "reuters"):
+        return Problem(*getattr(datasets, name)(), 2)
+    if name != "breast-cancer":
+        raise ValueError(f"no problem is called {name!r}; there are {', '.join(PROBLEMS)}")
     from sklearn.datasets import load_breast_cancer
 
     return Problem(*load_breast_cancer(return_X_y=True), 2)
@@ -82,8 +99,7 @@ def warm(problem: Problem) -> None:
     """Load the compiled functions for this kind of data, on a few rows."""
     from maxmargin import LinearSVC
 
-    rng = np.random.default_rng(0)
-    some = problem.rows(np.sort(rng.choice(problem.n, min(problem.n, 400), replace=False)))
+    some = problem.some()
     LinearSVC(C=1e-2, tol=1e-2, max_iter=30).fit(some.X, some.y)
 
 

@@ -1,0 +1,257 @@
+"""One fit of either side in a process of its own, and the search for LIBLINEAR's tolerance.
+
+A fit runs in a process forked from one that holds the data and has loaded every compiled function: so both
+sides read the same arrays, and LIBLINEAR, which cannot be interrupted, is ended by a limit on CPU time. Ours
+is stopped by a callback and keeps its bounds.
+"""
+
+from __future__ import annotations
+
+from benchmarks.common import Cell, cpu
+
+# ruff: isort: split
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.problems import Problem, Watch, warm
+
+#: LIBLINEAR's tolerances, loosest first; the last two only where the others are not enough
+LADDER = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+#: where the search begins when no neighbouring C has been searched
+FIRST = LADDER.index(0.1)
+NO_LIMIT = 10**8
+
+
+def in_a_fork(work: Callable[[], Any], seconds: float) -> Any | None:
+    """The answer of ``work()`` in a forked process, None if more than ``seconds`` of CPU time were used."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+
+    def child() -> None:
+        limit = (
+            int(np.ceil(seconds)) + 1
+        )  # whole seconds; answers later than ``seconds`` count as late
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 10))
+        send.send(work())
+        send.close()
+        os._exit(0)  # no clean-up of what belongs to the parent
+
+    process = context.Process(target=child)
+    process.start()
+    send.close()
+    try:
+        answer = receive.recv()
+    except EOFError:
+        process.join()
+        # only the CPU limit may pass for "too slow"; a crash must not become a win for the other side
+        if process.exitcode == -signal.SIGXCPU:
+            return None
+        raise RuntimeError(f"a fit failed with status {process.exitcode}") from None
+    process.join()
+    return answer
+
+
+def timed(fit: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU s of ``fit()``, and its last answer; of short fits, for the clock's sake, the mean of several."""
+    began, times = cpu(), 0
+    while True:
+        answer = fit()
+        times += 1
+        if times == 10 or cpu() - began > 0.1:
+            return (cpu() - began) / times, answer
+
+
+class Weights(NamedTuple):
+    """What is left of a fitted estimator."""
+
+    coef_: Any
+    intercept_: Any
+    classes_: Any
+
+
+# -- ours ------------------------------------------------------------------------------------------
+
+
+def loaded() -> int:
+    """How many compiled functions this process has loaded."""
+    return sum(
+        len(thing.overloads)
+        for name, module in list(sys.modules.items())
+        if name.startswith("maxmargin.compiled")
+        for thing in vars(module).values()
+        if hasattr(thing, "overloads")
+    )
+
+
+def fit_ours(problem: Problem, C: float, tol: float, limit: float) -> Cell:
+    """CPU s, F, the certificate, the methods in their order and the trace of one fit.
+
+    ``late`` where ``limit`` CPU seconds were not enough for ``tol``.
+    """
+
+    def work() -> tuple[Weights, Cell]:
+        from maxmargin import LinearSVC
+
+        def fit() -> tuple[Any, Watch]:
+            watch = Watch(limit)
+            return LinearSVC(C=C, tol=tol, callbacks=[watch]).fit(problem.X, problem.y), watch
+
+        # a forked process copies each page that it is the first to write to: not in the time measured
+        warm(problem)
+        before = loaded()
+        seconds, (svc, watch) = timed(fit)
+        methods = list(dict.fromkeys(record["method"] for record in svc.history_))
+        out = {
+            "seconds": seconds,
+            "late": seconds > limit or not svc.converged_,
+            "gap": svc.gap_,
+            "lower": svc.lower_bound_,
+            "stop": svc.stop_reason_,
+            "methods": " > ".join(methods),
+            "trace": watch.thin(300),
+            "loaded": loaded() - before,
+        }
+        return Weights(svc.coef_, svc.intercept_, svc.classes_), out
+
+    answer = in_a_fork(work, 2 * limit)  # a callback is heard between iterations only
+    if answer is not None and answer[1]["loaded"]:
+        # a method that has not run before: load its functions here, where every later fork finds them
+        work()
+        answer = in_a_fork(work, 2 * limit)
+    if answer is None:
+        nothing: Cell = {"F": None, "lower": None, "gap": None, "methods": "", "trace": []}
+        return {**nothing, "seconds": 2 * limit, "late": True, "stop": "CPU limit"}
+    weights, out = answer
+    return {**out, "F": problem.objective(weights, C)}
+
+
+# -- theirs ----------------------------------------------------------------------------------------
+
+
+def fit_theirs(
+    problem: Problem, C: float, tol: float, limit: float, max_iter: int = NO_LIMIT
+) -> Cell | None:
+    """CPU s, F and iterations of one fit; None if it was ended by the limit."""
+
+    def work() -> tuple[Weights, float, int]:
+        from sklearn.svm import LinearSVC
+
+        warnings.simplefilter("ignore")
+        kind = "ovr" if problem.n_classes == 2 else "crammer_singer"
+        svc = LinearSVC(loss="hinge", dual=True, C=C, multi_class=kind, random_state=0)
+        some = problem.some()
+        svc.set_params(tol=1.0, max_iter=5).fit(some.X, some.y)  # as in fit_ours
+        svc.set_params(tol=tol, max_iter=max_iter)
+        seconds, _ = timed(lambda: svc.fit(problem.X, problem.y))
+        return Weights(svc.coef_, svc.intercept_, svc.classes_), seconds, int(np.max(svc.n_iter_))
+
+    answer = in_a_fork(work, limit)
+    if answer is None or answer[1] > limit:
+        return None
+    weights, seconds, iterations = answer
+    return {
+        "tol": tol,
+        "seconds": seconds,
+        "F": problem.objective(weights, C),
+        "iterations": iterations,
+        "ended": iterations < max_iter,  # by its own rule, not by max_iter
+    }
+
+
+@dataclass
+class Search:
+    """LIBLINEAR's fits of one problem and C, each tolerance at most once.
+
+    Most of the time a search could lose is in fits that are ended without an answer. So a fit is given no
+    more iterations than the limit should allow, at the speed of the fits so far: one that is too slow then
+    ends by itself, shortly before the limit, and says how precise it is.
+    """
+
+    problem: Problem
+    C: float
+    limit: float
+    #: CPU s per iteration: of a neighbouring C, then of the last fit
+    pace: float | None = None
+    #: by place in the ladder
+    fits: dict[int, Cell] = field(default_factory=dict)
+    #: the best of the fits that ``max_iter`` ended
+    cut_short: Cell | None = None
+    #: the loosest tolerance that is known to take too long
+    too_slow: int = len(LADDER)
+
+    def state(self) -> Cell:
+        """All of it, for a file."""
+        names = ("pace", "cut_short", "too_slow")
+        return {"fits": list(self.fits.values()), **{name: getattr(self, name) for name in names}}
+
+    def restore(self, state: Cell) -> Search:
+        """Go on where a file ended."""
+        self.fits = {LADDER.index(fit["tol"]): fit for fit in state["fits"]}
+        self.pace, self.cut_short = state["pace"], state["cut_short"]
+        self.too_slow = state["too_slow"]
+        return self
+
+    def best(self) -> float:
+        """The least F of all fits within the limit."""
+        kept = [self.cut_short] if self.cut_short else []
+        return min((fit["F"] for fit in [*self.fits.values(), *kept]), default=float("inf"))
+
+    def fit(self, k: int) -> Cell | None:
+        """The fit at ``LADDER[k]`` if it ends by its own rule within the limit."""
+        if k >= self.too_slow:
+            return None
+        if k in self.fits:
+            return self.fits[k]
+        most = 20 if self.pace is None else max(2, int(0.9 * self.limit / self.pace))
+        for _ in range(6):
+            found = fit_theirs(self.problem, self.C, LADDER[k], self.limit, most)
+            if found is None:
+                most = max(1, most // 2)
+                if most == 1:
+                    break
+                continue
+            self.pace = found["seconds"] / max(1, found["iterations"])
+            if found["ended"]:
+                self.fits[k] = found
+                return found
+            if self.cut_short is None or found["F"] < self.cut_short["F"]:
+                self.cut_short = found
+            if found["seconds"] > 0.75 * self.limit:
+                break
+            # iterations get cheaper as LIBLINEAR drops rows: go on at the pace seen now
+            more = int(0.9 * self.limit / self.pace)
+            if more <= 1.1 * most:
+                break
+            most = more
+        self.too_slow = k
+        return None
+
+    def loosest(self, F_max: float, first: int) -> int | None:
+        """The loosest tolerance with F <= F_max within the limit; ``first`` is where to begin."""
+        k = first
+        found = self.fit(k)
+        while found is None and k > 0:  # too slow there: a looser one may do
+            k -= 1
+            found = self.fit(k)
+        if found is None:
+            return None
+        while found is not None and found["F"] > F_max:
+            k += 1
+            found = self.fit(k) if k < len(LADDER) else None
+        if found is None:
+            return None
+        while k > 0:
+            looser = self.fit(k - 1)
+            if looser is None or looser["F"] > F_max:
+                break
+            k -= 1
+        return k
