@@ -24,6 +24,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from maxmargin import LinearSVC, LinearSVCCV
+from maxmargin.estimators import _grid
 from maxmargin.estimators._grid import choose_scheme
 from maxmargin.testing import binary_objective
 
@@ -241,22 +242,32 @@ def test_workers_change_no_bit() -> None:
         np.testing.assert_array_equal(a.coef_, b.coef_)
 
 
-def test_a_slow_path_hands_over_to_lockstep() -> None:
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_slow_path_hands_over_to_lockstep(monkeypatch: pytest.MonkeyPatch, prune: bool) -> None:
+    monkeypatch.setattr(_grid, "MANY_ROWS", 1_000)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 8)) @ rng.normal(size=(8, 8))
     y = X[:, 0] + 4.0 * rng.normal(size=3000) > 0
-    search = LinearSVCCV([1e-3, 1.0, 1e4], cv=2).fit(X, y)
+    Cs = [1e-3, 1.0, 30.0, 1e4]
+    search = LinearSVCCV(Cs, cv=2, prune=prune, refit=False).fit(X, y)
+    alone = LinearSVCCV(Cs, cv=2, scheme="path", tol=1e-5, refit=False).fit(X, y).cv_results_
+    found = search.cv_results_
     assert search.scheme_ == "path, lockstep"
-    assert all(search.cv_results_[f"split{k}_converged"].all() for k in range(2))
-    used = set(search.cv_results_["split0_scheme"]) | set(search.cv_results_["split1_scheme"])
-    assert used == {"path", "lockstep"}
+    assert {s for k in range(2) for s in found[f"split{k}_scheme"]} == {"path", "lockstep"}
+    for k in range(2):
+        assert found[f"split{k}_converged"].all()
+        assert (found[f"split{k}_lower_bound"] <= alone[f"split{k}_objective"] * (1 + 1e-9)).all()
+        assert (alone[f"split{k}_lower_bound"] <= found[f"split{k}_objective"] * (1 + 1e-9)).all()
 
 
 def test_the_choice_is_a_function_of_the_shape() -> None:
-    assert choose_scheme(54, 2, coordinate=True) == ("path", True)
-    assert choose_scheme(47_000, 2, coordinate=True) == ("path", False)
-    assert choose_scheme(54, 2, coordinate=False) == ("lockstep", False)
-    assert choose_scheme(54, 7, coordinate=True) == ("path", False)
+    binary = {"hinge": True, "coordinate": True}
+    assert choose_scheme(10**5, 54, 2, **binary) == ("path", True)
+    assert choose_scheme(10**3, 54, 2, **binary) == ("path", False)
+    assert choose_scheme(10**5, 47_000, 2, **binary) == ("path", False)
+    assert choose_scheme(10**5, 54, 2, hinge=False, coordinate=True) == ("path", False)
+    assert choose_scheme(10**5, 54, 2, hinge=True, coordinate=False) == ("lockstep", False)
+    assert choose_scheme(10**5, 54, 7, **binary) == ("path", False)
 
 
 def test_an_iteration_limit_leaves_true_bounds() -> None:

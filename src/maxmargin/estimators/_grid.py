@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult
 from maxmargin.core.shared_bundle import PlanePool, PooledBundle
@@ -42,8 +43,11 @@ CellId = tuple[int, int, int]
 
 #: features up to which cutting planes are a way out where coordinate ascent is slow
 FEW_FEATURES = 1_000
-#: epochs that coordinate ascent may seem to need before cutting planes take over
-BUDGET = 30.0
+#: rows from which a pass for many problems at once outweighs the bookkeeping of lockstep
+MANY_ROWS = 10_000
+#: visits of all rows that coordinate ascent may still seem to need, and may have needed for a cell,
+#: before cutting planes take over the rest of its chain
+BUDGET, DEAR = 30.0, 18.0
 #: where the next cut is taken: on grids nearer to the best point than the solver's default pays
 MU = 0.02
 #: with more splits than this, runs of rows that splits have in common may be many and short
@@ -139,17 +143,21 @@ def coordinate_ascent(grid: Grid) -> bool:
     return "coordinate" in risk.methods(SquaredNorm())
 
 
-def choose_scheme(n_features: int, n_classes: int, *, coordinate: bool) -> tuple[Scheme, bool]:
-    """The scheme to begin with, and whether chains on which it is slow may go on in lockstep.
+def choose_scheme(
+    n_rows: int, n_features: int, n_classes: int, *, hinge: bool, coordinate: bool
+) -> tuple[Scheme, bool]:
+    """The scheme to begin with, and whether chains on which it is slow go on in lockstep.
 
-    Measured on covtype, text and 40 dense features with nine class weights: warm coordinate ascent
-    is as fast as lockstep or faster wherever it converges; where it does not, at large C and with
-    few features, cutting planes do. So it begins wherever it can, and hands over.
+    Measured on covtype, text and 40 dense features: while C is small, warm coordinate ascent takes a
+    few visits of the rows per cell, and nothing is quicker. At large C it may take thirty or more;
+    with few features and many rows cutting planes then need less. So it begins wherever it can, and
+    hands over. The squared hinge has Newton's method for that, small data need no help.
     """
     if n_classes > 2:
         return "path", False
-    few = n_features <= FEW_FEATURES
-    return ("path", few) if coordinate else ("lockstep", False)
+    if not coordinate:
+        return "lockstep", False
+    return "path", hinge and n_features <= FEW_FEATURES and n_rows >= MANY_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +176,7 @@ class PathRunner:
     scheme: Scheme = "path"
 
     def __init__(self, grid: Grid, *, budget: float, keep: bool) -> None:
-        self.grid, self._budget, self._keep = grid, budget, keep
+        self.grid, self.budget, self._keep = grid, budget, keep
         n = len(grid.codes)
         self._order: IntArray | None = None
         self._X, self._ranges = grid.X, [[(0, n)] for _ in grid.trains]
@@ -179,6 +187,8 @@ class PathRunner:
                 _merged([(lo, hi) for lo, hi, _, splits in runs if k in splits])
                 for k in range(len(grid.trains))
             ]
+        #: chains left to another scheme: where they ended, and what was proved, as one cut
+        self.slow: dict[Any, tuple[Array, Cut]] = {}
         self._last: dict[Any, list[SolveResult]] = {}
         self._risks: dict[Any, list[ScoreRisk]] = {}
 
@@ -223,8 +233,12 @@ class PathRunner:
             seconds = (time.perf_counter() - began) / len(ids)
             for id in ids:
                 yield Done(id, last, seconds, "path")
-            if np.isfinite(self._budget) and not all(result.converged for result in last):
-                break  # the rest of the chain would be harder still
+            if np.isfinite(self.budget) and not (
+                last[0].converged and last[0].oracle_calls <= DEAR
+            ):
+                # the rest of the chain would be harder still
+                self.slow[key] = (last[0].w, last[0].duals["coordinate"].aggregate())
+                return
         if self._keep and last is not None:
             self._last[key], self._risks[key] = last, risks
 
@@ -252,8 +266,8 @@ class PathRunner:
         methods = risk.methods(regularizer)
         if last is not None and last.history and last.history[-1].method == "newton":
             return Newton()  # what was needed at a smaller C is needed at this one
-        if "coordinate" in methods and np.isfinite(self._budget):
-            return _Ascent(self._budget)
+        if "coordinate" in methods and np.isfinite(self.budget):
+            return _Ascent(self.budget)
         return Auto()
 
 
@@ -262,7 +276,7 @@ class LockstepRunner:
 
     scheme: Scheme = "lockstep"
 
-    def __init__(self, grid: Grid, starts: dict[Any, Array] | None = None) -> None:
+    def __init__(self, grid: Grid, starts: dict[Any, tuple[Array, Cut]] | None = None) -> None:
         self.grid = grid
         order, runs = order_rows(grid.codes, grid.trains, len(grid.codes))
         rows = SharedRows(
@@ -316,7 +330,8 @@ class LockstepRunner:
             return Chain([])
         pool = self._pools.setdefault(key[0], PlanePool(self._risk.dim, self._risk.n_parts))
         bundle = PooledBundle(pool, first.scale, regularizer=first.regularizer)
-        return Chain([], SolverState(w=start, memory=bundle))
+        bundle.add([start[1]])
+        return Chain([], SolverState(w=start[0], memory=bundle))
 
     def close(self) -> None:
         """Let go of scores and threads."""
@@ -334,32 +349,29 @@ class GridTrainer:
     used: set[Scheme] = field(default_factory=set)
     _path: PathRunner | None = None
     _lockstep: LockstepRunner | None = None
-    _starts: dict[Any, Array] = field(default_factory=dict)
+    _starts: dict[Any, tuple[Array, Cut]] = field(default_factory=dict)
 
     def run(self, ids: Sequence[CellId]) -> Iterator[Done]:
         """Train the cells."""
-        left = list(ids)
+        left = set(ids)
         if self.scheme == "path":
-            budget = BUDGET if self.hand_over else float("inf")
             if self._path is None:
+                budget = BUDGET if self.hand_over and self.grid.max_iter is None else float("inf")
                 self._path = PathRunner(self.grid, budget=budget, keep=self.keep)
-            slow = [id for id in left if self.grid.key(id) in self._starts]
-            finished = set(slow)
-            for done in self._path.run([id for id in left if id not in finished]):
-                if not done.converged and self.hand_over and self.grid.max_iter is None:
-                    self._starts[self.grid.key(done.id)] = done.results[0].w
-                    continue
-                finished.add(done.id)
-                self.used.add("path")
-                yield done
-            left = [id for id in ids if id in set(slow) or id not in finished]
+            slow = self._path.slow
+            for done in self._path.run([id for id in ids if self.grid.key(id) not in slow]):
+                if done.converged or not np.isfinite(self._path.budget):
+                    left.remove(done.id)
+                    self.used.add("path")
+                    yield done
+            self._starts.update(slow)
             if left and not self.keep:
                 self._path = None  # its copy of the rows and its multipliers are no longer needed
         if not left:
             return
         if self._lockstep is None:
             self._lockstep = LockstepRunner(self.grid, self._starts)
-        for done in self._lockstep.run(left):
+        for done in self._lockstep.run(id for id in ids if id in left):
             self.used.add("lockstep")
             yield done
 

@@ -111,6 +111,8 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
         "path": chains of ascending C, each cell from the last one's multipliers; "lockstep": all
         chains together by cutting planes; "path, lockstep": chains on which the first was slow were
         handed to the second.
+    n_iter_ : int
+        The most iterations that a cell took.
     pruned_ : list of dict
         Settings that were left out.
     n_features_in_, feature_names_in_
@@ -227,6 +229,7 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
         self.pruned_ = table.pruned
         self.cv_results_ = table.results()
         self.n_splits_ = len(splits)
+        self.n_iter_ = max(1, table.n_iter)
         self._select(table)
         if self.refit:
             best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
@@ -322,7 +325,11 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
             return self.scheme, False
         free = grid.intercept != 0.0 and not self.penalize_intercept
         return choose_scheme(
-            grid.X.shape[1], len(self.classes_), coordinate=not free and coordinate_ascent(grid)
+            min(len(train) for train in grid.trains),
+            grid.X.shape[1],
+            len(self.classes_),
+            hinge=self.loss == "hinge",
+            coordinate=not free and coordinate_ascent(grid),
         )
 
     def _levels(self, table: _Table, factors: list[list[Array | None]]) -> Iterator[list[CellId]]:
@@ -446,6 +453,7 @@ class _Table:
         self._scheme = np.full(shape, "", dtype=object)
         self._dropped: dict[int, int] = {}
         self.pruned: list[dict[str, Any]] = []
+        self.n_iter = 0
 
     def _row(self, j: int, i: int) -> int:
         return j * len(self.Cs) + i
@@ -465,6 +473,7 @@ class _Table:
         self._numbers["gap"][at] = relative_gap(done.objective, done.lower_bound)
         self._numbers["fit_time"][at] = done.seconds
         self._converged[at] = done.converged
+        self.n_iter = max(self.n_iter, *(result.n_iter for result in done.results), 0)
         self._scheme[at] = done.scheme
 
     def falling(self, j: int, i: int) -> bool:
