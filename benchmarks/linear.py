@@ -76,7 +76,7 @@ def know(problem: Problem, C_mean: float, limit: float, neighbour: Cell | None) 
         for eps in EPSILONS:
             near = neighbour["places"][f"{eps:g}"] if neighbour else None
             begin = max(first, near) if near is not None else first
-            places[f"{eps:g}"] = found = search.loosest(F_best * (1 + eps), begin)
+            places[f"{eps:g}"] = found = search.loosest(F_best, eps, begin)
             first = FIRST if found is None else found
         if mine["gap"] is None or mine["gap"] > 2 * FINE:
             # ours does not know the optimum: all that theirs can do counts
@@ -295,6 +295,7 @@ def report(bench: Bench, known: Bench) -> None:
             ("several classes", several),
         )
         for eps in reversed(EPSILONS)
+        if rows
     ]
     slower = sorted(
         (r for r in binary + several if r["ratio"] is not None and number(r["ratio"]) < 1),

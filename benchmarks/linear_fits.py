@@ -235,15 +235,17 @@ class Search:
         self.too_slow = k
         return None
 
-    def loosest(self, F_max: float, first: int) -> int | None:
-        """The loosest tolerance with F <= F_max within the limit; ``first`` is where to begin."""
-        k = first
+    def loosest(self, F_best: float, eps: float, first: int) -> int | None:
+        """The loosest tolerance with F <= F_best (1 + eps) within the limit, looked for from ``first`` on."""
+        F_max, k = F_best * (1 + eps), first
         found = self.fit(k)
-        while found is None and k > 0:  # too slow there: a looser one may do
+        while found is None and k > 0:
+            # too slow there. A looser one stops earlier on the same way: it may do if the whole way, up to
+            # the limit, led near enough; F is not monotone along it, so "near" is generous
+            if self.cut_short is not None and self.cut_short["F"] > F_best * (1 + 3 * eps):
+                return None
             k -= 1
             found = self.fit(k)
-        if found is None:
-            return None
         while found is not None and found["F"] > F_max:
             k += 1
             found = self.fit(k) if k < len(LADDER) else None

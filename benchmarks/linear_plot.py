@@ -36,8 +36,10 @@ def plot(traces: dict[str, Cell], path: Path) -> None:
     for axis in axes.ravel()[max(0, len(traces) - across) : len(traces)]:
         axis.set_xlabel("CPU seconds")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncols=len(labels), fontsize=9, frameon=False)
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.32 / (2.7 * down)))
+    columns = len(labels) if across > 2 else across
+    figure.legend(handles, labels, loc="upper center", ncols=columns, fontsize=8, frameon=False)
+    head = 0.1 + 0.2 * -(-len(labels) // columns)
+    figure.tight_layout(rect=(0, 0, 1, 1 - head / (2.7 * down)))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
