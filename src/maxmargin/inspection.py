@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.stopping import RelativeGap
 from maxmargin.core.vectors import Array
 
-__all__ = ["ConvergenceDisplay"]
+__all__ = ["ConvergenceDisplay", "GridDisplay"]
 
 _X_LABELS = {
     "iteration": "iteration",
@@ -27,7 +27,7 @@ def _pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            'ConvergenceDisplay needs matplotlib. Install it with: pip install "maxmargin[plot]"'
+            'displays need matplotlib. Install it with: pip install "maxmargin[plot]"'
         ) from error
     return plt
 
@@ -199,6 +199,174 @@ class ConvergenceDisplay:
         if self.title:
             ax.set_title(self.title)
         return self
+
+
+class GridDisplay:
+    """Scores and certified objectives over a grid of C and class weights.
+
+    Make one with :meth:`from_estimator`. Above is the mean score on held-out rows, with a band of one
+    standard deviation over the folds, one curve per class weight; the best setting is marked. Below are
+    the objective per unit of C, averaged over the folds, and the proven lower bound: where the two dashes
+    cannot be told apart, every cell is as good as solved. A cell whose tolerance is not proved is marked
+    by a cross.
+
+    Parameters
+    ----------
+    C : array of shape (n_C,)
+        Values of C.
+    scores, deviations : arrays of shape (n_weights, n_C)
+        Mean and standard deviation of the score; NaN where a cell was left out.
+    objective, lower_bound : arrays of shape (n_weights, n_C)
+        Means of the bounds.
+    converged : array of shape (n_weights, n_C)
+        Whether all folds reached the tolerance.
+    labels : list of str
+        Names of the class weights.
+    best : (int, int)
+        Row and column of the best setting.
+    score_name : str, default "score"
+        Label of the upper axis.
+
+    Attributes
+    ----------
+    ax_, objective_ax_ : matplotlib axes
+        The upper and the lower axes.
+    figure_ : matplotlib figure
+        The figure.
+    score_lines_, objective_lines_, lower_bound_lines_ : lists of matplotlib lines
+        One each per class weight.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import LinearSVCCV
+    >>> from maxmargin.inspection import GridDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = LinearSVCCV(Cs=[0.01, 0.1, 1.0], class_weights=[None, "balanced"]).fit(scale(X), y)
+    >>> display = GridDisplay.from_estimator(search)
+    >>> len(display.score_lines_)
+    2
+    """
+
+    def __init__(
+        self,
+        C: Any,
+        scores: Any,
+        deviations: Any,
+        objective: Any,
+        lower_bound: Any,
+        converged: Any,
+        *,
+        labels: list[str],
+        best: tuple[int, int],
+        score_name: str = "score",
+    ) -> None:
+        self.C = C
+        self.scores = scores
+        self.deviations = deviations
+        self.objective = objective
+        self.lower_bound = lower_bound
+        self.converged = converged
+        self.labels = labels
+        self.best = best
+        self.score_name = score_name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the grid of a fitted :class:`maxmargin.LinearSVCCV`.
+
+        Parameters
+        ----------
+        estimator : LinearSVCCV
+            A fitted estimator.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        GridDisplay
+            The display, drawn.
+        """
+        check_is_fitted(estimator, "cv_results_")
+        found, splits = estimator.cv_results_, range(estimator.n_splits_)
+        C = np.unique(np.asarray(found["param_C"], dtype=np.float64))
+        shape = (-1, len(C))
+
+        def mean(name: str) -> Array:
+            parts = [found[f"split{k}_{name}"] for k in splits]
+            return np.asarray(np.mean(parts, axis=0), dtype=np.float64).reshape(shape)
+
+        weights = np.asarray(found["param_class_weight"], dtype=object).reshape(shape)[:, 0]
+        scoring = estimator.scoring
+        display = cls(
+            C,
+            found["mean_test_score"].reshape(shape),
+            found["std_test_score"].reshape(shape),
+            mean("objective"),
+            mean("lower_bound"),
+            np.all([found[f"split{k}_converged"] for k in splits], axis=0).reshape(shape),
+            labels=["equal weights" if w is None else _weight_label(w) for w in weights],
+            best=divmod(estimator.best_index_, len(C)),
+            score_name="accuracy"
+            if scoring is None
+            else str(getattr(scoring, "__name__", scoring)),
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        GridDisplay
+            The display itself.
+        """
+        plt = _pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 5.2), layout="constrained")
+        self.ax_, self.figure_, self.objective_ax_ = ax, ax.figure, _split(ax)
+        below, C = self.objective_ax_, np.asarray(self.C)
+        self.score_lines_, self.objective_lines_, self.lower_bound_lines_ = [], [], []
+        for k, label in enumerate(self.labels):
+            color, mean, spread = f"C{k % 10}", self.scores[k], self.deviations[k]
+            (line,) = ax.plot(C, mean, "o-", color=color, markersize=3, label=label)
+            ax.fill_between(C, mean - spread, mean + spread, color=color, alpha=0.1, linewidth=0)
+            (upper,) = below.plot(C, self.objective[k] / C, color=color, linewidth=1.2)
+            (lower,) = below.plot(C, self.lower_bound[k] / C, "--", color="0.2", linewidth=0.9)
+            open_cells = ~self.converged[k] & np.isfinite(self.objective[k])
+            below.plot(
+                C[open_cells], self.objective[k][open_cells] / C[open_cells], "x", color=color
+            )
+            self.score_lines_.append(line)
+            self.objective_lines_.append(upper)
+            self.lower_bound_lines_.append(lower)
+        row, column = self.best
+        ax.plot(C[column], self.scores[row][column], "*", color=f"C{row % 10}", markersize=12)
+        ax.set(ylabel=f"{self.score_name}, held out", xscale="log")
+        below.set(xlabel="C", ylabel="bounds / C", xscale="log", yscale="log")
+        self.lower_bound_lines_[0].set_label("lower bound")
+        below.legend(handles=self.lower_bound_lines_[:1], frameon=False, fontsize="small")
+        if len(self.labels) > 1:
+            ax.legend(frameon=False, fontsize="small")
+        ax.tick_params(labelbottom=False)
+        for axes in (ax, below):
+            axes.grid(alpha=0.25, linewidth=0.6)
+            axes.spines[["top", "right"]].set_visible(False)
+        return self
+
+
+def _weight_label(weight: Any) -> str:
+    if isinstance(weight, dict):
+        return ", ".join(f"{label}: {factor:g}" for label, factor in weight.items())
+    return str(weight)
 
 
 def _title(estimator: Any) -> str:
