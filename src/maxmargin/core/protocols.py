@@ -221,6 +221,9 @@ class RowDuals(Protocol):
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers, brought into the box of the present C."""
 
+    def start_at(self, w: Array, gap: float) -> None:
+        """Take a hint: a point that another method found, with the relative gap left there."""
+
     def rescale(self, C: float) -> None:
         """Carry multipliers and ``w`` over to another C, by multiplying both."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import fields
+from functools import cache
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from maxmargin.callbacks import ProgressLine
 from maxmargin.core.protocols import Risk
@@ -99,7 +100,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         try:
             with (
                 _scikit_callbacks(self, fitted, data) as observer,
-                threadpool_limits(1, user_api="blas"),
+                _blas().limit(limits=1, user_api="blas"),
             ):
                 result = minimize(
                     risk,
@@ -132,7 +133,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             self.stop_reason_ = results[0].stop_reason
         self.certificate_ = results[0].certificate
         self.n_iter_ = max(r.n_iter for r in results)
-        self.history_ = [asdict(record) for r in results for record in r.history]
+        self.history_ = [_as_dict(record) for r in results for record in r.history]
 
     def save(self, path: Any) -> Self:
         """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
@@ -140,6 +141,19 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
         save(self, path)
         return self
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes as long as a small fit."""
+    return ThreadpoolController()
+
+
+_FIELDS = tuple(field.name for field in fields(IterationRecord))
+
+
+def _as_dict(record: IterationRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _FIELDS}  # plain values: no deep copy
 
 
 def _gap(results: Sequence[SolveResult]) -> float:

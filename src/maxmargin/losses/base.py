@@ -40,6 +40,8 @@ class ScoreLoss(ABC):
 
     #: a sum over rows, so that shards can be evaluated on their own
     decomposable: ClassVar[bool] = True
+    #: differentiable: Newton's method then needs few steps
+    smooth: ClassVar[bool] = False
 
     def n_outputs(self) -> int | None:
         """Scores per row: None for one (then scores are 1-d), else the number of columns."""

@@ -24,6 +24,8 @@ class Logistic(ScoreLoss):
     (0.868, 'exact')
     """
 
+    smooth = True
+
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not np.isin(y, (-1.0, 1.0)).all():

@@ -80,6 +80,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "tol": lambda value: _number(value) or isinstance(value, _RULES),
     "solver": lambda value: _word(value) or isinstance(value, _SOLVERS),
     "loss": _word,
+    "multi_class": _word,
     "rescaling": lambda value: value in ("margin", "slack"),
     "fit_intercept": _flag,
     "penalize_intercept": _flag,

@@ -15,7 +15,7 @@ from maxmargin.core.protocols import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import Hinge
-from maxmargin.risks.rows import Rows
+from maxmargin.risks.rows import Rows, epochs_per_call
 
 
 class BinaryCoordinates:
@@ -62,18 +62,21 @@ class BinaryCoordinates:
         return int(np.count_nonzero(self.multipliers))
 
     def improve(self, seed: int) -> SweepStats:
-        """One epoch over the active rows."""
-        count = self.n_active
-        row_dual.shuffle(self._active, count, seed)
-        stats = np.zeros(5)
-        self.n_active = self._epoch(
-            *self._data, self.rows.intercept, self._squared, self._slack, self._active, count,
-            self._state, self.w, stats,
-        )  # fmt: skip
-        self._linear += float(stats[row_dual.GAIN])
-        self._curved += float(stats[row_dual.BEND])
-        self._slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
-        return SweepStats(count, float(stats[row_dual.GAP]), 0)
+        """One epoch over the active rows, or a few where one would be over before it is called."""
+        visited, gap = 0, 0.0
+        for k in range(epochs_per_call(self.rows.work(self.n_active))):
+            count = self.n_active
+            row_dual.shuffle(self._active, count, seed + k)
+            stats = np.zeros(5)
+            self.n_active = self._epoch(
+                *self._data, self.rows.intercept, self._squared, self._slack, self._active, count,
+                self._state, self.w, stats,
+            )  # fmt: skip
+            self._linear += float(stats[row_dual.GAIN])
+            self._curved += float(stats[row_dual.BEND])
+            self._slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
+            visited, gap = visited + count, float(stats[row_dual.GAP])
+        return SweepStats(visited, gap, 0)
 
     def check(self, scores: Array) -> None:
         """Choose the active rows from exact scores."""
@@ -113,6 +116,9 @@ class BinaryCoordinates:
         self.multipliers[:] = np.clip(multipliers, 0.0, top)
         self.dual_value(self.C)
         self._start()
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """A point says nothing about multipliers: the start stays as it is."""
 
     def rescale(self, C: float) -> None:
         """Carry over to another C."""

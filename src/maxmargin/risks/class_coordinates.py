@@ -13,7 +13,7 @@ from maxmargin.core.protocols import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import CrammerSinger
-from maxmargin.risks.rows import Rows
+from maxmargin.risks.rows import Rows, epochs_per_call
 
 #: neighbours that are visited in a row while w has at most so many entries and most rows are active
 BLOCK, SMALL = 4, 2**17
@@ -87,18 +87,21 @@ class ClassCoordinates:
         return int(class_dual.count_support(self._compiled, self._alpha, self._members))
 
     def improve(self, seed: int) -> SweepStats:
-        """One epoch over the active rows."""
-        count, stats = len(self._active), np.zeros(4)
-        block = self._block if 4 * count > len(self._visited) else 1
-        left = class_dual.epoch(
-            self._compiled, self._caps, self._alpha, self._W, self._active, block, seed, self._lead,
-            stats,
-        )  # fmt: skip
-        self._active = self._active[:left]
-        self._lead = float(stats[class_dual.VIOLATION])
-        self._offset += float(stats[class_dual.OFFSET])
-        self._half_square += float(stats[class_dual.SQUARE])
-        return SweepStats(count, float(stats[class_dual.GAP]), 0)
+        """One epoch over the active rows, or a few where one would be over before it is called."""
+        visited, gap = 0, 0.0
+        for k in range(epochs_per_call(self.rows.work(self.n_active))):
+            count, stats = self.n_active, np.zeros(4)
+            block = self._block if 4 * count > len(self._visited) else 1
+            left = class_dual.epoch(
+                self._compiled, self._caps, self._alpha, self._W, self._active, block, seed + k,
+                self._lead, stats,
+            )  # fmt: skip
+            self._active = self._active[:left]
+            self._lead = float(stats[class_dual.VIOLATION])
+            self._offset += float(stats[class_dual.OFFSET])
+            self._half_square += float(stats[class_dual.SQUARE])
+            visited, gap = visited + count, float(stats[class_dual.GAP])
+        return SweepStats(visited, gap, 0)
 
     def check(self, scores: Array) -> None:
         """Choose the active rows from exact scores."""
@@ -150,6 +153,9 @@ class ClassCoordinates:
         alpha[self._still, self._dearest] = self._caps[self._still]
         self.dual_value(self.C)
         self._start()
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """A point says nothing about multipliers: the start stays as it is."""
 
     def rescale(self, C: float) -> None:
         """Carry over to another C."""

@@ -10,6 +10,14 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import Design
 from maxmargin.losses.base import Labels, ScoreLoss
 
+#: entries whose visit takes as long as what surrounds an epoch
+CALL = 20_000.0
+
+
+def epochs_per_call(work: float) -> int:
+    """How many epochs of this much work to run at a time."""
+    return int(min(5.0, max(1.0, CALL / max(1.0, work))))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
@@ -41,6 +49,11 @@ class Rows:
     def dim(self) -> int:
         """Length of w: the features, then the constant one if there is any, times the columns."""
         return (self.design.shape[1] + int(self.intercept != 0.0)) * self.n_columns
+
+    def work(self, n_rows: int) -> float:
+        """Entries in so many rows, times the columns."""
+        n = max(1, self.design.shape[0])
+        return n_rows * self.n_columns * self.design.nnz / n
 
     def indices(self) -> IntArray:
         """Numbers of the rows that have a weight, ascending."""

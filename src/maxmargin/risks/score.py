@@ -126,6 +126,7 @@ class ScoreRisk:
         self.dim = self.rows.dim
         self.n_examples = self.rows.n
         self.n_columns = self.rows.n_columns
+        self.smooth = loss.smooth
         self.nnz = design.nnz * self.rows.n // max(1, n)
         self.engine: Engine = engine or SerialEngine()
         self._bounds = self._shards()

@@ -5,7 +5,9 @@ gap's history, counted in visits of all rows. No clock is read, so a fit repeats
 
     coordinate       dual coordinate ascent by stages in C: sparse or dense, few or many features. First
                      wherever rows are in memory and every coordinate is penalised.
-    newton           for few features, when the coordinates' outlook is worse than a dozen Gram matrices
+    newton           for few features: first for smooth losses (a handful of Gram matrices), and for the
+                     hinge when the coordinates' outlook is worse than a dozen of them, which is so at
+                     tight tolerances
     cutting planes   everything else: designs that show no rows, losses without a dual form, intercepts
                      that are not penalised; and the way on when the others stall
 
@@ -29,7 +31,7 @@ CUTTING_PLANES_WORTH = 500.0
 MANY_COORDINATES = 20_000
 #: steps of a fit by Newton's method, and multiply-adds in a Gram matrix that cost one visit of an entry
 NEWTON_STEPS, GRAM_SPEED = 15.0, 8.0
-MANY_FEATURES = 500
+MANY_FEATURES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +50,20 @@ def newton_worth(problem: Problem) -> float:
 
 def plan(problem: Problem) -> list[Phase]:
     """The methods for this problem, in order; the last one may take as long as it needs."""
+    forever = float("inf")
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
+    cheap = newton and newton_worth(problem) < CUTTING_PLANES_WORTH
+    few = problem.dim <= MANY_COORDINATES
+    last = [Phase("cutting planes", forever)]
+    if newton and problem.smooth:
+        return [Phase("newton", forever), *last]
     if "coordinate" not in problem.methods:
-        cheaper = newton and newton_worth(problem) < CUTTING_PLANES_WORTH
-        return [Phase("newton" if cheaper else "cutting planes", float("inf"))]
-    if newton and newton_worth(problem) < CUTTING_PLANES_WORTH:
-        return [Phase("coordinate", newton_worth(problem)), Phase("newton", float("inf"))]
-    if problem.dim <= MANY_COORDINATES:
-        worth = CUTTING_PLANES_WORTH
-        return [Phase("coordinate", worth), Phase("cutting planes", float("inf"))]
-    return [Phase("coordinate", float("inf"))]
+        return [Phase("newton", forever), *last] if cheap else last
+    if cheap:
+        return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last]
+    if few:
+        return [Phase("coordinate", CUTTING_PLANES_WORTH), *last]
+    return [Phase("coordinate", forever)]
 
 
 _RUN: dict[str, Callable[[Problem, SolverState, float], Steps]] = {

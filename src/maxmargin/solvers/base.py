@@ -32,6 +32,7 @@ class Problem:
     #: stored entries of the data, and how the rows can be improved: what a choice of method looks at
     nnz: int = 0
     n_columns: int = 1
+    smooth: bool = False
     methods: frozenset[str] = frozenset()
 
 

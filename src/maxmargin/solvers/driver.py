@@ -264,6 +264,7 @@ def minimize(
         random_state=random_state,
         nnz=getattr(risk, "nnz", 0),
         n_columns=getattr(risk, "n_columns", 1),
+        smooth=getattr(risk, "smooth", False),
         methods=risk.methods(regularizer) if hasattr(risk, "methods") else frozenset(),
     )
     if w0 is None:

@@ -30,8 +30,8 @@ from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report,
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
-#: estimated gap, in tolerances, at which a check is worth it
-CHECK_AT = 1.5
+#: how far the true gap may be from its estimate, from check to check, and what is assumed first
+RATIO = (0.5, 2.0, 0.67)
 #: entries that could be visited in the time a call of a compiled epoch takes at least
 CALL = 50_000.0
 #: the first stage's C, in units of 1 / mean |x|^2; the factor between stages; their tolerance
@@ -110,6 +110,8 @@ def ascend(
     duals = state.duals.get(way.method)
     if duals is None:
         duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C)
+        if np.isfinite(state.gap):
+            duals.start_at(state.w, state.gap / abs(state.upper))
         stages = way.stages(problem.C, FIRST_STAGE * duals.scale)
     else:  # from another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
@@ -142,7 +144,7 @@ def _stage(
         return omega.value(at.w) + C * at.upper
 
     best: LineEvaluation | None = None
-    upper, since, n_support, guess, visited = np.inf, 0, 0, 1.0, 0.0
+    upper, since, n_support, guess, visited, ratio = np.inf, 0, 0, 1.0, 0.0, RATIO[2]
     stall, outlook = StallDetector(window=30, patience=300), Outlook()
     overhead = CALL / max(1, problem.nnz)
     while True:
@@ -153,7 +155,8 @@ def _stage(
         state.raise_lower(lower if final else duals.dual_estimate(problem.C), dual)
         allowed = _allowed(problem, C, min(upper, lower + stats.gap))
         step: float | None = None
-        if stats.gap <= CHECK_AT * allowed or since >= way.check_every:
+        stuck = not np.isfinite(stats.gap)
+        if ratio * stats.gap <= allowed or since >= way.check_every or stuck:
             since, n_support = 0, duals.n_support
             at: LineEvaluation = yield Evaluate(frozen(duals.w))
             yield Check(duals, at)
@@ -165,6 +168,8 @@ def _stage(
             elif objective(at) < objective(best):
                 best = at
             upper = objective(best)
+            if stats.gap > 0.0:
+                ratio = float(np.clip((upper - lower) / stats.gap, *RATIO[:2]))
             state.offer(best.w, omega.value(best.w) + problem.C * best.upper)
         asked = yield Report(duals.n_active, n_support, step, way.method, C)
         if state.met(problem):
@@ -178,7 +183,7 @@ def _stage(
         allowed = _allowed(problem, C, upper)
         if not final and upper - lower <= allowed:
             return visited
-        if stall.stalled(upper - lower, upper):
+        if stuck or stall.stalled(upper - lower, upper):
             state.stop = "stalled" if final else None
             return visited
         if outlook.remaining(visited, upper - lower, allowed) > budget or visited > budget:
