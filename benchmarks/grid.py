@@ -12,11 +12,14 @@ from __future__ import annotations
 from benchmarks.common import Bench, Cell, Row, command_line, cpu, peak_memory_gb
 
 # ruff: isort: split
+import contextlib
+import gc
 import multiprocessing
 import os
 import resource
 import signal
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +91,14 @@ def objective(X: Any, y: Any, coef: Any, b: float, C: float, pair: Any, loss: st
     return 0.5 * float(np.sum(np.square(coef)) + b * b) + C * float(weight @ margin**2)
 
 
+def forget_peak() -> float:
+    """Memory held now, in GB; the peak is counted from here (where the system lets us)."""
+    gc.collect()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return peak_memory_gb()
+
+
 def ours(spec: Cell, bench: Bench) -> Cell:
     """The whole grid, in a process of its own."""
     from maxmargin import LinearSVC, LinearSVCCV
@@ -99,7 +110,7 @@ def ours(spec: Cell, bench: Bench) -> Cell:
     given = {"cv": grid["folds"], "class_weights": weights, "loss": grid["loss"], "refit": False}
     for scheme in ("path", "lockstep"):  # load the compiled functions
         LinearSVCCV(grid["Cs"][:2], scheme=scheme, max_iter=20, **given).fit(X[some], y[some])
-    before, began = peak_memory_gb(), cpu()
+    before, began = forget_peak(), cpu()
     search = LinearSVCCV(grid["Cs"], n_jobs=1, **given).fit(X, y)
     seconds = cpu() - began
     memory = peak_memory_gb() - before

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import SolveResult
+from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.shared_bundle import PlanePool, PooledBundle
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array, IntArray
@@ -170,6 +170,29 @@ class _Ascent:
         return ascend(problem, state, Coordinates(), self.budget)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """Where a chain stands: one number per row, not all that a solver had in memory."""
+
+    w: Array
+    C: float
+    alpha: Array | None
+
+    @classmethod
+    def of(cls, result: SolveResult) -> _Kept:
+        duals = result.duals.get("coordinate")
+        if duals is None:
+            return cls(result.w, 0.0, None)
+        return cls(result.w, duals.C, duals.multipliers.copy())
+
+    def start(self, risk: ScoreRisk, regularizer: SquaredNorm) -> Start:
+        if self.alpha is None:
+            return Start(self.w)
+        duals = risk.row_duals("coordinate", self.C, regularizer)
+        duals.load(self.alpha)
+        return Start(self.w, duals={"coordinate": duals})
+
+
 class PathRunner:
     """Trains chains one after the other, or ``n_jobs`` at a time."""
 
@@ -189,8 +212,7 @@ class PathRunner:
             ]
         #: chains left to another scheme: where they ended, and what was proved, as one cut
         self.slow: dict[Any, tuple[Array, Cut]] = {}
-        self._last: dict[Any, list[SolveResult]] = {}
-        self._risks: dict[Any, list[ScoreRisk]] = {}
+        self._kept: dict[Any, list[_Kept]] = {}
 
     def run(self, ids: Iterable[CellId]) -> Iterator[Done]:
         """Train the cells; a chain ends early where the method gives up."""
@@ -211,12 +233,16 @@ class PathRunner:
         grid = self.grid
         split, ratios = key
         weight = grid.weight * np.array(ratios)[grid.codes]
-        risks = self._risks.get(key) or self._risks_of(split, weight)
-        last = self._last.get(key)
+        risks = self._risks(split, weight)
+        last: list[SolveResult] = []
+        kept = self._kept.get(key)
         for C, ids in stages:
             began = time.perf_counter()
             regularizer = grid.regularizer(grid.trains[split], weight, C)
-            starts: Sequence[SolveResult | None] = last or [None] * len(risks)
+            starts: Sequence[SolveResult | Start | None] = last or [None] * len(risks)
+            if kept is not None:
+                pairs = zip(kept, risks, strict=True)
+                starts, kept = [one.start(risk, regularizer) for one, risk in pairs], None
             last = [
                 minimize(
                     risk,
@@ -231,18 +257,20 @@ class PathRunner:
                 for risk, start in zip(risks, starts, strict=True)
             ]
             seconds = (time.perf_counter() - began) / len(ids)
+            # multipliers are as large as the rows: they stay here
+            light = [replace(result, dual=None, duals={}, history=[]) for result in last]
             for id in ids:
-                yield Done(id, last, seconds, "path")
+                yield Done(id, light, seconds, "path")
             if np.isfinite(self.budget) and not (
                 last[0].converged and last[0].oracle_calls <= DEAR
             ):
                 # the rest of the chain would be harder still
                 self.slow[key] = (last[0].w, last[0].duals["coordinate"].aggregate())
                 return
-        if self._keep and last is not None:
-            self._last[key], self._risks[key] = last, risks
+        if self._keep and last:
+            self._kept[key] = [_Kept.of(result) for result in last]
 
-    def _risks_of(self, split: int, weight: Array) -> list[ScoreRisk]:
+    def _risks(self, split: int, weight: Array) -> list[ScoreRisk]:
         grid, order, X = self.grid, self._order, self._X
         ranges: list[tuple[int, int]] | None = self._ranges[split]
         if order is None:  # the split's rows on their own
@@ -261,10 +289,10 @@ class PathRunner:
         ]
 
     def _solver(
-        self, risk: ScoreRisk, regularizer: SquaredNorm, last: SolveResult | None
+        self, risk: ScoreRisk, regularizer: SquaredNorm, last: SolveResult | Start | None
     ) -> Solver:
         methods = risk.methods(regularizer)
-        if last is not None and last.history and last.history[-1].method == "newton":
+        if isinstance(last, SolveResult) and last.history and last.history[-1].method == "newton":
             return Newton()  # what was needed at a smaller C is needed at this one
         if "coordinate" in methods and np.isfinite(self.budget):
             return _Ascent(self.budget)
@@ -365,7 +393,7 @@ class GridTrainer:
                     self.used.add("path")
                     yield done
             self._starts.update(slow)
-            if left and not self.keep:
+            if not self.keep:
                 self._path = None  # its copy of the rows and its multipliers are no longer needed
         if not left:
             return
@@ -374,11 +402,14 @@ class GridTrainer:
         for done in self._lockstep.run(id for id in ids if id in left):
             self.used.add("lockstep")
             yield done
+        if not self.keep:
+            self.close()
 
     def close(self) -> None:
         """Let go of everything."""
         if self._lockstep is not None:
             self._lockstep.close()
+            self._lockstep = None
 
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
