@@ -11,11 +11,12 @@ from maxmargin.core.protocols import (
     LineEvaluation,
     OracleKind,
     Risk,
+    RowDuals,
     SweepStats,
     WorkingSets,
 )
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import IterationRecord, SolveResult
+from maxmargin.core.result import IterationRecord, SolveResult, Start
 from maxmargin.core.summation import tree_sum
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
@@ -35,9 +36,11 @@ __all__ = [
     "LineEvaluation",
     "OracleKind",
     "Risk",
+    "RowDuals",
     "SolveResult",
     "SparseVector",
     "SquaredNorm",
+    "Start",
     "SweepStats",
     "Vector",
     "WorkingSets",

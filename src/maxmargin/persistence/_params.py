@@ -21,13 +21,21 @@ from maxmargin.persistence._values import (
     is_label,
     section,
 )
-from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate, RelativeGap, RiskEpsilon
+from maxmargin.solvers import (
+    AbsoluteGap,
+    Auto,
+    CuttingPlane,
+    DualCoordinate,
+    Newton,
+    RelativeGap,
+    RiskEpsilon,
+)
 
 #: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller
 NOT_STORED = frozenset({"callbacks", "task"})
 
 _RULES = (RelativeGap, AbsoluteGap, RiskEpsilon)
-_SOLVERS = (CuttingPlane, DualCoordinate)
+_SOLVERS = (Auto, CuttingPlane, DualCoordinate, Newton)
 #: the only objects a file may ask for
 OBJECTS: dict[str, type] = {cls.__name__: cls for cls in (*_RULES, *_SOLVERS)}
 
