@@ -187,7 +187,7 @@ class RowDuals(Protocol):
 
     @property
     def scale(self) -> float:
-        """The largest C at which the problem is surely easy: 1 over the mean of |x|^2."""
+        """The largest C at which the problem is surely easy: 1 over the mean of ``|x|^2``."""
 
     @property
     def n_active(self) -> int:
