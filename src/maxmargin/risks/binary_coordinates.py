@@ -5,8 +5,6 @@ The mathematics is at the top of :mod:`maxmargin.compiled.row_dual`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,6 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import Hinge
 from maxmargin.risks.rows import Rows, epochs_per_call
-
-
-#: times per epoch that lanes are brought together
-MERGES = 16
 
 
 class BinaryCoordinates:
@@ -48,7 +42,6 @@ class BinaryCoordinates:
             self._epoch, self._data = row_dual.dense_epoch, (design.X,)
             row_dual.dense_squares(design.X, rows.intercept, self._state)
         self._members: IntArray = rows.indices()
-        self._lanes = 1
         self.scale = 1.0 / max(float(self._state[self._members, row_dual.SQUARE].mean()), 1e-300)
         self._start()
 
@@ -68,72 +61,22 @@ class BinaryCoordinates:
         """Rows with a positive multiplier."""
         return int(np.count_nonzero(self.multipliers))
 
-    def use_lanes(self, n_lanes: int, run: Callable[[list[Callable[[], Any]]], list[Any]]) -> None:
-        """Visit rows in this many lanes at a time, which ``run`` may spread over threads."""
-        self._lanes, self._run = n_lanes, run
-
     def improve(self, seed: int) -> SweepStats:
         """One epoch over the active rows, or a few where one would be over before it is called."""
         visited, gap = 0, 0.0
-        work = self.rows.work(self.n_active)
-        # what is copied and merged must be little beside what is visited
-        in_lanes = self._lanes > 1 and work > 8 * MERGES * self._lanes * len(self.w)
-        for k in range(epochs_per_call(work)):
+        for k in range(epochs_per_call(self.rows.work(self.n_active))):
             count = self.n_active
             row_dual.shuffle(self._active, count, seed + k)
-            stats = self._in_lanes(count) if in_lanes else self._alone(count)
+            stats = np.zeros(5)
+            self.n_active = self._epoch(
+                *self._data, self.rows.intercept, self._squared, self._slack, self._active, count,
+                self._state, self.w, stats,
+            )  # fmt: skip
+            self._linear += float(stats[row_dual.GAIN])
             self._curved += float(stats[row_dual.BEND])
             self._slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
             visited, gap = visited + count, float(stats[row_dual.GAP])
         return SweepStats(visited, gap, 0)
-
-    def _visit(self, rows: IntArray, w: Array, stats: Array) -> int:
-        return int(
-            self._epoch(
-                *self._data, self.rows.intercept, self._squared, self._slack, rows, len(rows),
-                self._state, w, stats,
-            )
-        )  # fmt: skip
-
-    def _alone(self, count: int) -> Array:
-        stats = np.zeros(5)
-        self.n_active = self._visit(self._active[:count], self.w, stats)
-        self._linear += float(stats[row_dual.GAIN])
-        return stats
-
-    def _in_lanes(self, count: int) -> Array:
-        """The epoch in portions; in each the lanes visit rows of their own from the same w, and what
-        they did is merged in the best proportion: with w + sum_k t_k d_k, 0 <= t_k <= 1, D is a
-        quadratic in t and its maximiser keeps every multiplier in the box."""
-        bounds = np.linspace(0, count, MERGES * self._lanes + 1).astype(np.int64)
-        kept, total = 0, np.zeros(5)
-        for portion in range(MERGES):
-            edges = bounds[portion * self._lanes : (portion + 1) * self._lanes + 1]
-            lanes = [_Lane(self, self._active[lo:hi]) for lo, hi in pairwise(edges.tolist())]
-            self._run([lane.visit for lane in lanes])
-            self._merge(lanes)
-            for lane in lanes:  # all lanes of earlier portions are in front of this one's rows
-                self._active[kept : kept + lane.left] = lane.rows[: lane.left]
-                kept += lane.left
-                total += lane.stats
-        self.n_active = kept
-        return total
-
-    def _merge(self, lanes: list[_Lane]) -> None:
-        moves = np.array([lane.w - self.w for lane in lanes])
-        gains = np.array([lane.stats[row_dual.GAIN] for lane in lanes])
-        bends = np.array([lane.stats[row_dual.BEND] for lane in lanes])
-        gram = moves @ moves.T
-        slope = gains - bends - moves @ self.w
-        t = np.ones(len(lanes))
-        for _ in range(20):  # coordinate ascent in the unit box, from the full steps
-            for k in range(len(t)):
-                if gram[k, k] > 0.0:
-                    t[k] = np.clip(t[k] + (slope[k] - gram[k] @ t) / gram[k, k], 0.0, 1.0)
-        for step, lane in zip(t, lanes, strict=True):
-            lane.scale(step)
-        self.w += t @ moves
-        self._linear += float(t @ gains)
 
     def check(self, scores: Array) -> None:
         """Choose the active rows from exact scores."""
@@ -190,27 +133,3 @@ class BinaryCoordinates:
         self._linear *= factor
         self._curved *= factor
         self._start()
-
-
-class _Lane:
-    """Some rows visited from a w of its own."""
-
-    def __init__(self, duals: BinaryCoordinates, rows: IntArray) -> None:
-        self._duals, self.rows = duals, rows
-        self.w: Array = duals.w
-        self.left = 0
-        self.stats: Array = np.zeros(5)
-
-    def visit(self) -> None:
-        """The part that may run in a thread: writes to its own rows' state only."""
-        self._order = self.rows.copy()
-        self._before = self._duals.multipliers[self._order]
-        self.w = self._duals.w.copy()
-        self.left = self._duals._visit(self.rows, self.w, self.stats)
-
-    def scale(self, t: float) -> None:
-        """Take only this part of the moves."""
-        if t < 1.0:
-            alpha = self._duals.multipliers
-            moved = alpha[self._order] - self._before
-            alpha[self._order] = self._before + t * moved
