@@ -50,6 +50,7 @@ class BinaryCoordinates:
         self._active = self._members.copy()
         self.n_active = len(self._active)
         self._slack = np.inf
+        self._scores: Array | None = None  # of the present w, when they are known
 
     @property
     def multipliers(self) -> Array:
@@ -63,7 +64,7 @@ class BinaryCoordinates:
 
     def improve(self, seed: int) -> SweepStats:
         """One epoch over the active rows, or a few where one would be over before it is called."""
-        visited, gap = 0, 0.0
+        visited, gap, self._scores = 0, 0.0, None
         for k in range(epochs_per_call(self.rows.work(self.n_active))):
             count = self.n_active
             row_dual.shuffle(self._active, count, seed + k)
@@ -80,6 +81,7 @@ class BinaryCoordinates:
 
     def check(self, scores: Array) -> None:
         """Choose the active rows from exact scores."""
+        self._scores = scores
         self.n_active = row_dual.choose_active(
             self._members, scores, self._squared, self._slack, self._state, self._active
         )
@@ -132,4 +134,8 @@ class BinaryCoordinates:
         self.w *= factor
         self._linear *= factor
         self._curved *= factor
-        self._start()
+        if self._scores is None:
+            self._start()
+        else:  # so are scores and violations: most rows stay settled
+            self._slack *= factor
+            self.check(factor * self._scores)
