@@ -28,7 +28,7 @@ class SquaredHinge(ScoreLoss):
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
-        if not np.isin(y, (-1.0, 1.0)).all():
+        if not ((y == 1.0) | (y == -1.0)).all():
             raise ValueError("the squared hinge loss wants labels -1 and +1.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:

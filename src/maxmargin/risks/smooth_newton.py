@@ -119,9 +119,11 @@ class SmoothNewton(NewtonDuals):
 
     def rescale(self, C: float) -> None:
         """See :meth:`NewtonDuals.rescale`: multipliers and matrix follow from w."""
+        combined = C / self.C * self._combined
         self._forget(C)
         self._hessian_theta = np.zeros(0)
-        self.dual_value(C)
+        self._combined, self._linear = combined, self._linear_part()
+        self._lower = self._value(self._linear, combined, C)
         self._look()
 
     def _top(self) -> Array | float:

@@ -45,6 +45,10 @@ class Coordinates:
     check_every: int = 10
     method: Literal["coordinate", "newton"] = "coordinate"
 
+    def first(self, duals: RowDuals) -> float:
+        """The C to begin with."""
+        return FIRST_STAGE * duals.scale
+
     def stages(self, C: float, first: float) -> list[float]:
         """Ascending values of C, the last one C itself."""
         n = max(0, ceil(log(C / first) / log(STAGE))) if first < C else 0
@@ -57,6 +61,10 @@ class SecondOrder:
 
     check_every: int = 1
     method: Literal["coordinate", "newton"] = "newton"
+
+    def first(self, duals: RowDuals) -> float:
+        """Any."""
+        return duals.C
 
     def stages(self, C: float, first: float) -> list[float]:
         """Newton's method does not mind a large C."""
@@ -112,7 +120,7 @@ def ascend(
         duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C)
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
-        stages = way.stages(problem.C, FIRST_STAGE * duals.scale)
+        stages = way.stages(problem.C, way.first(duals))
     else:  # from another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
     dual = RowsDual(duals, problem.C)
