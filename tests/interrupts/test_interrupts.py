@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from maxmargin import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.testing import binary_objective, structured_objective
 from maxmargin.testing.examples import TinyMulticlass
@@ -157,3 +157,38 @@ def test_the_tagger_keeps_its_best_point_too():
     long = SequenceTagger(1.0, tol=1e-3).fit(S, L)
     assert short.lower_bound_ <= long.objective_ * (1 + 1e-12)
     assert long.lower_bound_ <= short.objective_
+
+
+def test_ctrl_c_in_a_grid_keeps_the_settings_that_are_done():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 20))
+    labels = rows[:, 0] + rng.normal(size=3000) > 0
+    LinearSVCCV(Cs=[1e-3, 1e-2], cv=3).fit(rows[:300], labels[:300])  # compiled
+    timer = after(1.0)
+    Cs = np.geomspace(1e-4, 1e4, 5000)  # far more than a second of work
+    with pytest.warns(UserWarning, match=r"interrupted: \d+ of 5000"):
+        search = LinearSVCCV(Cs=Cs, cv=3, prune=True, scoring=never_falls).fit(rows, labels)
+    timer.join()
+    scores = search.cv_results_["mean_test_score"]
+    done = np.isfinite(scores)
+    assert 0 < done.sum() < 5000
+    assert done[: done.sum()].all()  # in the order of C
+    assert (search.cv_results_["split0_gap"][done] <= 1e-3).all()
+    assert search.best_params_["C"] == Cs[done.sum() - 1]
+    assert search.predict(rows).shape == (3000,)
+
+
+def never_falls(estimator, rows, labels):
+    """A score that rises with C."""
+    return float(np.log(estimator.C)) if estimator.C else 0.0
+
+
+def test_ctrl_c_before_any_setting_is_done_is_ctrl_c():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 20))
+    labels = rows[:, 0] + rng.normal(size=3000) > 0
+    LinearSVCCV(Cs=[1e-3, 1e-2], cv=3).fit(rows[:300], labels[:300])
+    timer = after(0.5)
+    with pytest.raises(KeyboardInterrupt):  # fold by fold: the first one is not through
+        LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 5000), cv=3).fit(rows, labels)
+    timer.join()

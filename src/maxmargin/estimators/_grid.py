@@ -225,9 +225,12 @@ class PathRunner:
             for job in jobs:
                 yield from self._chain(*job)
             return
-        with ThreadPoolExecutor(workers) as pool:
+        pool = ThreadPoolExecutor(workers)
+        try:
             for done in pool.map(lambda job: list(self._chain(*job)), jobs):
                 yield from done
+        finally:  # after Ctrl-C: chains that have not begun are not begun
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def _chain(self, key: Any, stages: list[tuple[float, list[CellId]]]) -> Iterator[Done]:
         grid = self.grid
@@ -256,6 +259,8 @@ class PathRunner:
                 )
                 for risk, start in zip(risks, starts, strict=True)
             ]
+            if any(result.stop_reason == "interrupted" for result in last):
+                raise KeyboardInterrupt  # it ends the grid, not one cell of it
             seconds = (time.perf_counter() - began) / len(ids)
             # multipliers are as large as the rows: they stay here
             light = [replace(result, dual=None, duals={}, history=[]) for result in last]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.ma import MaskedArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
@@ -222,11 +222,19 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
                 FitFailedWarning,
                 stacklevel=2,
             )
+        interrupted = False
         try:
             with threadpool_limits(1, user_api="blas"):
                 for ids in self._levels(table, factors):
-                    found = list(trainer.run(ids))
+                    found: list[Done] = []
+                    try:
+                        for done in trainer.run(ids):
+                            found.append(done)
+                    except KeyboardInterrupt:  # what is done is kept
+                        interrupted = True
                     self._score(model, scorer, X, y, splits, found, table)
+                    if interrupted:
+                        break
         finally:
             trainer.close()
         self.scheme_ = ", ".join(sorted(trainer.used, reverse=True)) or trainer.scheme
@@ -234,6 +242,16 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
         self.cv_results_ = table.results()
         self.n_splits_ = len(splits)
         self.n_iter_ = max(1, table.n_iter)
+        if interrupted:
+            scores = self.cv_results_["mean_test_score"]
+            if np.isnan(scores).all():
+                raise KeyboardInterrupt  # no setting was trained on every fold: nothing to choose from
+            warnings.warn(
+                f"interrupted: {np.isfinite(scores).sum()} of {len(scores)} settings were trained on every "
+                "fold; the others hold NaN, and the best of these is taken.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self._select(table)
         if self.refit:
             best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
@@ -379,11 +397,13 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
                 parts = np.split(scores, len(block), axis=1)
                 for done, attributes, part in zip(block, fitted, parts, strict=True):
                     known = part[:, 0].copy() if part.shape[1] == 1 else part
-                    svc = self._known(attributes, X.shape[1]).know(rows, known)
-                    table.put(done, float(scorer(svc, rows, labels)))
+                    svc = self._known(table.params(table.row(done.id)), attributes, X.shape[1])
+                    table.put(done, float(scorer(svc.know(rows, known), rows, labels)))
 
-    def _known(self, attributes: dict[str, Any], n_features: int) -> _Known:
-        svc = _Known(**self._template().get_params(deep=False))
+    def _known(
+        self, setting: dict[str, Any], attributes: dict[str, Any], n_features: int
+    ) -> _Known:
+        svc = _Known(**{**self._template().get_params(deep=False), **setting})
         svc.classes_, svc.n_features_in_ = self.classes_, n_features
         for name, value in attributes.items():
             setattr(svc, name, value)
@@ -461,6 +481,10 @@ class _Table:
 
     def _row(self, j: int, i: int) -> int:
         return j * len(self.Cs) + i
+
+    def row(self, id: CellId) -> int:
+        """The row of a cell."""
+        return self._row(id[1], id[2])
 
     def params(self, row: int) -> dict[str, Any]:
         """The setting of a row."""
