@@ -62,6 +62,45 @@ def test_unscaled_data_is_certified_at_any_C(load, C):
     assert svc.gap_ <= 1e-3
 
 
+def awkward(kind):
+    rng = np.random.default_rng(0)
+    if kind == "collinear one-hot":  # every row has one 1 in each of three groups of columns
+        codes = rng.integers(0, 5, size=(200, 3))
+        X = np.concatenate([np.eye(5)[codes[:, g]] for g in range(3)], axis=1)
+        y = np.isin(codes[:, 0], (1, 2)) ^ (rng.random(200) < 0.1)
+    elif kind == "duplicated rows":
+        X = np.repeat(rng.normal(size=(20, 3)), 10, axis=0)
+        y = rng.random(200) < 0.5  # the same row with both labels
+    elif kind == "columns of zeros":
+        X = np.zeros((100, 6))
+        X[:, 2] = rng.normal(size=100)
+        y = X[:, 2] + 0.5 * rng.normal(size=100) > 0
+    elif kind == "only zeros":
+        X, y = np.zeros((30, 4)), np.arange(30) < 20
+    else:  # one row each
+        X, y = rng.normal(size=(2, 50)), np.array([True, False])
+    return X, y
+
+
+@pytest.mark.parametrize("C", [1e-8, 1e-3, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(
+    "kind", ["collinear one-hot", "duplicated rows", "columns of zeros", "only zeros", "two rows"]
+)
+def test_awkward_data_is_certified_or_said_not_to_be(kind, loss, C):
+    X, y = awkward(kind)
+    svc = LinearSVC(C=C, loss=loss).fit(X, y)
+    assert np.isfinite(svc.coef_).all()
+    sparse = LinearSVC(C=C, loss=loss, solver=CuttingPlane()).fit(sp.csr_matrix(X), y)
+    # each one's lower bound is below the other's objective: neither can be false
+    assert svc.lower_bound_ <= sparse.objective_ * (1.0 + 1e-9)
+    assert sparse.lower_bound_ <= svc.objective_ * (1.0 + 1e-9)
+    assert svc.converged_ or svc.stop_reason_ == "stalled"
+    assert svc.gap_ <= (1e-3 if svc.converged_ else 1.0)
+    if C <= 1e4:
+        assert svc.converged_
+
+
 def test_hard_rows_make_it_switch_and_no_bound_is_lost():
     X, y = load_breast_cancer(return_X_y=True)
     svc = LinearSVC(C=1e4).fit(X, y)
