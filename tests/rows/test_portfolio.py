@@ -21,9 +21,23 @@ def methods(svc):
 
 
 def test_sparse_and_dense_rows_begin_with_coordinates():
-    X, y = load_breast_cancer(return_X_y=True)
-    for data in (scale(X), sp.csr_matrix(scale(X))):
+    X, y = load_digits(return_X_y=True)
+    for data in (X / 16.0, sp.csr_matrix(X / 16.0)):
+        assert methods(LinearSVC(C=0.01).fit(data, y < 5)) == ["coordinate"]
         assert methods(LinearSVC(C=0.01).fit(data, y)) == ["coordinate"]
+
+
+def test_tiny_data_do_not_show_the_order_of_rows():
+    X, y = load_iris(return_X_y=True)
+    assert methods(LinearSVC().fit(X, y)) == ["cutting planes"]
+    assert methods(LinearSVC().fit(X, y == 0)) == ["newton"]
+    turned = LinearSVC().fit(X[::-1], y[::-1] == 0)
+    np.testing.assert_allclose(LinearSVC().fit(X, y == 0).coef_, turned.coef_, rtol=1e-6)
+
+
+def test_smooth_losses_with_few_features_begin_with_newton():
+    X, y = load_digits(return_X_y=True)
+    assert methods(LinearSVC(loss="squared_hinge").fit(X, y < 5)) == ["newton"]
 
 
 def test_a_free_intercept_takes_a_method_that_can():
@@ -102,8 +116,8 @@ def test_awkward_data_is_certified_or_said_not_to_be(kind, loss, C):
 
 
 def test_hard_rows_make_it_switch_and_no_bound_is_lost():
-    X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC(C=1e4).fit(X, y)
+    X, y = load_digits(return_X_y=True)
+    svc = LinearSVC(C=1e4, tol=1e-6).fit(X * np.geomspace(1e-3, 1e3, 64), y < 5)
     assert methods(svc)[0] == "coordinate"
     assert len(methods(svc)) == 2
     lower = np.array([r["lower_bound"] for r in svc.history_])
@@ -175,7 +189,7 @@ def test_a_path_is_the_single_fits_with_less_work():
         assert warm.converged_
         assert warm.objective_ == pytest.approx(alone.objective_, rel=1e-3)
     work = [sum(s.history_[-1]["oracle_calls"] for s in side) for side in (path, cold)]
-    assert work[0] < 0.7 * work[1]
+    assert work[0] < 0.8 * work[1]
 
 
 def test_a_path_with_a_free_intercept_keeps_true_bounds():

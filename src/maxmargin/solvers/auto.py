@@ -5,9 +5,9 @@ gap's history, counted in visits of all rows. No clock is read, so a fit repeats
 
     coordinate       dual coordinate ascent by stages in C: sparse or dense, few or many features. First
                      wherever rows are in memory and every coordinate is penalised.
-    newton           for few features: first for smooth losses (a handful of Gram matrices), and for the
-                     hinge when the coordinates' outlook is worse than a dozen of them, which is so at
-                     tight tolerances
+    newton           for few features: first for smooth losses (a handful of Gram matrices) and tiny data,
+                     and for the hinge when the coordinates' outlook is worse than a dozen of them, which
+                     is so at tight tolerances
     cutting planes   everything else: designs that show no rows, losses without a dual form, intercepts
                      that are not penalised; and the way on when the others stall
 
@@ -23,15 +23,18 @@ from dataclasses import dataclass
 from maxmargin.core.requests import Steps
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.row_dual import Coordinates, SecondOrder, ascend
+from maxmargin.solvers.row_dual import Coordinates, SecondOrder, ascend, call_worth
 
-#: visits of all rows that a fit by cutting planes is worth: some 150 iterations
-CUTTING_PLANES_WORTH = 500.0
+#: iterations of a fit by cutting planes; what each costs in visits of all rows, and in calls
+PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
 #: above this length of w its planes and their Gram matrix cost more than the data
 MANY_COORDINATES = 20_000
-#: steps of a fit by Newton's method, and multiply-adds in a Gram matrix that cost one visit of an entry
-NEWTON_STEPS, GRAM_SPEED = 15.0, 8.0
+#: the same for Newton's method, whose steps also cost a Gram matrix; multiply-adds of that per entry's visit
+STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
+#: entries up to which a fit takes milliseconds anyway: then the order and the number of rows with one
+#: weight should not show in the last digits, as they do with coordinates
+TINY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +48,33 @@ class Phase:
 def newton_worth(problem: Problem) -> float:
     """The cost of a fit by Newton's method, in visits of all rows."""
     per_row = problem.nnz / max(1, problem.n_examples)
-    return NEWTON_STEPS * (2.0 + problem.dim**2 / (GRAM_SPEED * max(1.0, per_row)))
+    gram = problem.dim**2 / (GRAM_SPEED * max(1.0, per_row))
+    return STEPS * (STEP_VISITS + gram + STEP_CALLS * call_worth(problem))
+
+
+def planes_worth(problem: Problem) -> float:
+    """The cost of a fit by cutting planes, in visits of all rows."""
+    return PLANES * (PLANE_VISITS + PLANE_CALLS * call_worth(problem))
 
 
 def plan(problem: Problem) -> list[Phase]:
     """The methods for this problem, in order; the last one may take as long as it needs."""
     forever = float("inf")
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
-    cheap = newton and newton_worth(problem) < CUTTING_PLANES_WORTH
+    cheap = newton and newton_worth(problem) < planes_worth(problem)
     few = problem.dim <= MANY_COORDINATES
+    tiny = problem.nnz * problem.n_columns <= TINY
     last = [Phase("cutting planes", forever)]
-    if newton and problem.smooth:
+    if newton and (problem.smooth or tiny):
         return [Phase("newton", forever), *last]
+    if tiny and few:
+        return last
     if "coordinate" not in problem.methods:
         return [Phase("newton", forever), *last] if cheap else last
     if cheap:
         return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last]
     if few:
-        return [Phase("coordinate", CUTTING_PLANES_WORTH), *last]
+        return [Phase("coordinate", planes_worth(problem)), *last]
     return [Phase("coordinate", forever)]
 
 

@@ -90,6 +90,11 @@ class RowsDual:
         return frozen(self.duals.w)
 
 
+def call_worth(problem: Problem) -> float:
+    """What a compiled call and all around it costs at least, in visits of all rows."""
+    return CALL / max(1, problem.nnz)
+
+
 class Outlook:
     """How much work is left, from the rate at which the gap has fallen."""
 
@@ -154,7 +159,7 @@ def _stage(
     best: LineEvaluation | None = None
     upper, since, n_support, guess, visited, ratio = np.inf, 0, 0, 1.0, 0.0, RATIO[2]
     stall, outlook = StallDetector(window=30, patience=300), Outlook()
-    overhead = CALL / max(1, problem.nnz)
+    overhead = call_worth(problem)
     while True:
         stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
         since += 1
