@@ -170,7 +170,7 @@ def test_rescaling_scales_the_point_and_stays_in_the_box():
     for seed in range(20):
         duals.improve(seed)
     w = duals.w.copy()
-    duals.rescale(0.9)
+    duals.rescale(0.9, SquaredNorm())
     np.testing.assert_allclose(duals.w, 3.0 * w, rtol=1e-10)
     assert duals.C == 0.9
     assert (duals.multipliers <= 0.9 * weight).all()

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin.core import Bundle
+from maxmargin.core import Bundle, SquaredNorm
 from maxmargin.losses import CrammerSinger
 from maxmargin.risks import ScoreRisk
 from maxmargin.risks.class_coordinates import ClassCoordinates
@@ -223,7 +223,7 @@ def test_rescaled_point_is_feasible_and_goes_on_to_the_new_optimum(factor):
     for seed in range(10):
         duals.improve(seed)
     foreseen = duals.dual_estimate(0.2 * factor)
-    duals.rescale(0.2 * factor)
+    duals.rescale(0.2 * factor, SquaredNorm())
     assert 0.2 * factor == duals.C
     assert_feasible(duals)
     _, value = independent(duals)

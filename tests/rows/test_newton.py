@@ -225,7 +225,7 @@ def test_another_C_is_started_from_the_last(loss):
         at_once = run(risk, C, tol=1e-9)[1]
         # multiples of the old multipliers prove something for the new C at once
         assert 0.0 <= duals.dual_estimate(C) <= at_once * (1 + 1e-9)
-        duals.rescale(C)
+        duals.rescale(C, SquaredNorm())
         assert duals.dual_estimate(C) <= at_once * (1 + 1e-9)
         step, upper, lower, _ = run(risk, C, tol=1e-6, duals=duals, optimum=at_once)
         assert upper - lower <= 1e-6 * upper

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 
 OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating"]
@@ -224,8 +225,8 @@ class RowDuals(Protocol):
     def start_at(self, w: Array, gap: float) -> None:
         """Take a hint: a point that another method found, with the relative gap left there."""
 
-    def rescale(self, C: float) -> None:
-        """Carry multipliers and ``w`` over to another C, by multiplying both."""
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """Carry multipliers and ``w`` over to another C, and to what bounds its free coordinates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,7 +102,13 @@ class CSRDesign:
 def as_design(X: Any) -> Design:
     """The design for an array, a SciPy sparse matrix, or anything that already is a design."""
     if sp.issparse(X):
-        return CSRDesign(X if X.format == "csr" else X.tocsr())
+        X = X if X.format == "csr" else X.tocsr()
+        if (
+            not X.has_canonical_format
+        ):  # entries stored twice add up: |x|^2 is not the sum of their squares
+            X = X.copy()
+            X.sum_duplicates()
+        return CSRDesign(X)
     if isinstance(X, np.ndarray):
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)

@@ -224,13 +224,11 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
             return None
         kept = getattr(self, "_multipliers", [])
         C, alpha = kept[k] if k < len(kept) else (self.C, None)
-        if (
-            alpha is None
-            or alpha.shape[0] != risk.n_examples
-            or "coordinate" not in risk.methods(model.regularizer)
-        ):
+        if alpha is None or "coordinate" not in risk.methods(model.regularizer):
             return Start(weights[k])
         duals = risk.row_duals("coordinate", C, model.regularizer)
+        if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
+            return Start(weights[k])
         duals.load(alpha)
         return Start(weights[k], duals={"coordinate": duals})
 

@@ -205,8 +205,17 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         Cs, choices = self._grid_values()
-        splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
+        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        splits = [
+            (everyone[train], everyone[test])
+            for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        ]
         template = self._template()
+        if isinstance(self.scoring, list | tuple | set | dict):
+            raise ValueError(
+                f"scoring={self.scoring!r}: give one scorer, by name or as a callable; the best setting is "
+                "chosen by it."
+            )
         scorer = check_scoring(template, self.scoring)
         model = linear_model(template, X, codes, self.classes_, weight)
         factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
@@ -291,10 +300,11 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
         codes = np.searchsorted(self.classes_, y)
         if (np.bincount(codes, weights=weight, minlength=len(self.classes_)) == 0.0).any():
             return [None for _ in choices]
-        return [
+        factors = [
             np.asarray(compute_class_weight(choice, classes=self.classes_, y=y), np.float64)
             for choice in choices
         ]
+        return [factor if factor.any() else None for factor in factors]
 
     def _grid(
         self,

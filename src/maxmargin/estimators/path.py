@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.estimators._base import ENDING
 from maxmargin.estimators.linear_svc import LinearSVC
 
 
@@ -34,7 +35,8 @@ def svc_path(
     Returns
     -------
     list of LinearSVC
-        Fitted estimators, each with its own certificate, in the order of ``Cs``.
+        Fitted estimators, each with its own certificate, in the order of ``Cs``. Ctrl-C, a callback or
+        ``max_seconds`` (of one fit) ends the path: then those that are done, the smallest C first of all.
 
     Examples
     --------
@@ -57,4 +59,6 @@ def svc_path(
         svc = LinearSVC(C=C, **params)
         previous = svc._fit(X, y, sample_weight, previous)
         fitted[C] = svc
-    return [fitted[C] for C in values]
+        if svc.stop_reason_ in ENDING:
+            break
+    return [fitted[C] for C in values if C in fitted]

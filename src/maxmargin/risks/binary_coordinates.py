@@ -12,6 +12,7 @@ import numpy as np
 from maxmargin.compiled import row_dual
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import Hinge
@@ -122,7 +123,7 @@ class BinaryCoordinates:
     def start_at(self, w: Array, gap: float) -> None:
         """A point says nothing about multipliers: the start stays as it is."""
 
-    def rescale(self, C: float) -> None:
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C."""
         factor, self.C = C / self.C, C
         self._state[:, row_dual.CAP] = C * self.rows.weight

@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin.compiled import class_dual
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import CrammerSinger
@@ -99,7 +100,6 @@ class ClassCoordinates:
             self._active = self._active[:left]
             self._lead = float(stats[class_dual.VIOLATION])
             self._offset += float(stats[class_dual.OFFSET])
-            self._half_square += float(stats[class_dual.SQUARE])
             visited, gap = visited + count, float(stats[class_dual.GAP])
         return SweepStats(visited, gap, 0)
 
@@ -113,6 +113,8 @@ class ClassCoordinates:
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w kept by the epochs."""
+        # summed anew: the differences an epoch reports cancel, and a multiple magnifies what is left
+        self._half_square = 0.5 * float(np.vdot(self._W, self._W))
         t = 1.0
         if C != self.C:  # the best multiple
             t = C / self.C
@@ -157,7 +159,7 @@ class ClassCoordinates:
     def start_at(self, w: Array, gap: float) -> None:
         """A point says nothing about multipliers: the start stays as it is."""
 
-    def rescale(self, C: float) -> None:
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C."""
         factor, self.C = C / self.C, C
         self._caps[:] = C * self.rows.weight

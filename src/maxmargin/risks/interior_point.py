@@ -147,11 +147,11 @@ class InteriorPoint(NewtonDuals):
         self._m[:] = self.products.margins(self.w)
         self._centre(min(0.3, 0.3 * math.sqrt(gap)))
 
-    def rescale(self, C: float) -> None:
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :meth:`NewtonDuals.rescale`; the farther the new C, the more central the point."""
         self._restarted = False
         ratio = max(C / self.C, self.C / C)
-        self._forget(C)
+        self._forget(C, regularizer)
         np.minimum(self._alpha, self._c, out=self._alpha)
         self.dual_value(C)
         self._centre(min(0.3, 0.1 * math.sqrt(ratio)))

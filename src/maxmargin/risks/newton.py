@@ -67,7 +67,7 @@ class NewtonDuals(ABC):
         """Go on from a point that another method found, with this relative gap left."""
 
     @abstractmethod
-    def rescale(self, C: float) -> None:
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C: w stays."""
 
     def check(self, scores: Array) -> None:
@@ -126,7 +126,7 @@ class NewtonDuals(ABC):
         square = 2.0 * omega.value(combined)
         k = C / self.C
         if linear < k * square:
-            k = max(0.0, linear / square)
+            k = max(0.0, linear / square) if square > 0.0 else 0.0
         return k * linear - 0.5 * k * k * square
 
     def _keep(self, alpha: Array, linear: float, combined: Array) -> None:
@@ -136,10 +136,11 @@ class NewtonDuals(ABC):
             self._alpha[:] = alpha
             self._linear, self._combined, self._lower = linear, combined, lower
 
-    def _forget(self, C: float) -> None:
+    def _forget(self, C: float, regularizer: SquaredNorm) -> None:
         """Another C: multipliers scaled by it are feasible, and worth what they are worth."""
         self._alpha *= C / self.C
         self.C, self._c = C, C * self._weight
+        self.regularizer = regularizer
         self._smallest, self._idle = np.inf, 0
 
     def _idles(self, merit: float) -> bool:

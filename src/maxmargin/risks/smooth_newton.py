@@ -117,10 +117,10 @@ class SmoothNewton(NewtonDuals):
         self._m[:] = self.products.margins(self.w)
         self._look()
 
-    def rescale(self, C: float) -> None:
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :meth:`NewtonDuals.rescale`: multipliers and matrix follow from w."""
         combined = C / self.C * self._combined
-        self._forget(C)
+        self._forget(C, regularizer)
         self._hessian_theta = np.zeros(0)
         self._combined, self._linear = combined, self._linear_part()
         self._lower = self._value(self._linear, combined, C)

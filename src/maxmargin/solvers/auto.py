@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from maxmargin.core.requests import Steps
+from maxmargin.core.result import relative_gap
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.row_dual import Coordinates, SecondOrder, ascend, call_worth
@@ -32,6 +33,8 @@ MANY_COORDINATES = 20_000
 #: the same for Newton's method, whose steps also cost a Gram matrix; multiply-adds of that per entry's visit
 STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
+#: a gap below which a stall is rounding, and no other method would do better
+ROUNDING = 1e-9
 #: entries up to which a fit takes milliseconds anyway: then the order and the number of rows with one
 #: weight should not show in the last digits, as they do with coordinates
 TINY = 20_000
@@ -65,14 +68,16 @@ def plan(problem: Problem) -> list[Phase]:
     few = problem.dim <= MANY_COORDINATES
     tiny = problem.nnz * problem.n_columns <= TINY
     last = [Phase("cutting planes", forever)]
+    if newton:
+        last.append(Phase("newton", forever))
     if newton and (problem.smooth or tiny):
-        return [Phase("newton", forever), *last]
-    if tiny and few:
-        return last
+        return [Phase("newton", forever), *last[:1]]
     if "coordinate" not in problem.methods:
-        return [Phase("newton", forever), *last] if cheap else last
+        return [Phase("newton", forever), *last[:1]] if cheap else last
+    if tiny and few:
+        return [*last, Phase("coordinate", forever)]
     if cheap:
-        return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last]
+        return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last[:1]]
     if few:
         return [Phase("coordinate", planes_worth(problem)), *last]
     return [Phase("coordinate", forever)]
@@ -104,5 +109,6 @@ class Auto:
         for phase in plan(problem):
             state.gave_up, state.stop = False, None
             yield from _RUN[phase.method](problem, state, phase.budget)
-            if state.stop not in (None, "stalled"):
+            ended = state.stop not in (None, "stalled")
+            if ended or relative_gap(state.upper, state.lower) < ROUNDING:
                 return

@@ -131,15 +131,17 @@ class CuttingPlane:
         if cached:
             best = yield Evaluate(real.w, exact=False)
         moves, guess, stall = 0, 1.0, StallDetector()
+        own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
-            previous_lower = state.lower
+            previous_lower = own
             solution = bundle.solve(C, QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0)
             state.raise_lower(solution.lower_bound, solution.dual)
+            own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
-            barren = state.lower <= previous_lower
+            barren = own <= previous_lower
             step: float | None = None
             at = trial
             if self.line_search and isinstance(trial, LineEvaluation):
@@ -175,7 +177,7 @@ class CuttingPlane:
             if asked is not None:
                 state.stop = asked
                 return
-            if stall.stalled(state.gap, state.upper):
+            if stall.stalled(state.upper - own, state.upper):
                 state.stop = "stalled"
                 return
 

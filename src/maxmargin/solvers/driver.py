@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -248,7 +249,7 @@ def minimize(
     >>> round(result.objective, 4), result.certificate
     (0.5, 'exact')
     """
-    if not (np.isfinite(C) and C > 0):
+    if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
         raise ValueError(f"C={C!r}: it must be a positive number.")
     regularizer = regularizer or SquaredNorm()
     stopping = stopping or RelativeGap()

@@ -11,7 +11,8 @@ The estimate may err on either side, so it only triggers checks; bounds come fro
 Continuation: the epochs that coordinate ascent needs from a cold start grow with C; from the solution
 at C / 8, multipliers and weights both times 8, they hardly do. So a large C is reached by stages, each
 solved to the final tolerance (loose stages do not help). Bounds at C itself are known all along: F of a
-stage's point costs nothing more, and multiples of its multipliers are feasible.
+stage's point costs nothing more, and multiples of its multipliers are feasible; they are kept as one
+plane when the stage ends.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.protocols import LineEvaluation, RowDuals, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
@@ -32,6 +34,8 @@ from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: how far the true gap may be from its estimate, from check to check, and what is assumed first
 RATIO = (0.5, 2.0, 0.67)
+#: moves along lines after which the incumbent's scores are computed anew; steps that are not trusted
+REFRESH_AFTER, FAR = 25, 100.0
 #: entries that could be visited in the time a call of a compiled epoch takes at least
 CALL = 50_000.0
 #: the first stage's C, in units of 1 / mean |x|^2; the factor between stages; their tolerance
@@ -95,6 +99,22 @@ def call_worth(problem: Problem) -> float:
     return CALL / max(1, problem.nnz)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaneDual:
+    """A cut of the risk as a dual point: the best of its multiples up to C. Nothing moves it later."""
+
+    cut: Cut
+    C: float
+
+    def value(self, regularizer: SquaredNorm, dim: int) -> float:
+        """The dual value."""
+        plane = self.cut.plane
+        assert isinstance(plane, np.ndarray)
+        square = 2.0 * regularizer.value(plane)
+        t = min(self.C, self.cut.offset / square) if square > 0.0 else self.C
+        return max(0.0, t * self.cut.offset - 0.5 * t * t * square)
+
+
 class Outlook:
     """How much work is left, from the rate at which the gap has fallen."""
 
@@ -130,13 +150,23 @@ def ascend(
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
     dual = RowsDual(duals, problem.C)
     state.candidate = dual.point
+    if state.dual is None:
+        state.dual = dual  # worth something at any time, should the first stage be interrupted
     spent = 0.0
     for C in stages:
         if duals.C != C:
-            duals.rescale(C)
+            duals.rescale(C, problem.regularizer)
         spent += yield from _stage(
             problem, state, way, C, dual, rng, min(budget, 2 * budget - spent)
         )
+        if (
+            C != problem.C
+        ):  # a later stage is worth more at its own C, but not at once at the last one
+            duals.dual_value(C)
+            plane = PlaneDual(duals.aggregate(), problem.C)
+            state.raise_lower(plane.value(problem.regularizer, problem.dim), plane)
+        if state.met(problem):
+            state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
             return
 
@@ -157,7 +187,8 @@ def _stage(
         return omega.value(at.w) + C * at.upper
 
     best: LineEvaluation | None = None
-    upper, since, n_support, guess, visited, ratio = np.inf, 0, 0, 1.0, 0.0, RATIO[2]
+    upper, since, moves, n_support = np.inf, 0, 0, 0
+    guess, visited, ratio = 1.0, 0.0, RATIO[2]
     stall, outlook = StallDetector(window=30, patience=300), Outlook()
     overhead = call_worth(problem)
     while True:
@@ -165,7 +196,8 @@ def _stage(
         since += 1
         visited += stats.oracle_calls / duals.n_examples + overhead
         lower = duals.dual_estimate(C)
-        state.raise_lower(lower if final else duals.dual_estimate(problem.C), dual)
+        if final:
+            state.raise_lower(lower, dual)
         allowed = _allowed(problem, C, min(upper, lower + stats.gap))
         step: float | None = None
         stuck = not np.isfinite(stats.gap)
@@ -177,7 +209,9 @@ def _stage(
                 best = at
             elif objective(at) - lower > allowed:
                 best, step = yield from _closer(problem, C, best, at, guess)
-                guess = step or 1.0
+                guess, moves = step or 1.0, moves + 1
+                if moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
+                    best, moves = (yield Evaluate(best.w)), 0
             elif objective(at) < objective(best):
                 best = at
             upper = objective(best)
@@ -226,7 +260,11 @@ def _closer(
         best, at, omega.inner(direction, direction), omega.inner(best.w, direction), C, guess
     )
     if step > 0.0:
-        moved: LineEvaluation = yield Toward(best, at, step)
+        moved: LineEvaluation
+        if step > FAR:  # the direction is little more than rounding: trust nothing but the point
+            moved = yield Evaluate(frozen(best.w + step * direction))
+        else:
+            moved = yield Toward(best, at, step)
         if objective(moved) < objective(best):
             return moved, step
     return best, 0.0
