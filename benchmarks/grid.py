@@ -34,7 +34,10 @@ WEIGHTS = [(a, b) for a in (0.1, 1.0, 10.0) for b in (0.1, 1.0, 10.0)]
 GRIDS: dict[str, dict[str, Any]] = {
     "covtype": {"folds": 5, "Cs": CS, "weights": [None], "loss": "hinge", "limit": 60.0},
     "ccat-like": {"folds": 5, "Cs": CS, "weights": [None], "loss": "hinge", "limit": 60.0},
-    "psm": {"folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "hinge", "limit": 300.0},
+    "psm": {
+        "folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "hinge", "limit": 300.0,
+        "most": 1,  # of theirs the fit at (1, 1) is asked for; each takes the whole limit
+    },
     "psm squared": {
         "folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "squared_hinge", "limit": 300.0,
     },
@@ -215,7 +218,10 @@ def table(bench: Bench) -> None:
     """All grids; ours first, whose lower bounds say when theirs is good enough."""
     for name in GRIDS:
         bench.run(f"{name} ours", {"grid": name, "side": "ours"})
-        bench.run(f"{name} theirs", {"grid": name, "side": "theirs"})
+        theirs = {"grid": name, "side": "theirs"}
+        if "most" in GRIDS[name]:
+            theirs["most"] = GRIDS[name]["most"]
+        bench.run(f"{name} theirs", theirs)
         report(bench)
 
 
