@@ -28,3 +28,15 @@ def fill(X, indptr, indices, data):
                 indices[at] = k
                 data[at] = X[i, k]
                 at += np.uint64(1)
+
+
+@entry
+def has_duplicates(indptr, indices, seen):
+    """Whether a CSR row stores a column twice; ``seen`` holds -1 for every column."""
+    for i in range(indptr.shape[0] - 1):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j = np.uint64(indices[k])
+            if seen[j] == i:
+                return True
+            seen[j] = i
+    return False
