@@ -103,12 +103,7 @@ def as_design(X: Any) -> Design:
     """The design for an array, a SciPy sparse matrix, or anything that already is a design."""
     if sp.issparse(X):
         X = X if X.format == "csr" else X.tocsr()
-        if (
-            not X.has_canonical_format
-        ):  # entries stored twice add up: |x|^2 is not the sum of their squares
-            X = X.copy()
-            X.sum_duplicates()
-        return CSRDesign(X)
+        return CSRDesign(_summed(X))
     if isinstance(X, np.ndarray):
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
@@ -120,6 +115,18 @@ def as_design(X: Any) -> Design:
         f"cannot use {type(X).__name__} as a design: pass a NumPy array, a SciPy sparse matrix, or an "
         "object with shape, nnz, dot(W, lo, hi) and accumulate(coef, lo, hi, out)."
     )
+
+
+def _summed(X: Any) -> Any:
+    """The matrix without entries stored twice: |x|^2 is not the sum of their squares. Columns that are
+    merely out of order do no harm."""
+    if X.has_canonical_format:
+        return X
+    seen = np.full(X.shape[1], -1, dtype=np.int64)
+    if convert.has_duplicates(X.indptr, X.indices, seen):
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def compact(X: Any) -> Design:
