@@ -201,3 +201,35 @@ def choose_active(members, scores, squared, slack, state, rows):
         rows[count] = i
         count += not ((a <= 0.0 and g > slack) or (not squared and a >= cap and g < -slack))
     return count
+
+
+@entry
+def rescale_rows(state, weight, C, factor, squared):
+    """Multipliers and caps for another C; rounding must not leave the box."""
+    for i in range(state.shape[0]):
+        cap = C * weight[i]
+        a = factor * state[i, ALPHA]
+        state[i, ALPHA] = a if squared or a < cap else cap
+        state[i, CAP] = cap
+
+
+@entry
+def signed(state, squared, coef):
+    """Fill ``coef`` with y alpha; returns the sums of alpha and of q alpha^2 / 2."""
+    linear, curved = 0.0, 0.0
+    for i in range(state.shape[0]):
+        a = state[i, ALPHA]
+        coef[i] = state[i, LABEL] * a
+        linear += a
+        if squared and a > 0.0:
+            curved += 0.25 * a * a / state[i, CAP]
+    return linear, curved
+
+
+@entry
+def count_support(state):
+    """Rows with a positive multiplier."""
+    count = 0
+    for i in range(state.shape[0]):
+        count += state[i, ALPHA] > 0.0
+    return count

@@ -61,7 +61,7 @@ class BinaryCoordinates:
     @property
     def n_support(self) -> int:
         """Rows with a positive multiplier."""
-        return int(np.count_nonzero(self.multipliers))
+        return int(row_dual.count_support(self._state))
 
     def improve(self, seed: int) -> SweepStats:
         """One epoch over the active rows, or a few where one would be over before it is called."""
@@ -100,12 +100,9 @@ class BinaryCoordinates:
 
     def dual_value(self, C: float) -> float:
         """The dual value, recomputed from the multipliers."""
-        alpha = self.multipliers
-        self.w[:] = self.rows.accumulate(alpha * self._state[:, row_dual.LABEL])
-        used = np.flatnonzero(alpha)
-        self._linear = float(alpha[used].sum())
-        if self._squared:
-            self._curved = float((alpha[used] ** 2 / self._state[used, row_dual.CAP]).sum()) / 4.0
+        coef = np.empty(len(self._state))
+        self._linear, self._curved = row_dual.signed(self._state, self._squared, coef)
+        self.w[:] = self.rows.accumulate(coef)
         return self.dual_estimate(C)
 
     def aggregate(self) -> Cut:
@@ -125,12 +122,9 @@ class BinaryCoordinates:
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C."""
-        factor, self.C = C / self.C, C
-        self._state[:, row_dual.CAP] = C * self.rows.weight
-        alpha = self.multipliers
-        alpha *= factor
-        if not self._squared:  # rounding must not leave the box
-            np.minimum(alpha, self._state[:, row_dual.CAP], out=alpha)
+        factor = C / self.C
+        row_dual.rescale_rows(self._state, self.rows.weight, C, factor, self._squared)
+        self.C = C
         # all sums are of the same degree in (alpha, C); what rounding adds goes with the next exact value
         self.w *= factor
         self._linear *= factor
