@@ -244,6 +244,8 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
                     self._score(model, scorer, X, y, splits, found, table)
                     if interrupted:
                         break
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             trainer.close()
         self.scheme_ = ", ".join(sorted(trainer.used, reverse=True)) or trainer.scheme
