@@ -148,6 +148,10 @@ def ascend(
         stages = way.stages(problem.C, way.first(duals))
     else:  # from another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
+    if problem.dim >= problem.n_columns * problem.n_examples:
+        stages = [
+            problem.C
+        ]  # separable, or nearly so: most multipliers stay free and stages gain nothing
     dual = RowsDual(duals, problem.C)
     state.candidate = dual.point
     if state.dual is None:
