@@ -65,7 +65,8 @@ def plan(problem: Problem) -> list[Phase]:
     forever = float("inf")
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
     cheap = newton and newton_worth(problem) < planes_worth(problem)
-    few = problem.dim <= MANY_COORDINATES
+    # with as many features as rows, planes are no way out: the reduced problem becomes the problem
+    few = problem.dim <= min(MANY_COORDINATES, problem.n_columns * problem.n_examples)
     tiny = problem.nnz * problem.n_columns <= TINY
     last = [Phase("cutting planes", forever)]
     if newton:
