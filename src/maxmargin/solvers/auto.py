@@ -75,7 +75,7 @@ def plan(problem: Problem) -> list[Phase]:
         return [Phase("newton", forever), *last[:1]]
     if "coordinate" not in problem.methods:
         return [Phase("newton", forever), *last[:1]] if cheap else last
-    if tiny and few:
+    if tiny and problem.dim <= MANY_COORDINATES:
         return [*last, Phase("coordinate", forever)]
     if cheap:
         return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last[:1]]
