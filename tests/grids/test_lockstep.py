@@ -16,7 +16,8 @@ from maxmargin.data.design import as_design
 from maxmargin.engines import ThreadEngine
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.lockstep import LockstepRisk, RowRun, SharedRows, order_rows
+from maxmargin.risks.lockstep import LockstepRisk
+from maxmargin.risks.shared_rows import RowRun, SharedRows, order_rows
 from maxmargin.solvers import RelativeGap
 from maxmargin.solvers.lockstep import Cell, Chain, minimize_many
 from maxmargin.testing import binary_objective

@@ -30,7 +30,8 @@ from maxmargin.data.design import compact
 from maxmargin.engines import make_engine
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.lockstep import LockstepRisk, RowRun, SharedRows, order_rows
+from maxmargin.risks.lockstep import LockstepRisk
+from maxmargin.risks.shared_rows import RowRun, SharedRows, order_rows
 from maxmargin.solvers import Auto, CuttingPlane, Newton
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.driver import minimize
@@ -270,7 +271,9 @@ class PathRunner:
                 last[0].converged and last[0].oracle_calls <= DEAR
             ):
                 # the rest of the chain would be harder still
-                self.slow[key] = (last[0].w, last[0].duals["coordinate"].aggregate())
+                duals = last[0].duals["coordinate"]
+                duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
+                self.slow[key] = (last[0].w, duals.aggregate())
                 return
         if self._keep and last:
             self._kept[key] = [_Kept.of(result) for result in last]

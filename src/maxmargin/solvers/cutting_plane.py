@@ -126,6 +126,7 @@ class CuttingPlane:
         bundle.add(cuts)
         if n_blocks == 1:  # what a dual method proved before, as one plane
             for duals in state.duals.values():
+                duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
                 bundle.add([duals.aggregate()])
         best: Evaluation = real  # the incumbent, of the cached model where there is one
         if cached:
