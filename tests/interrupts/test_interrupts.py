@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from maxmargin import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM
+from maxmargin import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM, minimize
+from maxmargin.losses import Hinge
+from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.testing import binary_objective, structured_objective
 from maxmargin.testing.examples import TinyMulticlass
@@ -196,3 +198,27 @@ def test_ctrl_c_before_any_setting_is_done_is_ctrl_c():
     with pytest.raises(KeyboardInterrupt):  # fold by fold: the first one is not through
         LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 5000), cv=3).fit(rows, labels)
     timer.join()
+
+
+def test_ctrl_c_in_the_confirming_pass_is_heard():
+    """The fit is over by then and loses nothing, but a path or a grid around it must stop."""
+
+    class Pressed(Hinge):
+        calls, press_at = 0, 0
+
+        def value(self, scores, y, weight):
+            Pressed.calls += 1
+            if Pressed.calls == Pressed.press_at:
+                signal.raise_signal(signal.SIGINT)
+            return super().value(scores, y, weight)
+
+    def solve():
+        return minimize(ScoreRisk(X, SIGNED, Pressed()), 1e-3, solver=CuttingPlane())
+
+    whole = solve()
+    Pressed.calls, Pressed.press_at = 0, Pressed.calls  # the last question is the confirming pass
+    result = solve()
+    assert result.stop_reason == "interrupted"
+    assert result.converged
+    assert result.objective == whole.objective
+    assert result.lower_bound == whole.lower_bound

@@ -560,3 +560,26 @@ def test_simplex_solution_is_optimal(seed):
     padded[:m, :m] = D2
     assert solve_simplex(alpha, g, padded[:m, :m], 1e-9, 100) == 0
     assert np.array_equal(alpha, before)
+
+
+def test_sets_carried_over_to_other_caps_stay_feasible():
+    p = Problem(5)
+    caps = np.full(p.n, 2.0)
+    caps[0] = 0.0
+    sets = p.examples.working_sets(caps)
+    order = np.arange(p.n)
+    sets.stream(order, 0.0)
+    before, planes = sets.dual_value(), sets.n_planes
+    assert before > 0.0
+    new = 3.0 * caps
+    new[0] = 1.0
+    w = sets.w.copy()
+    sets.rescale(new)
+    assert sets.n_planes == planes
+    np.testing.assert_allclose(sets.w, 3.0 * w, rtol=1e-9, atol=1e-12)
+    state = sets.state()
+    ends = np.cumsum(state["counts"])
+    sums = [part.sum() for part in np.split(state["alpha"], ends[:-1])]
+    np.testing.assert_allclose(sums, new)
+    sets.stream(order, 0.0)  # every example is visited, the one that had no weight too
+    assert sets.n_planes > planes

@@ -151,6 +151,10 @@ class WorkingSets(Protocol):
         recomputed from them: a true lower bound for any state of the sets. Also resets ``w``
         to the recomputed point, so that rounding does not accumulate."""
 
+    def rescale(self, caps: Array) -> None:
+        """Carry the sets over to other caps (another C, other weights): planes stay, the multipliers of an
+        example are multiplied by the ratio of its caps (all on the truth where its cap was zero)."""
+
     def state(self) -> dict[str, Any]:
         """Labellings and multipliers, as plain arrays: all that is needed to go on later."""
 

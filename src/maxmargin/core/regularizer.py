@@ -4,6 +4,10 @@ Coordinates in ``free`` (an intercept that is not penalised) cost nothing. The d
 ``sum_j alpha_j a_j[free] = 0``; a residual r makes the dual value minus infinity unless the
 optimum's free coordinates are known to be bounded. ``free_bound`` is such a bound, |v*_k| <=
 free_bound, and ``|r|_1 * free_bound`` is what a lower bound must give away for a residual.
+
+Coordinates in ``nonnegative`` must not be negative. With u = - sum_j alpha_j a_j the dual point's w is
+``primal(u)``, u with those coordinates clipped at zero, and D(alpha) = <b, alpha> - 1/2 |primal(u)|^2.
+(u itself must be kept: clipping it in place would forget how far it was below zero.)
 """
 
 from __future__ import annotations
@@ -21,10 +25,18 @@ def _no_indices() -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SquaredNorm:
-    """Half the squared norm of all coordinates but the ``free`` ones."""
+    """Half the squared norm of all coordinates but the ``free`` ones; some must not be negative."""
 
     free: IntArray = field(default_factory=_no_indices)
     free_bound: float = 0.0
+    nonnegative: IntArray = field(default_factory=_no_indices)
+
+    def primal(self, u: Array) -> Array:
+        """The w that minimises Omega(w) - <u, w> over what is allowed: u, clipped where it must be."""
+        if len(self.nonnegative):
+            u = u.copy()
+            u[self.nonnegative] = np.maximum(u[self.nonnegative], 0.0)
+        return u
 
     def inner(self, u: Array, v: Array) -> float:
         """The inner product on penalised coordinates."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 
 Labels = npt.NDArray[Any]
 
@@ -51,6 +51,14 @@ class ScoreLoss(ABC):
         """Raise ValueError unless these are labels of this loss. Compiled losses must check: they
         use labels as they are."""
         return
+
+    def boundaries(self, y: Labels) -> IntArray | None:
+        """Rows at which the sum may be parted, ascending, 0 and ``len(y)`` among them; None for all.
+
+        A loss over groups of rows (queries) parts between groups only; its labels then tell the groups,
+        e.g. as a second column, for it is called with the labels of a part.
+        """
+        return None
 
     @abstractmethod
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:

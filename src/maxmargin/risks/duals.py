@@ -27,6 +27,8 @@ def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"{type(rows.design).__name__} does not show single rows in memory"
     if not isinstance(rows.loss, COORDINATE if method == "coordinate" else NEWTON):
         return f"it has no form for the loss {type(rows.loss).__name__}"
+    if len(regularizer.nonnegative):
+        return "it does not keep weights from becoming negative"
     if method == "coordinate" and len(regularizer.free):
         return "it penalises every coordinate, and an intercept that is not penalised is asked for"
     return None

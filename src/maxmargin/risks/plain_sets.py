@@ -200,6 +200,16 @@ class PlainWorkingSets:
         self._w = w
         return offset - 0.5 * float(w @ w)
 
+    def rescale(self, caps: Array) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        for held, old, new in zip(self._sets, self._caps, caps, strict=True):
+            held.planes.alpha[:] *= new / old if old > 0.0 else 0.0
+            if old == 0.0:
+                held.planes.alpha[0] = new
+            held.gap = np.inf if new > 0.0 else 0.0
+        self._caps = np.array(caps, dtype=np.float64)
+        self.dual_value()
+
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.WorkingSets`."""
         return {

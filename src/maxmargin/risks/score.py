@@ -139,6 +139,13 @@ class ScoreRisk:
         if not rows.loss.decomposable:
             return list(rows.ranges)
         bounds = shard_bounds(rows.n, self.nnz * self.n_columns, rows.dim)
+        allowed = rows.loss.boundaries(rows.y)
+        if allowed is not None:
+            if len(rows.ranges) != 1 or rows.n != len(rows.y):
+                raise ValueError(
+                    f"{type(rows.loss).__name__} is a loss over groups of rows: it takes no ranges."
+                )
+            bounds = sorted({int(allowed[np.abs(allowed - b).argmin()]) for b in bounds})
         out: list[tuple[int, int]] = []
         start = 0
         for lo, hi in rows.ranges:  # shards of the problem's rows, cut where a range ends

@@ -100,6 +100,8 @@ class CuttingPlane:
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
         C, omega = problem.C, problem.regularizer
+        if len(omega.nonnegative):
+            raise ValueError("CuttingPlane does not keep weights from becoming negative.")
         per_block = self.slacks == "blocks"
         n_blocks = problem.n_blocks if per_block else 1
         cached = problem.has_cache and self.use_cache

@@ -287,10 +287,11 @@ def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -
         try:
             if state.stop == "interrupted":  # the second Ctrl-C: no time for a confirming pass
                 raise
+            # the fit was over, but what called it (a path, a grid) must hear of the first one
+            state.stop = "interrupted"
             upper, lower = _confirmed(risk, problem, state, driver)
         except KeyboardInterrupt:
             upper, lower = float("nan"), state.lower
-            state.stop = "interrupted"
     kind = CERTIFICATE_OF[risk.oracle]
     gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
     # the rule that ended the loop must hold for the bounds computed anew, up to their rounding

@@ -105,6 +105,8 @@ class DualCoordinate:
                 "DualCoordinate penalises every coordinate; for an intercept that is not penalised use "
                 "solver=CuttingPlane()."
             )
+        if len(problem.regularizer.nonnegative):
+            raise ValueError("DualCoordinate does not keep weights from becoming negative.")
         stopping, n = problem.stopping, problem.n_examples
         rng = np.random.default_rng(problem.random_state)
         sets: WorkingSets = yield OpenSets()

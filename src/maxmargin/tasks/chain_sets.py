@@ -149,6 +149,18 @@ class ChainWorkingSets:
         block_squares(self._w, squares)
         return gain - 0.5 * math.fsum(squares)
 
+    def rescale(self, caps: Array) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        planes = self._planes
+        caps = np.asarray(caps, dtype=np.float64)
+        ratio = np.divide(caps, planes.caps, out=np.zeros(len(caps)), where=planes.caps > 0.0)
+        owners = np.repeat(np.arange(len(caps)), planes.room)
+        planes.alpha[:] *= ratio[owners]
+        planes.alpha[planes.first_plane] += np.where(planes.caps > 0.0, 0.0, caps)
+        planes.caps[:] = caps
+        planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        self.dual_value()
+
     # -- keeping and resuming ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
