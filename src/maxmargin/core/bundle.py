@@ -17,6 +17,9 @@ alpha = 0. They are met by the proximal method of multipliers: with v the multip
 
 each a problem of the ordinary form with the *same* factor, so a repetition costs one warm solve.
 
+Coordinates that must not be negative turn 1/2 |u|^2 into 1/2 |primal(u)|^2; see
+:mod:`maxmargin.core.signed`.
+
 Memory bound: when a block holds ``max_planes``, idle planes leave first; then those of smallest
 positive alpha are folded into one, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j, which leaves D
 as it is: the lower bound never falls. ``max_planes = 2`` keeps one aggregate and the newest plane,
@@ -33,6 +36,7 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.signed import SignedPart
 from maxmargin.core.vectors import (
     Array,
     IntArray,
@@ -41,10 +45,12 @@ from maxmargin.core.vectors import (
     add_scaled,
     combine,
     dot,
+    entries,
     sparsify,
 )
 
 MAX_MULTIPLIER_ROUNDS = 60
+MAX_SIGN_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +65,7 @@ class DualPoint:
 
     def value(self, regularizer: SquaredNorm, dim: int) -> float:
         """The lower bound, computed from the planes alone."""
-        w = -combine(self.alpha, self.planes, dim)
+        w = regularizer.primal(-combine(self.alpha, self.planes, dim))
         bound = self.base + float(self.offsets @ self.alpha) - regularizer.value(w)
         if len(regularizer.free):
             bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_bound
@@ -135,9 +141,23 @@ class Bundle:
         self._v: Array = np.zeros(len(self.regularizer.free))
         self._qp = SimplexQP(n_blocks)
         self._tau = 0.0
+        signed = self.regularizer.nonnegative
+        self._signed = SignedPart(signed) if len(signed) else None
 
     def __len__(self) -> int:
         return len(self._planes)
+
+    def take_over(self, regularizer: SquaredNorm) -> None:
+        """Go on with another bound of the free coordinates; planes depend on nothing else of it."""
+        mine = self.regularizer
+        if not (
+            np.array_equal(mine.free, regularizer.free)
+            and np.array_equal(mine.nonnegative, regularizer.nonnegative)
+        ):
+            raise ValueError(
+                "this bundle was made for other free or nonnegative coordinates; start afresh."
+            )
+        self.regularizer = regularizer
 
     def add(self, cuts: Sequence[Cut]) -> None:
         """Add one cut per block."""
@@ -152,9 +172,15 @@ class Bundle:
         plane = cut.plane
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
         dense = self.regularizer.penalised(dense)
+        if self._signed is not None:
+            dense = dense.copy()
+            dense[self._signed.indices] = 0.0
         row = np.zeros(self._qp.size + 1)
         row[self.n_blocks : -1] = [dot(other, dense) for other in self._planes]
         row[-1] = dot(plane, dense)
+        if self._signed is not None:
+            part = entries(plane, self._signed.indices)
+            row[self.n_blocks :] = self._signed.append(part, row[self.n_blocks :])
         if len(self.regularizer.free):
             # what should cancel (balanced classes at w = 0) leaves rounding: as good as zero here;
             # the bound is computed from the plane itself and pays for it
@@ -212,6 +238,8 @@ class Bundle:
         self._idle_for = [self._idle_for[j] for j in kept]
         if self._free_parts:
             self._free_parts = [self._free_parts[j] for j in kept]
+        if self._signed is not None:
+            self._signed.keep(kept)
 
     def solve(self, C: float, tol: float = 0.0) -> BundleSolution:
         """Solve the reduced problem for this C to within ``tol`` of its dual value."""
@@ -220,13 +248,13 @@ class Bundle:
         # the QP is scaled by C^2; its own rounding bounds what can be asked of it
         scaled_tol = max(tol / C / C, 1e-15 * float(np.abs(offsets).max()) / C)
         free = len(self.regularizer.free) > 0 and len(self._planes) > 0
-        if not free:
-            self._qp.solve(offsets / C, scaled_tol)
+        if self._signed is None or not self._planes:
+            self._maximise(C, offsets, scaled_tol)
         else:
-            self._solve_with_multipliers(C, offsets, scaled_tol)
+            self._solve_by_signs(self._signed, C, offsets, scaled_tol)
         beta = self._qp.beta
         alpha = C * beta[p:]
-        w = -combine(alpha, self._planes, self.dim)
+        w = self.regularizer.primal(-combine(alpha, self._planes, self.dim))
         support = np.flatnonzero(alpha)
         dual = DualPoint(
             tuple(self._planes[j] for j in support),
@@ -242,18 +270,59 @@ class Bundle:
         self._idle_for = [
             0 if a > 0.0 else age + 1 for a, age in zip(alpha, self._idle_for, strict=True)
         ]
-        model = self._model(C, offsets)
+        model = self._model(C, offsets, w)
         n_active = len(support)
         in_use = np.array(self._idle_for) < self.idle
         if not in_use.all():
             self._keep(in_use)
         return BundleSolution(w, lower, model, n_active, dual)
 
-    def _model(self, C: float, offsets: Array) -> float:
-        """The model's risk at w = -C sum beta_j a_j, from the Gram matrix: no pass over the planes."""
-        p, qp = self.n_blocks, self._qp
-        values = offsets - C * (qp.gram @ qp.beta)
+    def _maximise(self, C: float, offsets: Array, tol: float) -> None:
+        """The dual of the present Gram matrix: no signs, but free coordinates if there are any."""
         if self._free_parts:
+            self._solve_with_multipliers(C, offsets, tol)
+        else:
+            self._qp.solve(offsets / C, tol)
+
+    def _solve_by_signs(self, signed: SignedPart, C: float, offsets: Array, tol: float) -> None:
+        """The steps of :mod:`maxmargin.core.signed`."""
+        p, qp = self.n_blocks, self._qp
+        for _ in range(MAX_SIGN_ROUNDS):
+            before = qp.beta.copy()
+            self._maximise(C, offsets, tol)
+            c = offsets[p:] / C
+            if self._free_parts:  # the Lagrangian: the point before may not meet the equalities
+                c = c + np.array(self._free_parts) @ self._v / C
+            step, clipped, outlook = signed.search(c, before[p:], qp.beta[p:])
+            if step < 1.0:
+                qp.move(before + step * (qp.beta - before))
+            settled = np.array_equal(clipped, signed.clipped)
+            if not settled:
+                signed.clipped = clipped
+                qp.replace_gram(self._gram(signed))
+            # the whole step and no sign changed: optimal. No step, or nothing to expect: rounding
+            if (settled and step in (0.0, 1.0)) or outlook <= 1e-3 * tol:
+                break
+
+    def _gram(self, signed: SignedPart) -> Array:
+        gram = signed.gram()
+        if self._free_parts:
+            parts = np.array(self._free_parts)
+            gram += self._tau * (parts @ parts.T)
+        return gram
+
+    def _model(self, C: float, offsets: Array, w: Array) -> float:
+        """The model's risk at w = -C sum beta_j a_j, from the Gram matrix: no pass over the planes.
+
+        (Where signs matter the matrix may belong to other ones: then by a pass.)
+        """
+        p, qp = self.n_blocks, self._qp
+        if self._signed is not None:
+            values = offsets.copy()
+            values[p:] += [dot(plane, w) for plane in self._planes]
+        else:
+            values = offsets - C * (qp.gram @ qp.beta)
+        if self._free_parts and self._signed is None:
             parts = np.array(self._free_parts)
             residual = parts.T @ qp.beta[p:]
             values[p:] += parts @ (self._v + C * self._tau * residual)

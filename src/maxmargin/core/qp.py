@@ -104,6 +104,11 @@ class SimplexQP:
         self._G[self.n_blocks : self.size, self.n_blocks : self.size] += change
         self._n_free = 0
 
+    def replace_gram(self, gram: Array) -> None:
+        """Another Gram matrix of all but the zero planes."""
+        self._G[self.n_blocks : self.size, self.n_blocks : self.size] = gram
+        self._n_free = 0
+
     def move(self, beta: Array) -> None:
         """Go to another feasible point (after planes were folded into one)."""
         self._beta[: self.size] = beta

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
+from maxmargin.core.vectors import Array, IntArray, Vector, entries
 
 
 def _no_indices() -> IntArray:
@@ -30,6 +30,14 @@ class SquaredNorm:
     free: IntArray = field(default_factory=_no_indices)
     free_bound: float = 0.0
     nonnegative: IntArray = field(default_factory=_no_indices)
+
+    def __post_init__(self) -> None:
+        both = np.intersect1d(self.free, self.nonnegative)
+        if len(both):
+            raise ValueError(
+                f"coordinate {both[0]} is both free and nonnegative: one that is not penalised cannot be "
+                "kept from becoming negative."
+            )
 
     def primal(self, u: Array) -> Array:
         """The w that minimises Omega(w) - <u, w> over what is allowed: u, clipped where it must be."""
@@ -58,11 +66,14 @@ class SquaredNorm:
 
     def free_part(self, plane: Vector) -> Array:
         """The plane's entries in the free coordinates."""
-        if isinstance(plane, SparseVector):
-            place = np.searchsorted(plane.indices, self.free)
-            out = np.zeros(len(self.free))
-            for k, at in enumerate(place):
-                if at < len(plane.indices) and plane.indices[at] == self.free[k]:
-                    out[k] = plane.values[at]
-            return out
-        return plane[self.free]
+        return entries(plane, self.free)
+
+    def step_limit(self, w: Array, direction: Array) -> float:
+        """The longest step from ``w`` that leaves no nonnegative coordinate below zero."""
+        at, change = w[self.nonnegative], direction[self.nonnegative]
+        falls = change < 0.0
+        if not falls.any():
+            return float("inf")
+        limit = float((at[falls] / -change[falls]).min())
+        # a little short of the wall, so that rounding does not carry the point through it
+        return limit * (1.0 - min(0.5, 1e-12 * max(1.0, limit)))

@@ -122,6 +122,18 @@ def combine(weights: Iterable[float], vectors: Iterable[Vector], size: int) -> A
     return out
 
 
+def entries(v: Vector, where: IntArray) -> Array:
+    """The entries of a vector at these indices."""
+    if not isinstance(v, SparseVector):
+        return v[where]
+    out = np.zeros(len(where))
+    if len(v.indices):
+        place = np.minimum(np.searchsorted(v.indices, where), len(v.indices) - 1)
+        held = v.indices[place] == where
+        out[held] = v.values[place[held]]
+    return out
+
+
 def n_bytes(v: Vector) -> int:
     """Memory held by one vector."""
     if isinstance(v, SparseVector):

@@ -100,8 +100,6 @@ class CuttingPlane:
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
         C, omega = problem.C, problem.regularizer
-        if len(omega.nonnegative):
-            raise ValueError("CuttingPlane does not keep weights from becoming negative.")
         per_block = self.slacks == "blocks"
         n_blocks = problem.n_blocks if per_block else 1
         cached = problem.has_cache and self.use_cache
@@ -122,9 +120,8 @@ class CuttingPlane:
                 max_planes=self._room(cuts),
                 idle=self.idle,
             )
-        bundle.regularizer = (
-            omega  # kept planes may come from another C, with another bound of free ones
-        )
+        # kept planes may come from another C, with another bound of free coordinates
+        bundle.take_over(omega)
         bundle.add(cuts)
         if n_blocks == 1:  # what a dual method proved before, as one plane
             for duals in state.duals.values():
@@ -189,6 +186,8 @@ class CuttingPlane:
     ) -> Generator[Request, Any, float]:
         omega = problem.regularizer
         direction = trial.w - best.w
+        # both ends are allowed, and so is all between them; beyond the trial a sign may change
+        limit = omega.step_limit(best.w, direction)
         step: float = yield from minimize_on_line(
             _line(best),
             _line(trial),
@@ -197,7 +196,7 @@ class CuttingPlane:
             problem.C,
             guess,
         )
-        return step
+        return min(step, limit)
 
 
 def _ahead(step: float) -> float:

@@ -271,7 +271,8 @@ def minimize(
     if w0 is None:
         w0 = np.zeros(risk.dim) if start is None else start.w
     state = SolverState(
-        w=np.array(w0, dtype=np.float64), lower=C * risk.lower_bound * risk.n_blocks
+        w=np.array(regularizer.primal(np.asarray(w0, dtype=np.float64))),
+        lower=C * risk.lower_bound * risk.n_blocks,
     )
     if start is not None:
         state.memory, state.duals = start.dual, start.duals

@@ -10,8 +10,8 @@ point of the dual
 
     max over a >= 0, sum_j a_ij <= c_i of   sum a l - 1/2 sum_k (sum a p)_k^2
 
-(with (sum a p)_k = 0 where d_k = 0), and the two must meet. So the referee's number carries its own
-proof.
+(with (sum a p)_k = 0 where d_k = 0, and only (sum a p)_k < 0 counted where w_k >= 0 is asked for), and the
+two must meet. So the referee's number carries its own proof.
 """
 
 from __future__ import annotations
@@ -37,6 +37,16 @@ class AffineMax(NamedTuple):
     groups: IntArray
     caps: Array
     penalized: npt.NDArray[np.bool_]
+    nonnegative: IntArray | None = None
+    """Penalised coordinates of w that must not be negative."""
+
+    def allowed(self, w: Array) -> Array:
+        """``w`` with what must not be negative clipped at zero."""
+        if self.nonnegative is None:
+            return w
+        w = w.copy()
+        w[self.nonnegative] = np.maximum(w[self.nonnegative], 0.0)
+        return w
 
 
 def solve_max_affine(problem: AffineMax) -> tuple[float, Array]:
@@ -84,7 +94,7 @@ def primal_value(problem: AffineMax, w: Array) -> float:
 
 def dual_value(problem: AffineMax, alpha: Array, w: Array) -> float:
     """The dual value of feasible multipliers; what an unpenalised coordinate leaves is charged."""
-    u = problem.planes.T @ alpha
+    u = problem.allowed(-(problem.planes.T @ alpha))
     penalty = 0.5 * math.fsum((u * u)[problem.penalized])
     free = ~problem.penalized
     charge = math.fsum(np.abs(u[free]) * (1.0 + 2.0 * np.abs(w[free])))
@@ -106,15 +116,19 @@ def prove_optimum(problem: AffineMax) -> Solution:
     # Divided by the largest cap all multipliers lie in [0, 1]: best where many are at their caps.
     # Undivided is better for separable data, whose multipliers do not grow with C.
     largest = float(problem.caps.max())
-    posed = problem
-    for scale in (largest, 1.0, math.sqrt(largest), 1.0):
-        w, multipliers = _clarabel(posed, scale)
+    posed, alpha = problem, np.empty(0)
+    scales = [(scale, False) for scale in (largest, 1.0, math.sqrt(largest), 1.0)]
+    if problem.nonnegative is not None and len(problem.nonnegative):
+        scales += [(scale, True) for scale, _ in scales]
+    for scale, guess_signs in scales:
+        w, multipliers = _clarabel(_without_zeros(posed, alpha) if guess_signs else posed, scale)
         alpha = _feasible(problem, multipliers)
         # caps far above every multiplier do not matter, but cost digits: lower them for later attempts
         if alpha.any():
             posed = problem._replace(caps=np.minimum(problem.caps, 10.0 * alpha.max()))
         # the interior point's w, and the one its multipliers imply (where they imply one)
-        implied = np.where(problem.penalized, -(problem.planes.T @ alpha), w)
+        w = problem.allowed(w)
+        implied = problem.allowed(np.where(problem.penalized, -(problem.planes.T @ alpha), w))
         # Separable data and a large C: a rounding error beyond the margin costs C, and a step of the
         # same size away from it costs nothing.
         for point in [(1.0 + t) * v for v in (w, implied) for t in (0.0, 1e-13, 1e-12, 1e-11)]:
@@ -135,6 +149,16 @@ def prove_optimum(problem: AffineMax) -> Solution:
     return best
 
 
+def _without_zeros(problem: AffineMax, alpha: Array) -> AffineMax:
+    """Without the signs, and without the coordinates that they seem to hold at zero: more digits, if so."""
+    u = -(problem.planes.T @ alpha)
+    keep = np.ones(len(u))
+    assert problem.nonnegative is not None
+    keep[problem.nonnegative] = u[problem.nonnegative] > 0.0
+    shown = sp.csr_matrix(problem.planes @ sp.diags_array(keep))
+    return problem._replace(planes=shown, nonnegative=None)
+
+
 def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
     """(w, multipliers) of the objective divided by ``scale``, as the interior-point method left them."""
     try:
@@ -148,8 +172,20 @@ def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
     n = len(problem.caps)
     pick = sp.csr_matrix((np.ones(m), (np.arange(m), problem.groups)), (m, n))
     # variables (w, xi);  <p, w> - xi + s = -l,  -xi + s = 0,  s >= 0
-    A = sp.bmat([[problem.planes, -pick], [None, -sp.eye_array(n)]], format="csc")
-    b = np.concatenate([-problem.offsets, np.zeros(n)])
+    # and -w_k + s = 0 where w_k must not be negative
+    signed = np.empty(0, np.int64) if problem.nonnegative is None else problem.nonnegative
+    signs = sp.csr_matrix(
+        (-np.ones(len(signed)), (np.arange(len(signed)), signed)), (len(signed), dim)
+    )
+    A = sp.bmat(
+        [
+            [problem.planes, -pick],
+            [None, -sp.eye_array(n)],
+            [signs, sp.csr_matrix((len(signed), n))],
+        ],
+        format="csc",
+    )
+    b = np.concatenate([-problem.offsets, np.zeros(n + len(signed))])
     diagonal = np.concatenate([problem.penalized.astype(float), np.zeros(n)]) / scale
     q = np.concatenate([np.zeros(dim), problem.caps / scale])
     settings = clarabel.DefaultSettings()
@@ -157,7 +193,7 @@ def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
     settings.max_iter = 500
     # tighter than it can always reach; it then says so, and prove_optimum decides whether that is enough
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-14
-    cones = [clarabel.NonnegativeConeT(m + n)]
+    cones = [clarabel.NonnegativeConeT(m + n + len(signed))]
     P = sp.csc_matrix(sp.diags_array(diagonal))
     answer = clarabel.DefaultSolver(P, q, sp.csc_matrix(A), b, cones, settings).solve()
     return np.array(answer.x[:dim]), scale * np.array(answer.z[:m])

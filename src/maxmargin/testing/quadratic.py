@@ -6,7 +6,7 @@ Each function lists all constraints of its problem and hands them to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -165,6 +165,8 @@ def solve_structured_qp(
     weight: npt.ArrayLike | None = None,
     rescaling: Rescaling = "margin",
     dim: int | None = None,
+    nonnegative: npt.ArrayLike = (),
+    fixed: Mapping[int, float] | None = None,
 ) -> tuple[float, Array]:
     """The optimum of a structured problem whose outputs can be listed.
 
@@ -184,13 +186,17 @@ def solve_structured_qp(
         How loss and score difference are joined.
     dim : int, optional
         Dimension of the joint features, where ``setup`` was called before.
+    nonnegative : array of int
+        Weights that must not be negative.
+    fixed : mapping from index to value, optional
+        Weights that are not learned; they are not penalised either.
 
     Returns
     -------
     F_star : float
-        The optimal value.
+        The optimal value, without the fixed weights' share of the norm.
     w : array of shape (dim,)
-        The minimiser.
+        The minimiser, fixed weights included.
 
     Examples
     --------
@@ -217,14 +223,21 @@ def solve_structured_qp(
             rows.append(sp.csr_matrix(plane if rescaling == "margin" else delta * plane))
             offsets.append(delta)
             groups.append(i)
+    planes = sp.csr_matrix(sp.vstack(rows))
+    held = np.zeros(size)
+    learned = np.ones(size, dtype=bool)
+    for index, value in (fixed or {}).items():
+        held[index], learned[index] = value, False
     problem = AffineMax(
-        planes=sp.csr_matrix(sp.vstack(rows)),
-        offsets=np.array(offsets),
+        planes=planes[:, learned],
+        offsets=np.array(offsets) + planes @ held,
         groups=np.array(groups, dtype=np.int64),
         caps=C * example_weights(weight, len(X)),
-        penalized=np.ones(size, dtype=bool),
+        penalized=np.ones(int(learned.sum()), dtype=bool),
+        nonnegative=np.flatnonzero(np.isin(np.flatnonzero(learned), nonnegative)),
     )
-    return solve_max_affine(problem)
+    value, held[learned] = solve_max_affine(problem)
+    return value, held
 
 
 def solve_reduced_qp(
@@ -232,6 +245,7 @@ def solve_reduced_qp(
     offsets: npt.ArrayLike,
     C: float | npt.ArrayLike,
     blocks: npt.ArrayLike | None = None,
+    nonnegative: npt.ArrayLike = (),
 ) -> tuple[float, Array]:
     """The dual of a bundle: ``max <b, a> - |sum_j a_j p_j|^2 / 2``, a >= 0, ``sum a <= C`` per block.
 
@@ -245,6 +259,8 @@ def solve_reduced_qp(
         Cap of each block's sum.
     blocks : array of shape (t,), optional
         The block of each plane, 0, 1, ...; one block by default.
+    nonnegative : array of int
+        Coordinates that must not be negative: there only ``sum_j a_j p_j < 0`` counts.
 
     Returns
     -------
@@ -265,7 +281,12 @@ def solve_reduced_qp(
     group = np.zeros(t, np.int64) if blocks is None else np.asarray(blocks, dtype=np.int64)
     caps = np.array(np.broadcast_to(np.asarray(C, dtype=np.float64), (int(group.max()) + 1,)))
     problem = AffineMax(
-        rows, np.asarray(offsets, dtype=np.float64), group, caps, np.ones(rows.shape[1], dtype=bool)
+        rows,
+        np.asarray(offsets, dtype=np.float64),
+        group,
+        caps,
+        np.ones(rows.shape[1], dtype=bool),
+        np.asarray(nonnegative, dtype=np.int64),
     )
     solution = prove_optimum(problem)
     return solution.lower, solution.alpha
