@@ -114,7 +114,9 @@ def test_another_authors_chain_has_the_same_optimum():
 
 def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
     """Ramanan's case 4: with the cap active, steps with the truth alone stop short of the optimum."""
-    from maxmargin.risks import plain_sets
+    from tests.python_sets import PythonWorkingSets
+
+    from maxmargin.risks import plain_examples
 
     rng = np.random.default_rng(3)
     X, y = list(rng.normal(size=(8, 3)) + 2.0), list(np.arange(8) % 4)
@@ -132,7 +134,8 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
                 g += 0.5 * a * (D2[0, 0] + D2[j] - D2[0] - D2[j, 0])
         return 0
 
-    monkeypatch.setattr(plain_sets, "solve_simplex", with_truth_only)
+    monkeypatch.setattr(PythonWorkingSets, "solve", staticmethod(with_truth_only))
+    monkeypatch.setattr(plain_examples, "PlainWorkingSets", PythonWorkingSets)
     crippled = StructuredSVM(TinyMulticlass(), 0.05, tol=1e-6, max_iter=30).fit(X, y)
     assert crippled.lower_bound_ < full.lower_bound_ * (1 - 1e-5)
     assert not crippled.converged_

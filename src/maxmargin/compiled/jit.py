@@ -25,5 +25,6 @@ entry = _njit(**_common)
 entry_products = _njit(fastmath=PRODUCTS, **_common)
 #: for leaves called once per row with arrays: a real call would count references to them, 100 ns
 inlined = _njit(no_cpython_wrapper=True, forceinline=True, **_common)
+inlined_products = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=PRODUCTS, **_common)
 leaf = _njit(no_cpython_wrapper=True, **_common)
 leaf_products = _njit(no_cpython_wrapper=True, fastmath=PRODUCTS, **_common)

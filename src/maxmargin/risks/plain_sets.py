@@ -1,90 +1,58 @@
-"""Working sets of plain Python planes: the dual state of the coordinate solver, for every task.
+"""Working sets of any task's planes: the dual state of the coordinate solver.
 
-Per example: planes p_j with offsets l_j, multipliers alpha_j of sum c, squared distances of the
-planes. Plane 0 is the truth, p_0 = 0 and l_0 = 0. See :mod:`maxmargin.compiled.simplex` for the
-block step.
+The mathematics and the numbers are in :mod:`maxmargin.compiled.plane_sets`; here are the storage, which
+grows so that a plane is never refused, and the outputs that the planes belong to. A compiled call either
+has happened or has not, and what lies between two of them leaves sets that are true at any interrupt.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxmargin.compiled.simplex import simplex_gap, solve_simplex
+from maxmargin.compiled import plane_sets as compiled
+from maxmargin.compiled.plane_sets import PlaneSets
 from maxmargin.core.protocols import Answers, SweepStats
-from maxmargin.core.vectors import Array, IntArray, add_scaled, dot
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import DENSE_ABOVE, Array, IntArray, SparseVector, Vector
 
 if TYPE_CHECKING:
     from maxmargin.risks.plain_examples import Labeling, PlainExamples
 
-MAX_PAIR_STEPS = 1000
-
-
-class _Planes(NamedTuple):
-    """The planes of one example; plane 0 is the truth."""
-
-    labelings: tuple[Labeling | None, ...]
-    losses: Array
-    alpha: Array
-    D2: Array
-    age: Array
-
-
-class _Set:
-    """The working set of one example. Planes come and go by one assignment, so that an interrupt
-    never finds arrays of different lengths."""
-
-    __slots__ = ("gap", "planes")
-
-    def __init__(self, cap: float) -> None:
-        one = np.zeros(1)
-        self.planes = _Planes((None,), one, np.array([cap]), np.zeros((1, 1)), one.copy())
-        self.gap = np.inf if cap > 0.0 else 0.0
-
-    def add(self, new: Labeling) -> None:
-        held = self.planes
-        m = len(held.labelings)
-        norm = dot(new.plane, new.plane)
-        D2 = np.zeros((m + 1, m + 1))
-        D2[:m, :m] = held.D2
-        for j, other in enumerate(held.labelings):
-            # |p - q|^2 by its parts; clipped, for rounding may take it below zero
-            cross = 0.0 if other is None else dot(new.plane, other.plane)
-            D2[m, j] = D2[j, m] = max(0.0, norm + held.D2[j, 0] - 2.0 * cross)
-        self.planes = _Planes(
-            (*held.labelings, new),
-            np.append(held.losses, new.loss),
-            np.append(held.alpha, 0.0),
-            D2,
-            np.append(held.age, 0.0),
-        )
-
-    def gradients(self, w: Array) -> Array:
-        """g_j = l_j + <w, p_j>."""
-        held = self.planes
-        scores: Array = np.array([0.0 if p is None else dot(p.plane, w) for p in held.labelings])
-        return held.losses + scores
-
-    def keep(self, mask: Any) -> None:
-        kept, held = np.flatnonzero(mask), self.planes
-        self.planes = _Planes(
-            tuple(held.labelings[j] for j in kept),
-            held.losses[kept],
-            held.alpha[kept],
-            held.D2[np.ix_(kept, kept)],
-            held.age[kept],
-        )
+#: planes an example has room for at first, the truth included
+FIRST_ROOM = 4
+_NO_INDICES = np.empty(0, dtype=np.int64)
 
 
 class PlainWorkingSets:
     """See :class:`maxmargin.core.WorkingSets`."""
 
-    def __init__(self, examples: PlainExamples, caps: Array) -> None:
-        self._examples, self._caps = examples, np.asarray(caps, dtype=np.float64)
-        self._sets = [_Set(float(cap)) for cap in self._caps]
-        self._w: Array = np.zeros(examples.dim)
+    def __init__(
+        self, examples: PlainExamples, caps: Array, regularizer: SquaredNorm | None = None
+    ) -> None:
+        n = len(examples)
+        caps = np.array(caps, dtype=np.float64)
+        if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
+            raise ValueError(f"caps must hold {n} finite, non-negative numbers, one per example")
+        self._examples = examples
+        self._regularizer = regularizer or SquaredNorm()
+        self._u: Array = np.zeros(examples.dim)
+        self._w, self._signed = self._u, np.zeros(0, dtype=np.bool_)
+        if len(self._regularizer.nonnegative):
+            self._w, self._signed = self._u.copy(), np.zeros(examples.dim, dtype=np.bool_)
+            self._signed[self._regularizer.nonnegative] = True
+        self._scratch: Array = np.zeros(examples.dim)
+        self._outputs: dict[int, Any] = {}
+        self._keys = itertools.count(1)
+        self._tick = 0
+        self._sets = self._storage(caps, np.full(n, FIRST_ROOM), 0, 0)
+        self._sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        self._sets.counts[:] = 1
+        self._sets.alpha[self._sets.first] = caps
 
     @property
     def w(self) -> Array:
@@ -94,127 +62,197 @@ class PlainWorkingSets:
     @property
     def n_examples(self) -> int:
         """Number of examples."""
-        return len(self._sets)
+        return len(self._sets.caps)
 
     @property
     def n_planes(self) -> int:
         """Planes held beside the truths."""
-        return sum(len(held.planes.labelings) - 1 for held in self._sets)
+        return int(self._sets.counts.sum()) - self.n_examples
 
     @property
     def n_support(self) -> int:
         """Planes with positive multipliers."""
-        return sum(int(np.count_nonzero(held.planes.alpha[1:])) for held in self._sets)
+        truths = self._sets.alpha[self._sets.first]
+        return int(np.count_nonzero(self._sets.alpha) - np.count_nonzero(truths))
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
+        self._tick += 1
         calls = new = 0
         total = 0.0
-        for i in order:
-            held = self._sets[i]
-            if self._caps[i] > 0.0 and held.gap >= skip_below:
-                answer = self._examples.oracle(self._w, int(i), int(i) + 1)
+        for i in map(int, order):
+            gap = float(self._sets.gaps[i])
+            if self._sets.caps[i] > 0.0 and gap >= skip_below:
+                answer = self._examples.oracle(self._w, i, i + 1)
                 calls += 1
-                new += self._take(held, answer.labelings[0])
-                held.planes.age[held.planes.alpha == 0.0] += 1
-                self._step(held, float(answer.values[0]))
-                held.planes.age[held.planes.alpha > 0.0] = 0.0
-            total += held.gap
+                new += self._take(i, answer.labelings[0])
+                gap = compiled.visit(
+                    self._sets, self._u, self._w, self._signed, i, answer.values[0], self._tick
+                )
+            total += gap
         return SweepStats(calls, total, new)
 
     def epoch(self, order: IntArray) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
-        total = 0.0
-        for i in order:
-            held = self._sets[i]
-            if len(held.planes.labelings) > 1:
-                kept = held.gap
-                self._step(held, 0.0)
-                total += held.gap
-                held.gap = kept  # what an example lacks is known from the oracle only
-        return SweepStats(0, total, 0)
-
-    def _take(self, held: _Set, answer: Labeling) -> bool:
-        """Add an answer unless it is held; True if it was new."""
-        if answer.loss == 0.0 and dot(answer.plane, answer.plane) == 0.0:
-            return False
-        for j, other in enumerate(held.planes.labelings):
-            if other is not None and self._examples.same(other, answer):
-                held.planes.age[j] = 0.0
-                return False
-        held.add(answer)
-        return True
-
-    def _step(self, held: _Set, top: float) -> None:
-        """Solve the example's simplex problem and move w; ``held.gap`` becomes the gap before the step."""
-        g = held.gradients(self._w)
-        cap = held.planes.alpha.sum()
-        gap = float(simplex_gap(held.planes.alpha, g))
-        held.gap = gap + cap * max(0.0, top - float(g.max()))
-        if gap <= 0.0:
-            return
-        before = held.planes.alpha.copy()
-        solve_simplex(
-            held.planes.alpha, g, held.planes.D2, max(1e-2 * gap, 1e-14 * cap), MAX_PAIR_STEPS
-        )
-        for j, change in enumerate(held.planes.alpha - before):
-            labeling = held.planes.labelings[j]
-            if change != 0.0 and labeling is not None:
-                add_scaled(self._w, -change, labeling.plane)
+        gap = compiled.epoch_sweep(self._sets, self._u, self._w, self._signed, order)
+        return SweepStats(0, gap, 0)
 
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
         """See :class:`maxmargin.core.WorkingSets`."""
-        value = upper = 0.0
+        self._tick += 1
+        value: list[float] = []
+        upper: list[float] = []
         for part in answers:
-            for k, i in enumerate(range(part.lo, part.hi)):
-                cap, held = float(self._caps[i]), self._sets[i]
-                if cap == 0.0:
-                    continue
-                held.planes.age[held.planes.alpha == 0.0] += 1
-                self._take(held, part.labelings[k])
-                g = held.gradients(self._w)
-                held.gap = float(simplex_gap(held.planes.alpha, g)) + cap * max(
-                    0.0, float(part.values[k]) - float(g.max())
-                )
-                value += cap * float(part.values[k])
-                upper += cap * float(part.uppers[k])
-        return value, upper
+            caps = self._sets.caps[part.lo : part.hi]
+            for i in range(part.lo, part.hi):
+                if self._sets.caps[i] > 0.0:
+                    self._take(i, part.labelings[i - part.lo])
+            compiled.confirm_range(self._sets, self._w, part.lo, part.hi, part.values, self._tick)
+            value.extend(caps * part.values)
+            upper.extend(caps * part.uppers)
+        return math.fsum(value), math.fsum(upper)
 
     def drop_idle(self, age: int) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        for held in self._sets:
-            mask = (held.planes.alpha > 0.0) | (held.planes.age <= age)
-            mask[0] = True
-            if not mask.all():
-                held.keep(mask)
+        dropped = np.empty(self.n_planes, dtype=np.int64)
+        count = compiled.drop_planes(self._sets, self._tick - age + 1, dropped)
+        for key in dropped[:count]:
+            del self._outputs[int(key)]
+        if count:
+            live = _live(self._sets.size, self._sets)
+            if live < 0.5 * self._sets.fill[0]:
+                self._repack(self._sets.room, live, _live(self._sparse_sizes(), self._sets))
 
     def dual_value(self) -> float:
         """See :class:`maxmargin.core.WorkingSets`."""
-        w: Array = np.zeros(self._examples.dim)
-        offset = 0.0
-        for held in self._sets:
-            offset += float(held.planes.alpha @ held.planes.losses)
-            for a, labeling in zip(held.planes.alpha[1:], held.planes.labelings[1:], strict=True):
-                if a != 0.0 and labeling is not None:
-                    add_scaled(w, -float(a), labeling.plane)
-        self._w = w
-        return offset - 0.5 * float(w @ w)
+        offset = float(compiled.restart(self._sets, self._u))
+        if len(self._signed):
+            self._w[:] = self._regularizer.primal(self._u)
+        return offset - 0.5 * float(self._w @ self._w)
 
     def rescale(self, caps: Array) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        for held, old, new in zip(self._sets, self._caps, caps, strict=True):
-            held.planes.alpha[:] *= new / old if old > 0.0 else 0.0
-            if old == 0.0:
-                held.planes.alpha[0] = new
-            held.gap = np.inf if new > 0.0 else 0.0
-        self._caps = np.array(caps, dtype=np.float64)
+        sets, caps = self._sets, np.asarray(caps, dtype=np.float64)
+        ratio = np.divide(caps, sets.caps, out=np.zeros(len(caps)), where=sets.caps > 0.0)
+        sets.alpha[:] *= np.repeat(ratio, sets.room)
+        sets.alpha[sets.first] += np.where(sets.caps > 0.0, 0.0, caps)
+        sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        sets.caps[:] = caps
         self.dual_value()
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.WorkingSets`."""
+        sets = self._sets
+        ranges = [slice(b, b + m) for b, m in zip(sets.first, sets.counts, strict=True)]
         return {
-            "labelings": [
-                [p.y for p in held.planes.labelings[1:] if p is not None] for held in self._sets
-            ],
-            "alpha": [held.planes.alpha.copy() for held in self._sets],
+            "labelings": [[self._outputs[int(k)] for k in sets.key[r][1:]] for r in ranges],
+            "alpha": [sets.alpha[r].copy() for r in ranges],
         }
+
+    # -- new planes -------------------------------------------------------------------------------
+
+    def _take(self, i: int, answer: Labeling) -> bool:
+        """Add an answer unless it is held; True if it was new."""
+        sets = self._sets
+        base, m = int(sets.first[i]), int(sets.counts[i])
+        for slot in range(base + 1, base + m):
+            if sets.loss[slot] == answer.loss and self._examples.task.same(
+                self._outputs[int(sets.key[slot])], answer.y
+            ):
+                sets.used[slot] = self._tick
+                return False
+        indices, values, is_dense = self._numbers(answer.plane)
+        self._make_room(i, values.size, indices.size)
+        key = next(self._keys)
+        # first the output, then the plane: an interrupt between the two leaves a key without use
+        self._outputs[key] = answer.y
+        place = compiled.insert(
+            self._sets, i, indices, values, is_dense, answer.loss, key, self._tick, self._scratch
+        )
+        if place == 0:  # the truth itself
+            del self._outputs[key]
+        return bool(place > 0)
+
+    def _numbers(self, plane: Vector) -> tuple[Any, Array, bool]:
+        """A plane as (indices, values, whether it is dense), in whichever form is smaller."""
+        kind, dim = self._sets.indices.dtype, self._examples.dim
+        if isinstance(plane, SparseVector):
+            indices = np.ascontiguousarray(plane.indices, dtype=kind)
+            values = np.ascontiguousarray(plane.values, dtype=np.float64)
+            if plane.size != dim or (
+                len(indices) and not (indices.min() >= 0 and indices.max() < dim)
+            ):
+                raise ValueError(
+                    f"a joint feature of size {plane.size} has indices outside 0 .. {dim - 1}: setup "
+                    f"returned the dimension {dim}."
+                )
+            return indices, values, False
+        values = np.ascontiguousarray(plane, dtype=np.float64)
+        if values.shape != (dim,):
+            raise ValueError(
+                f"a joint feature has shape {values.shape}, but setup returned the dimension {dim}."
+            )
+        support = np.flatnonzero(values)
+        if len(support) < DENSE_ABOVE * dim:
+            return support.astype(kind), values[support], False
+        return _NO_INDICES.astype(kind), values, True
+
+    # -- storage ----------------------------------------------------------------------------------
+
+    def _storage(self, caps: Array, room: IntArray, n_values: int, n_indices: int) -> PlaneSets:
+        n_slots, kind = int(room.sum()), np.int32 if self._examples.dim < 2**31 else np.int64
+        integers = np.zeros((5, n_slots), dtype=np.int64)
+        return PlaneSets(
+            caps=caps,
+            gaps=np.zeros(len(caps)),
+            counts=np.zeros(len(caps), dtype=np.int64),
+            room=np.array(room),
+            first=_offsets(room),
+            first_distance=_offsets(room * room),
+            alpha=np.zeros(n_slots),
+            loss=np.zeros(n_slots),
+            used=integers[0],
+            key=integers[1],
+            begin=integers[2],
+            size=integers[3],
+            place=integers[4],
+            distances=np.zeros(int((room * room).sum())),
+            values=np.empty(n_values),
+            indices=np.empty(n_indices, dtype=kind),
+            fill=np.zeros(2, dtype=np.int64),
+        )
+
+    def _make_room(self, i: int, n_values: int, n_indices: int) -> None:
+        """Let example i take one more plane of this size."""
+        sets = self._sets
+        n_values += int(sets.fill[0])
+        n_indices += int(sets.fill[1])
+        if (
+            sets.counts[i] == sets.room[i]
+            or n_values > len(sets.values)
+            or n_indices > len(sets.indices)
+        ):
+            # all full ones at once, and a good deal of numbers: the copy costs the same
+            full = sets.counts == sets.room
+            room = np.where(full, sets.room + 2 + sets.room // 4, sets.room)
+            self._repack(room, n_values + n_values // 2, n_indices + n_indices // 2)
+
+    def _repack(self, room: IntArray, n_values: int, n_indices: int) -> None:
+        old = self._sets
+        new = self._storage(old.caps, room, n_values, n_indices)
+        new.gaps[:] = old.gaps
+        compiled.repack(old, new)
+        self._sets = new
+
+    def _sparse_sizes(self) -> IntArray:
+        return np.where(self._sets.place >= 0, self._sets.size, 0)
+
+
+def _live(sizes: IntArray, sets: PlaneSets) -> int:
+    """Sum over the slots in use."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return int((starts[sets.first + sets.counts] - starts[sets.first]).sum())
+
+
+def _offsets(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(sizes)]
