@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import SequenceTagger
+from maxmargin import SequenceTagger, StructuredSVM
+from maxmargin.tasks import WeightedLabels
 
 WORDS = [
     ["the", "cat", "sat"],
@@ -59,7 +60,7 @@ def test_one_stacked_matrix_with_lengths():
 
 
 def test_labels_are_any_hashable_values():
-    rename = {"D": 1, "N": ("noun", 0), "V": None, "A": 2.5}
+    rename = {"D": 1, "N": ("noun", 0), "V": frozenset({7}), "A": 2.5}
     labels = [[rename[t] for t in s] for s in TAGS]
     tagger = SequenceTagger().fit(as_strings(), labels)
     assert tagger.predict(as_strings()) == labels
@@ -174,3 +175,114 @@ def test_one_label_only():
     tagger = SequenceTagger().fit([[["a"]], [["b"], ["c"]]], [["X"], ["X", "X"]])
     assert tagger.predict([[["q"], ["r"]]]) == [["X", "X"]]
     assert tagger.converged_
+
+
+# -- more than the best labelling ------------------------------------------------------------------
+
+
+def test_k_best_and_max_marginals_in_every_form():
+    X, lengths = as_matrices(), [len(s) for s in WORDS]
+    tagger = SequenceTagger().fit(X, TAGS)
+    lists, marginals = tagger.predict_k_best(X, 3), tagger.max_marginals(X)
+    predicted = tagger.predict(X)
+    for best, table, labels in zip(lists, marginals, predicted, strict=True):
+        assert best[0][0] == labels
+        scores = [score for _, score in best]
+        assert scores == sorted(scores, reverse=True)
+        assert table.shape == (len(labels), 4)
+        np.testing.assert_allclose(table.max(axis=1), scores[0])
+        assert [tagger.classes_[k] for k in table.argmax(axis=1)] == labels
+    stacked = np.vstack(X)
+    assert tagger.predict_k_best(stacked, 3, lengths=lengths) == lists
+    np.testing.assert_array_equal(
+        tagger.max_marginals(stacked, lengths=lengths), np.vstack(marginals)
+    )
+    assert tagger.predict_k_best([], 2) == []
+    assert tagger.max_marginals([]) == []
+    assert tagger.predict_k_best([np.empty((0, X[0].shape[1]))], 2) == [[([], 0.0)]]
+
+
+def test_fewer_legal_labellings_than_asked_for():
+    X, Y = [np.eye(2)], [["a", "b"]]
+    tagger = SequenceTagger(forbidden_transitions=[("a", "a"), ("b", "b")]).fit(X, Y)
+    assert [labels for labels, _ in tagger.predict_k_best(X, 10)[0]] == [["a", "b"], ["b", "a"]]
+
+
+# -- slack rescaling -------------------------------------------------------------------------------
+
+
+def test_slack_rescaling_equals_that_of_the_task():
+    X, Y = noisy(4, 25)
+    weights = [np.random.default_rng(i).integers(0, 3, len(y)) for i, y in enumerate(Y)]
+    tagger = SequenceTagger(0.1, rescaling="slack", tol=1e-3, cost={2: 3})
+    tagger.fit(X, Y, token_weight=weights)
+    truths = [WeightedLabels(np.array(y), s) for y, s in zip(Y, weights, strict=True)]
+    svm = StructuredSVM(tagger.task_, 0.1, rescaling="slack", tol=1e-3).fit(X, truths)
+    assert tagger.converged_
+    assert tagger.lower_bound_ <= svm.objective_
+    assert svm.lower_bound_ <= tagger.objective_
+    margin = SequenceTagger(0.1, tol=1e-3, cost={2: 3}).fit(X, Y, token_weight=weights)
+    assert margin.lower_bound_ > tagger.objective_ or margin.objective_ < tagger.lower_bound_
+    with pytest.raises(ValueError, match="whole numbers"):
+        SequenceTagger(rescaling="slack", cost={2: 0.5}).fit(X, Y)
+
+
+# -- missing labels --------------------------------------------------------------------------------
+
+
+def test_missing_labels_are_refused_by_name():
+    Y = [list(s) for s in TAGS]
+    Y[1][2] = None
+    with pytest.raises(ValueError, match=r"sequence 1 has no label .* at token 2"):
+        SequenceTagger().fit(as_strings(), Y)
+    with pytest.raises(ValueError, match="there is none"):
+        SequenceTagger(partial="complete").fit(as_strings()[1:2], Y[1:2])
+    with pytest.raises(ValueError, match="use None or 'complete'"):
+        SequenceTagger(partial="maybe").fit(as_strings(), TAGS)
+
+
+def test_completed_labels_agree_with_the_first_model_and_cost_nothing():
+    X, Y = noisy(6, 120)
+    whole = 60
+    rng = np.random.default_rng(0)
+    hidden = [
+        [None if i >= whole and rng.random() < 0.4 else a for a in y] for i, y in enumerate(Y)
+    ]
+    tagger = SequenceTagger(0.1, tol=1e-3, partial="complete").fit(X, hidden)
+    # by hand: the first model, its completions as labels, weight 0 there
+    full = [i for i, y in enumerate(hidden) if None not in y]
+    first = SequenceTagger(0.1, tol=1e-3).fit([X[i] for i in full], [Y[i] for i in full])
+    labels, weights = [], []
+    for x, y in zip(X, hidden, strict=True):
+        codes = np.array([-1 if a is None else a for a in y])
+        every = [z for z in itertools.product(range(3), repeat=len(y)) if agree(z, codes)]
+        best = max(every, key=lambda z, x=x: score_of(first, x, z))
+        labels.append(list(best))
+        weights.append((codes >= 0).astype(float))
+    by_hand = SequenceTagger(0.1, tol=1e-3).fit(X, labels, token_weight=weights)
+    np.testing.assert_allclose(tagger.weights_, by_hand.weights_, atol=1e-10)
+    assert tagger.objective_ == pytest.approx(by_hand.objective_)
+    plain = SequenceTagger(0.1, tol=1e-3).fit(X, labels)
+    assert tagger.objective_ < plain.lower_bound_
+
+
+def agree(z, codes):
+    return all(a in (-1, b) for a, b in zip(codes, z, strict=True))
+
+
+def score_of(tagger, x, z):
+    z = np.array(z)
+    nodes = (x @ tagger.coef_.T)[np.arange(len(z)), z].sum()
+    moves = tagger.transitions_[z[:-1], z[1:]].sum()
+    return nodes + moves + tagger.starts_[z[0]] + tagger.stops_[z[-1]]
+
+
+def test_missing_labels_and_unseen_transitions():
+    X, _ = noisy(1)
+    Y = [["a" if t % 2 == 0 else "b" for t in range(len(x))] for x in X]
+    Y[5][1] = None
+    tagger = SequenceTagger(0.01, partial="complete", forbidden_transitions="unseen").fit(X, Y)
+    assert tagger.classes_ == ["a", "b"]
+    Y[5] = ["a", None, "b"] + ["a"] * (len(Y[5]) - 3)
+    with pytest.raises(ValueError, match="sequence 5"):
+        SequenceTagger(0.01, partial="complete", forbidden_transitions=[("a", "a")]).fit(X, Y)

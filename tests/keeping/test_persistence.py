@@ -168,7 +168,7 @@ def test_tagger_with_vocabulary(path):
         [1, 2, 3],
         [1.0, float("inf"), -0.0],
         [True, False, 2],
-        [None, "None", 0],
+        [(None,), "None", 0],
         [1, "1", (1, "1")],
         [("B", 1), ("I", (True, None)), ()],
         [10**30, "\ud800", "日本"],
@@ -193,6 +193,7 @@ def test_labels_keep_their_types(labels, path):
         {"cost": {"A": 2.0, "C": 1}},
         {"cost": np.array([[0, 1, 2.5], [1, 0, 1], [1, 3, 0]])},
         {"solver": DualCoordinate(mode="batch"), "tol": 1e-2},
+        {"rescaling": "slack", "partial": "complete"},
     ],
 )
 def test_tagger_rebuilds_its_chain(params, path):

@@ -190,23 +190,19 @@ def pick_origins(before: FloatArray, bounds: FloatArray, picks: IntArray) -> Any
 
 
 @leaf
-def viterbi(
+def forward(
     nodes: FloatArray,
     T: int,
     tail: FloatArray,
     bounds: FloatArray,
     best: FloatArray,
     picks: IntArray,
-    path: Labels,
-) -> Any:
-    """The labelling of largest score, into ``path[:T]``.
+) -> None:
+    """Token scores to the best score of a prefix that ends in each label, in place.
 
-    ``nodes`` (at least T x K) holds the token scores and is overwritten with the best score of a
-    prefix that ends in each label; ``tail`` and ``bounds`` are those of :func:`allow`; ``best``
-    (K) and ``picks`` (K + 3) are scratch. Returns the score, -inf if no labelling is allowed.
+    ``nodes`` (at least T x K) holds the token scores; ``tail`` and ``bounds`` are those of
+    :func:`allow`; ``best`` (K) and ``picks`` (K + 3) are scratch. Stop scores are not added.
     """
-    if T == 0:
-        return 0.0
     K = best.size
     moves = tail[: K * K].reshape(K, K)
     for s in range(K):
@@ -230,6 +226,27 @@ def viterbi(
                 best[s] = c0 if c0 > old else old
         for s in range(K):
             nodes[t, s] += best[s]
+
+
+@leaf
+def viterbi(
+    nodes: FloatArray,
+    T: int,
+    tail: FloatArray,
+    bounds: FloatArray,
+    best: FloatArray,
+    picks: IntArray,
+    path: Labels,
+) -> Any:
+    """The labelling of largest score, into ``path[:T]``; the arguments are those of :func:`forward`.
+
+    ``nodes`` is overwritten. Returns the score, -inf if no labelling is allowed.
+    """
+    if T == 0:
+        return 0.0
+    K = best.size
+    moves = tail[: K * K].reshape(K, K)
+    forward(nodes, T, tail, bounds, best, picks)
 
     label = 0
     top = nodes[T - 1, 0] + tail[K * K + K]

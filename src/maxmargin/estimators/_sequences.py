@@ -118,6 +118,25 @@ def flatten_labels(y: Any, counts: Lengths, stacked: bool) -> list[Hashable]:
     return flat
 
 
+def first_unlabeled(flat: list[Hashable], counts: Lengths) -> tuple[int, int] | None:
+    """(sequence, token) of the first label that is None."""
+    place = next((k for k, label in enumerate(flat) if label is None), None)
+    if place is None:
+        return None
+    ends = np.cumsum(counts)
+    i = int(np.searchsorted(ends, place, side="right"))
+    return i, int(place - (ends[i] - counts[i]))
+
+
+def flat_weights(weight: Any, n_tokens: int) -> npt.NDArray[np.float64]:
+    """One factor per token, from a flat array or a list of arrays; ones for None."""
+    if weight is None:
+        return np.ones(n_tokens)
+    if len(weight) != n_tokens or (n_tokens and np.ndim(weight[0]) > 0):
+        weight = np.concatenate([np.asarray(part, dtype=np.float64) for part in weight])
+    return np.asarray(weight, dtype=np.float64)
+
+
 def alphabet(labels: Iterable[Hashable]) -> list[Hashable]:
     """Distinct labels, sorted where they can be, else in order of first use."""
     distinct = list(dict.fromkeys(x.item() if isinstance(x, np.generic) else x for x in labels))
@@ -144,6 +163,7 @@ def transition_masks(
         ends = np.cumsum(counts)
         inner = np.ones(max(0, len(codes) - 1), dtype=bool)
         inner[ends[(ends > 0) & (ends < len(codes))] - 1] = False
+        inner &= (codes[:-1] >= 0) & (codes[1:] >= 0)  # a missing label shows nothing
         allowed[codes[:-1][inner], codes[1:][inner]] = True
         return allowed, None, None
     allowed = np.ones((K, K), dtype=bool)

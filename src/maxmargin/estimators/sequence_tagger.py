@@ -12,12 +12,13 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.engines import make_engine
 from maxmargin.estimators import _sequences as seq
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, with_callbacks
 from maxmargin.estimators._checks import check_example_weights
-from maxmargin.risks import TaskRisk
-from maxmargin.solvers import DualCoordinate
+from maxmargin.estimators._tagging import TaggedData
+from maxmargin.solvers import DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
-from maxmargin.tasks.chain_examples import ChainExamples, predict_stacked
+from maxmargin.tasks.chain_examples import predict_stacked
+from maxmargin.tasks.chain_paths import k_best_stacked, max_marginals_stacked
 
 
 class SequenceTagger(CertifiedEstimator):
@@ -41,6 +42,14 @@ class SequenceTagger(CertifiedEstimator):
         Pairs (a, b): b never follows a, in training and prediction. None stands for the border:
         (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all neighbours
         that do not occur in the training labels.
+    rescaling : {"margin", "slack"}, default "margin"
+        How the loss enters. "slack" multiplies violations by the loss; it needs whole numbers as costs
+        and token weights, and is much slower: its argmax is a dynamic programme over the values of the loss.
+    partial : {None, "complete"}, default None
+        What to do with tokens whose label is None. None refuses them. "complete" trains a first model on
+        the sequences that are fully labelled, gives the others the best labels that agree with what is
+        known, once, and trains on all; a wrong label at a completed token costs nothing. (To supply
+        your own values, give them as labels with a ``token_weight`` of 0.)
     solver : "auto" or solver object, default "auto"
         "auto" is :class:`maxmargin.solvers.DualCoordinate`.
     max_iter, max_seconds : optional
@@ -94,6 +103,8 @@ class SequenceTagger(CertifiedEstimator):
         tol: Any = 5e-2,
         cost: Any = None,
         forbidden_transitions: Any = None,
+        rescaling: str = "margin",
+        partial: str | None = None,
         solver: Any = "auto",
         max_iter: int | None = None,
         max_seconds: float | None = None,
@@ -107,6 +118,8 @@ class SequenceTagger(CertifiedEstimator):
         self.tol = tol
         self.cost = cost
         self.forbidden_transitions = forbidden_transitions
+        self.rescaling = rescaling
+        self.partial = partial
         self.solver = solver
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -134,7 +147,8 @@ class SequenceTagger(CertifiedEstimator):
             tokens, each a dict ``{name: value}``, a list of strings or a string. One stacked matrix
             needs ``lengths``.
         y : list of label sequences
-            Labels are any hashable values. With ``lengths`` a flat array is accepted too.
+            Labels are any hashable values; None is a missing label (see ``partial``). With ``lengths`` a
+            flat array is accepted too.
         lengths : list of int, optional
             Tokens of each sequence when X is one matrix.
         sample_weight : array of shape (n_sequences,), optional
@@ -151,10 +165,11 @@ class SequenceTagger(CertifiedEstimator):
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
+        self._check_partial(flat, counts)
         weight = check_example_weights(sample_weight, len(counts))
-        classes = seq.alphabet(flat)
-        number = {label: k for k, label in enumerate(classes)}
-        codes = np.fromiter((number[label] for label in flat), dtype=np.int64, count=len(flat))
+        classes = seq.alphabet(label for label in flat if label is not None)
+        number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
+        codes = np.array([-1 if label is None else number[label] for label in flat])
         allowed, start, stop = seq.transition_masks(
             self.forbidden_transitions, classes, codes, counts
         )
@@ -166,9 +181,9 @@ class SequenceTagger(CertifiedEstimator):
             allowed_start=start,
             allowed_stop=stop,
         )
-        if token_weight is not None and len(token_weight) != len(flat):
-            token_weight = np.concatenate([np.asarray(part, dtype=float) for part in token_weight])
-        examples = ChainExamples.from_stacked(task, rows, counts, codes, token_weight)
+        data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(flat)))
+        if (codes < 0).any():
+            data = data.completed(self._first_model(data, weight))
         engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
         w0 = previous if previous is not None and previous.shape == (task.dim,) else None
@@ -179,12 +194,9 @@ class SequenceTagger(CertifiedEstimator):
             "task_": task,
         }
         try:
-            risk = TaskRisk(
-                task, (), (), task.dim, sample_weight=weight, engine=engine, examples=examples
-            )
             result = self._minimize(
-                risk,
-                DualCoordinate() if self.solver == "auto" else self.solver,
+                data.risk(weight, self.rescaling, engine),
+                self._solver(),
                 start=None if w0 is None else Start(w0),
                 fitted=lambda w: {**fitted, "weights_": w.copy()},
                 data={"X": X, "y": y},
@@ -195,6 +207,43 @@ class SequenceTagger(CertifiedEstimator):
             setattr(self, name, value)
         self.weights_ = result.w
         return self
+
+    def _solver(self) -> Any:
+        return DualCoordinate() if self.solver == "auto" else self.solver
+
+    def _check_partial(self, flat: list[Hashable], counts: seq.Lengths) -> None:
+        if self.partial not in (None, "complete"):
+            raise ValueError(f"partial={self.partial!r}: use None or 'complete'.")
+        place = seq.first_unlabeled(flat, counts)
+        if place is not None and self.partial is None:
+            raise ValueError(
+                f"sequence {place[0]} has no label (None) at token {place[1]}. Give a label with a "
+                "token_weight of 0, which then costs nothing, or let a first model complete the missing "
+                "ones: partial='complete'."
+            )
+
+    def _first_model(self, data: TaggedData, weight: Array | None) -> Array:
+        """Weights from the sequences that are fully labelled, under the same limits."""
+        whole = data.fully_labeled()
+        if not data.counts[whole].any():
+            raise ValueError(
+                "partial='complete' needs sequences that are fully labelled, and there is none. Supply "
+                "values for the missing labels, with a token_weight of 0."
+            )
+        engine = make_engine(self.n_jobs)
+        some = None if weight is None else weight[whole]
+        try:
+            return minimize(
+                data.rows_of(whole).risk(some, "margin", engine),
+                self.C,
+                solver=self._solver(),
+                stopping=_stopping(self.tol),
+                max_iter=self.max_iter,
+                max_seconds=self.max_seconds,
+                random_state=_seed(self.random_state),
+            ).w
+        finally:
+            engine.close()
 
     @property
     def _n_emissions(self) -> int:
@@ -242,17 +291,85 @@ class SequenceTagger(CertifiedEstimator):
         list of lists of labels
             One list per sequence; one flat list if ``lengths`` was given.
         """
-        check_is_fitted(self, "weights_")
-        rows, counts, _ = seq.stack(
-            X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
-        )
-        codes = predict_stacked(self.task_, self.weights_, rows, counts)
-        classes = self.classes_
-        flat: list[Hashable] = [classes[k] for k in codes]
+        rows, counts = self._stack(X, lengths)
+        flat = self._names(predict_stacked(self.task_, self.weights_, rows, counts))
         if lengths is not None:
             return flat
         ends = np.cumsum(counts)
         return [flat[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+    def predict_k_best(
+        self, X: Any, k: int, lengths: Any = None
+    ) -> list[list[tuple[list[Hashable], float]]]:
+        """The k best label sequences for each input, with their scores.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        k : int
+            How many; an input with fewer legal labellings gets all of them.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of lists of (labels, score)
+            For each sequence, best first. The first is the prediction.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger().fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> [labels for labels, score in tagger.predict_k_best([[["red"], ["sky"]]], k=2)[0]]
+        [['A', 'N'], ['A', 'A']]
+        """
+        rows, counts = self._stack(X, lengths)
+        found = k_best_stacked(self.task_, self.weights_, rows, counts, k)
+        return [[(self._names(codes), score) for codes, score in best] for best in found]
+
+    def max_marginals(self, X: Any, lengths: Any = None) -> Any:
+        """How well each label can do at each token: the score of the best sequence through it.
+
+        The largest entry of a row is the score of the prediction; how far the others lie below says how
+        sure the prediction is of that token. Labels that no legal sequence has there get -inf.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of arrays of shape (n_tokens, n_labels)
+            Columns in the order of ``classes_``; one stacked array if ``lengths`` was given.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger().fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> scores = tagger.max_marginals([[["red"], ["sky"]]])[0]
+        >>> scores.shape, [tagger.classes_[k] for k in scores.argmax(axis=1)]
+        ((2, 2), ['A', 'N'])
+        """
+        rows, counts = self._stack(X, lengths)
+        flat = max_marginals_stacked(self.task_, self.weights_, rows, counts)
+        if lengths is not None:
+            return flat
+        ends = np.cumsum(counts)
+        return [flat[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+    def _stack(self, X: Any, lengths: Any) -> tuple[Any, seq.Lengths]:
+        check_is_fitted(self, "weights_")
+        rows, counts, _ = seq.stack(
+            X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
+        )
+        return rows, counts
+
+    def _names(self, codes: Any) -> list[Hashable]:
+        return [self.classes_[k] for k in codes]
 
     def score(self, X: Any, y: Any, lengths: Any = None) -> float:
         """Share of tokens with the right label.

@@ -90,6 +90,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "loss": _word,
     "multi_class": _word,
     "rescaling": lambda value: value in ("margin", "slack"),
+    "partial": lambda value: value in (None, "complete"),
     "fit_intercept": _flag,
     "penalize_intercept": _flag,
     "warm_start": _flag,

@@ -1,6 +1,6 @@
 """Structured models: what is predicted, and the argmax that predicts it."""
 
 from maxmargin.tasks.base import Bounded, Task
-from maxmargin.tasks.chain import Chain
+from maxmargin.tasks.chain import Chain, WeightedLabels
 
-__all__ = ["Bounded", "Chain", "Task"]
+__all__ = ["Bounded", "Chain", "Task", "WeightedLabels"]

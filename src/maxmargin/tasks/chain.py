@@ -4,7 +4,8 @@
     Delta(y, y^)  =  sum_t weight_t cost[y_t, y^_t]
 
 An input is a matrix with one row of features per token, sparse or dense; an output is an array of
-label numbers 0 .. K-1. The weights are flat: features x labels, then moves [from, to], start, stop.
+label numbers 0 .. K-1, in training also a :class:`WeightedLabels`. The weights are flat: features x
+labels, then moves [from, to], start, stop.
 
 The methods of this file are the plain form: short, in NumPy, one sequence at a time. ``pack``
 returns the compiled form that training uses; tests hold the two against each other.
@@ -13,18 +14,40 @@ returns the compiled form that training uses; tests hold the two against each ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.compiled.chain_slack import slack_path
 from maxmargin.core.vectors import Array, SparseVector, from_pairs
 from maxmargin.tasks.base import Task
 from maxmargin.tasks.chain_examples import ChainExamples, label_dtype, stack_rows
 
 Labels = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
+
+#: cells (token, loss, label) of the table behind slack rescaling, four bytes each
+MOST_CELLS = 50_000_000
+
+
+class WeightedLabels(NamedTuple):
+    """A labelling to learn from, with what an error at each token costs: a factor on ``cost``.
+
+    A weight of 0 is a token whose label is a guess: predicting another costs nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.tasks import Chain, WeightedLabels
+    >>> y = WeightedLabels(np.array([0, 1, 1]), np.array([1.0, 0.0, 2.0]))
+    >>> Chain(n_labels=2).loss(y, np.array([1, 0, 0]))
+    3.0
+    """
+
+    labels: Labels
+    weight: Array
 
 
 class Chain(Task):
@@ -93,30 +116,71 @@ class Chain(Task):
             if len(X) == 0:
                 raise ValueError("no sequences given: pass n_features to Chain")
             self.n_features = int(X[0].shape[1])
-        lengths = np.array([len(y) for y in Y], dtype=np.int64)
-        self.check_labels(_concatenate(Y), lengths)
+        labels = [_labels(y) for y in Y]
+        lengths = np.array([len(y) for y in labels], dtype=np.int64)
+        self.check_labels(_concatenate(labels), lengths)
         return self.dim
 
     def joint_feature(self, x: Any, y: Any) -> SparseVector:
-        return from_pairs(*self._features(x, np.asarray(y), 1.0), self.dim)
+        return from_pairs(*self._features(x, _labels(y), 1.0), self.dim)
 
     def difference(self, x: Any, y_a: Any, y_b: Any) -> SparseVector:
         """Psi(x, y_a) - Psi(x, y_b)."""
-        plus = self._features(x, np.asarray(y_a), 1.0)
-        minus = self._features(x, np.asarray(y_b), -1.0)
+        plus = self._features(x, _labels(y_a), 1.0)
+        minus = self._features(x, _labels(y_b), -1.0)
         return from_pairs(
             np.concatenate([plus[0], minus[0]]), np.concatenate([plus[1], minus[1]]), self.dim
         )
 
+    def same(self, y_a: Any, y_b: Any) -> bool:
+        """Whether two labellings are equal, whatever their weights."""
+        return bool(np.array_equal(_labels(y_a), _labels(y_b)))
+
     def loss(self, y: Any, y_hat: Any) -> float:
-        return float(self.cost[np.asarray(y), np.asarray(y_hat)].sum()) if len(y) else 0.0
+        z = _labels(y_hat)
+        losses = self._losses(y)
+        return float(losses[np.arange(len(losses)), z].sum()) if len(losses) else 0.0
 
     def inference(self, x: Any, w: Array) -> Labels:
         return self._best_path(self._emissions(x, w), w)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Labels:
-        losses = self.cost[np.asarray(y, dtype=np.int64)]
-        return self._best_path(self._emissions(x, w) + losses, w)
+        return self._best_path(self._emissions(x, w) + self._losses(y), w)
+
+    def slack_augmented_inference(self, x: Any, y: Any, w: Array) -> Labels:
+        """The labelling of largest ``Delta (1 + <w, Psi(x, y^) - Psi(x, y)>)``: a dynamic programme over
+        the values of the loss, which must be whole numbers (see :mod:`maxmargin.compiled.chain_slack`)."""
+        truth, losses = _labels(y), self._losses(y)
+        delta = losses.astype(np.int64)
+        if not np.array_equal(delta, losses):
+            raise ValueError(
+                "slack rescaling of chains needs whole numbers as costs (times token weights): a dynamic "
+                "programme runs over the values of the loss. Multiply and round them, or use "
+                "rescaling='margin'."
+            )
+        if len(truth) == 0:
+            return truth
+        most = int(delta.max(axis=1).sum())
+        cells = len(truth) * (most + 1) * self.n_labels
+        if cells > MOST_CELLS:
+            raise ValueError(
+                f"slack rescaling needs a table of tokens x losses x labels = {len(truth)} x {most + 1} x "
+                f"{self.n_labels} cells here, more than the limit of {MOST_CELLS}. Cut the sequence, use "
+                "smaller costs, or use rescaling='margin'."
+            )
+        nodes = self._emissions(x, w)
+        tail = w[w.size - len(self.penalty) :]
+        path = truth.astype(label_dtype(self.n_labels))
+        origin = np.empty((len(truth), most + 1, self.n_labels), dtype=np.int32)
+        slack_path(nodes, delta, tail + self.penalty, self._score(nodes, tail, truth), origin, path)
+        return path
+
+    def complete(self, x: Any, y: Any, w: Array) -> Labels:
+        """The labelling of largest score among those that agree with ``y`` wherever it is not negative."""
+        nodes, given = self._emissions(x, w), np.asarray(y, dtype=np.int64)
+        known = given >= 0
+        other = known[:, None] & (np.arange(self.n_labels) != given[:, None])
+        return self._best_path(np.where(other, -np.inf, nodes), w)
 
     def pack(
         self, X: Sequence[Any], Y: Sequence[Any], token_weight: Sequence[Any] | None = None
@@ -128,8 +192,12 @@ class Chain(Task):
         X, Y
             Sequences and their labels.
         token_weight : list of arrays, optional
-            What an error at each token costs, a factor on ``cost``; default 1.
+            What an error at each token costs, a factor on ``cost``; default 1, or what a
+            :class:`WeightedLabels` says.
         """
+        if token_weight is None and any(isinstance(y, WeightedLabels) for y in Y):
+            token_weight = [_weight(y) for y in Y]
+        Y = [_labels(y) for y in Y]
         lengths = np.array([len(y) for y in Y], dtype=np.int64)
         rows = np.array([x.shape[0] for x in X], dtype=np.int64)
         if not np.array_equal(rows, lengths):
@@ -198,6 +266,17 @@ class Chain(Task):
         value = np.concatenate([rows.data, np.ones(len(index) - len(rows.data))])
         return index, scale * value.astype(np.float64)
 
+    def _losses(self, y: Any) -> Array:
+        """What each label costs at each token."""
+        return self.cost[_labels(y).astype(np.int64)] * _weight(y)[:, None]
+
+    def _score(self, nodes: Array, tail: Array, y: Labels) -> float:
+        """<w, Psi(x, y)> from token scores and the tail of w; at least one token."""
+        K, y = self.n_labels, y.astype(np.int64)
+        moves = tail[: K * K].reshape(K, K)[y[:-1], y[1:]].sum()
+        ends = tail[K * K + y[0]] + tail[K * K + K + y[-1]]
+        return float(nodes[np.arange(len(y)), y].sum() + moves + ends)
+
     def _emissions(self, x: Any, w: Array) -> Array:
         W = w[: w.size - len(self.penalty)].reshape(-1, self.n_labels)
         return np.asarray(x @ W, dtype=np.float64)
@@ -242,6 +321,23 @@ def _mask(name: str, mask: npt.ArrayLike | None, shape: tuple[int, ...]) -> Mask
     if out.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {out.shape}")
     return out
+
+
+def _labels(y: Any) -> Labels:
+    """The bare labels."""
+    return np.asarray(y.labels if isinstance(y, WeightedLabels) else y)
+
+
+def _weight(y: Any) -> Array:
+    """What an error at each token costs."""
+    if not isinstance(y, WeightedLabels):
+        return np.ones(len(y))
+    weight = np.asarray(y.weight, dtype=np.float64)
+    if weight.shape != np.shape(y.labels) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(
+            "the weight of WeightedLabels must hold a finite, non-negative number per token"
+        )
+    return weight
 
 
 def _concatenate(Y: Sequence[Any]) -> Labels:

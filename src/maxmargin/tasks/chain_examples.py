@@ -94,7 +94,7 @@ class ChainExamples:
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
         """Loss-augmented Viterbi; ``labelings`` is flat, one number per token of the range."""
-        w = _writable(w)
+        w = writable(w)
         labels = np.empty(self.n_tokens(lo, hi), dtype=self.chains.truth.dtype)
         losses, values = np.empty(hi - lo), np.empty(hi - lo)
         oracle_range(self.chains, w, lo, hi, labels, losses, values)
@@ -120,11 +120,16 @@ class ChainExamples:
 
 def predict_stacked(task: Chain, w: Array, X: Any, lengths: npt.ArrayLike) -> Labels:
     """Labels of all tokens of sequences that lie below one another in ``X``, in one flat array."""
+    chains = unlabeled(task, X, lengths)
+    return _predict(chains, w, 0, len(chains.starts) - 1)
+
+
+def unlabeled(task: Chain, X: Any, lengths: npt.ArrayLike) -> Chains:
+    """Stacked sequences whose labels are not known (0 stands for all of them)."""
     counts = np.asarray(lengths, dtype=np.int64)
     n_tokens = int(counts.sum())
-    unknown = np.zeros(n_tokens, dtype=label_dtype(task.n_labels))
-    chains = _chains(task, X, counts, unknown, np.ones(n_tokens))
-    return _predict(chains, w, 0, len(counts))
+    nothing = np.zeros(n_tokens, dtype=label_dtype(task.n_labels))
+    return _chains(task, X, counts, nothing, np.ones(n_tokens))
 
 
 def label_dtype(n_labels: int) -> type[np.unsignedinteger[Any]]:
@@ -179,7 +184,7 @@ class _Writable:
         self._owner = array
 
 
-def _writable(w: Array) -> Array:
+def writable(w: Array) -> Array:
     """``w`` as compiled code wants it: published vectors are read-only, which to Numba is another type,
     and all that takes w would be compiled twice. Nothing compiled writes to the oracle's w."""
     return w if w.flags.writeable else np.asarray(_Writable(w))
@@ -187,11 +192,15 @@ def _writable(w: Array) -> Array:
 
 def _predict(chains: Chains, w: Array, lo: int, hi: int) -> Labels:
     labels = np.empty(chains.starts[hi] - chains.starts[lo], dtype=chains.truth.dtype)
-    stuck = predict_range(chains, _writable(w), lo, hi, labels)
+    stuck = predict_range(chains, writable(w), lo, hi, labels)
     if stuck >= 0:
-        raise ValueError(
-            f"the masks allow no labelling of sequence {stuck}, of length "
-            f"{chains.starts[stuck + 1] - chains.starts[stuck]}; relax allowed, allowed_start or "
-            "allowed_stop"
-        )
+        raise no_labeling(chains, stuck)
     return labels
+
+
+def no_labeling(chains: Chains, i: int) -> ValueError:
+    """What to say where the masks leave nothing."""
+    return ValueError(
+        f"the masks allow no labelling of sequence {i}, of length "
+        f"{chains.starts[i + 1] - chains.starts[i]}; relax allowed, allowed_start or allowed_stop"
+    )

@@ -1,0 +1,74 @@
+"""The training data of a tagger: stacked sequences, missing labels, and the risk they make."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.core.engine import Engine
+from maxmargin.core.vectors import Array
+from maxmargin.estimators._sequences import Lengths
+from maxmargin.risks import TaskRisk
+from maxmargin.tasks.chain import Chain, WeightedLabels
+from maxmargin.tasks.chain_examples import ChainExamples
+
+
+class TaggedData(NamedTuple):
+    """Stacked sequences with their label numbers (-1: missing) and what errors cost."""
+
+    task: Chain
+    rows: Any
+    counts: Lengths
+    codes: Any
+    weight: Array
+
+    def split(self, flat: Any) -> list[Any]:
+        """One part per sequence."""
+        ends = np.cumsum(self.counts)
+        return [flat[end - count : end] for end, count in zip(ends, self.counts, strict=True)]
+
+    def fully_labeled(self) -> Any:
+        """Which sequences miss no label."""
+        return np.array([(y >= 0).all() for y in self.split(self.codes)])
+
+    def rows_of(self, which: Any) -> TaggedData:
+        """Some of the sequences."""
+        tokens = np.repeat(which, self.counts)
+        rows = self.rows[np.flatnonzero(tokens)]
+        counts, codes = self.counts[which], self.codes[tokens]
+        return TaggedData(self.task, rows, counts, codes, self.weight[tokens])
+
+    def completed(self, w: Array) -> TaggedData:
+        """The missing labels chosen by these weights; they cost nothing."""
+        codes = self.codes.copy()
+        for i, (x, y) in enumerate(zip(self.split(self.rows), self.split(codes), strict=True)):
+            if (y < 0).any():
+                try:
+                    y[:] = self.task.complete(x, y, w)
+                except ValueError as error:
+                    raise ValueError(
+                        f"no legal labelling agrees with the labels given for sequence {i}: {error}"
+                    ) from error
+        return self._replace(codes=codes, weight=np.where(self.codes < 0, 0.0, self.weight))
+
+    def risk(self, sample_weight: Array | None, rescaling: str, engine: Engine) -> TaskRisk:
+        """Compiled for margin rescaling; for slack rescaling one sequence at a time."""
+        task = self.task
+        examples = ChainExamples.from_stacked(task, self.rows, self.counts, self.codes, self.weight)
+        X: list[Any] = []
+        Y: list[Any] = []
+        if rescaling != "margin":
+            X = self.split(self.rows)
+            pairs = zip(self.split(self.codes), self.split(self.weight), strict=True)
+            Y = [WeightedLabels(y, s) for y, s in pairs]
+        return TaskRisk(
+            task,
+            X,
+            Y,
+            task.dim,
+            rescaling=rescaling,  # type: ignore[arg-type]
+            sample_weight=sample_weight,
+            engine=engine,
+            examples=examples if rescaling == "margin" else None,
+        )
