@@ -9,13 +9,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.risks.fixed import FixedWeights, find_weights, fix_weights
 from maxmargin.risks.task import TaskRisk, require_rescaling
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
 
 
@@ -33,10 +35,16 @@ class StructuredSVM(CertifiedEstimator):
         Weight of the loss; it multiplies a sum over examples.
     rescaling : {"margin", "slack"}, default "margin"
         How the loss enters. "slack" needs the task's ``slack_augmented_inference``.
+    fixed : dict, optional
+        Weights that are not learned, ``{index: value}``; names instead of indices where the task has an
+        attribute ``feature_names``. Their share of the norm, a constant, is not part of ``objective_``.
+    nonnegative : list, optional
+        Indices (or names) of weights that must not become negative.
     tol : float or stopping rule, default 5e-2
         Relative gap at which to stop; accuracy is usually flat well above it.
     solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or
+        :class:`maxmargin.solvers.CuttingPlane` if some weights must not be negative.
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
@@ -53,7 +61,7 @@ class StructuredSVM(CertifiedEstimator):
     Attributes
     ----------
     coef_ : array
-        The weights w.
+        The weights w, fixed ones included.
     task_ : Task
         The task after ``setup``.
     objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
@@ -79,6 +87,8 @@ class StructuredSVM(CertifiedEstimator):
         C: float = 1.0,
         *,
         rescaling: str = "margin",
+        fixed: Any = None,
+        nonnegative: Any = None,
         tol: Any = 5e-2,
         solver: Any = "auto",
         max_iter: int | None = None,
@@ -93,6 +103,8 @@ class StructuredSVM(CertifiedEstimator):
         self.task = task
         self.C = C
         self.rescaling = rescaling
+        self.fixed = fixed
+        self.nonnegative = nonnegative
         self.tol = tol
         self.solver = solver
         self.max_iter = max_iter
@@ -128,9 +140,16 @@ class StructuredSVM(CertifiedEstimator):
                 f"{type(self.task_).__name__}.setup must return the dimension of the joint "
                 f"features, a positive int; it returned {dim!r}."
             )
+        fixed, omega = self._constrained(int(dim))
+
+        def whole(w: Array) -> Array:
+            return w if fixed is None else fixed.whole(w)
+
         engine = make_engine(self.n_jobs)
         previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
         start = previous if previous is not None and previous.shape == (dim,) else None
+        if start is not None and fixed is not None:
+            start = fixed.learned(start)
         try:
             risk = TaskRisk(
                 self.task_,
@@ -140,18 +159,41 @@ class StructuredSVM(CertifiedEstimator):
                 rescaling=self.rescaling,  # type: ignore[arg-type]
                 sample_weight=weight,
                 engine=engine,
+                fixed=fixed,
             )
             result = self._minimize(
                 risk,
-                DualCoordinate() if self.solver == "auto" else self.solver,
+                self._solver(omega),
+                regularizer=omega,
                 start=None if start is None else Start(start),
-                fitted=lambda w: {"coef_": w, "task_": self.task_},
+                fitted=lambda w: {"coef_": whole(w), "task_": self.task_},
                 data={"X": X, "y": y},
             )
         finally:
             engine.close()
-        self.coef_ = result.w
+        self.coef_ = whole(result.w)
         return self
+
+    def _constrained(self, dim: int) -> tuple[FixedWeights | None, SquaredNorm]:
+        """What is not learned, and what must not become negative."""
+        names = getattr(self.task_, "feature_names", None)
+        fixed = fix_weights(self.fixed, dim, names)
+        asked = () if self.nonnegative is None else self.nonnegative
+        signed = find_weights(asked, dim, names, "nonnegative")
+        if fixed is not None:
+            whole = fixed.whole(np.zeros(dim))
+            below = signed[whole[signed] < 0.0]
+            if len(below):
+                raise ValueError(
+                    f"weight {below[0]} is fixed at {whole[below[0]]} but must not be negative."
+                )
+            signed = np.setdiff1d(signed, fixed.indices)
+        return fixed, SquaredNorm(nonnegative=np.sort(signed))
+
+    def _solver(self, omega: SquaredNorm) -> Any:
+        if self.solver != "auto":
+            return self.solver
+        return CuttingPlane() if len(omega.nonnegative) else DualCoordinate()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The output of largest score for each input.
@@ -167,7 +209,14 @@ class StructuredSVM(CertifiedEstimator):
             Outputs.
         """
         check_is_fitted(self, "coef_")
-        return [self.task_.inference(x, self.coef_) for x in X]
+        outputs = []
+        for i, x in enumerate(X):
+            try:
+                outputs.append(self.task_.inference(x, self.coef_))
+            except Exception as error:
+                error.add_note(f"raised by the task's inference for input {i}")
+                raise
+        return outputs
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Minus the mean loss of the predictions (the larger the better).

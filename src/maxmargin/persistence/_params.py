@@ -82,6 +82,10 @@ def _pairs(value: Any) -> bool:
     )
 
 
+def _weight_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(is_label(name) for name in value)
+
+
 #: a parameter that is not listed must be None, a number or a text
 _HOLDS: dict[str, Callable[[Any], bool]] = {
     "C": _number,
@@ -102,6 +106,8 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "verbose": _number,
     "class_weight": lambda value: value is None or _word(value) or _label_numbers(value),
     "cost": lambda value: value is None or _label_numbers(value) or _matrix(value),
+    "fixed": lambda value: value is None or _label_numbers(value),
+    "nonnegative": lambda value: value is None or _weight_names(value),
     "forbidden_transitions": lambda value: value is None or _word(value) or _pairs(value),
 }
 

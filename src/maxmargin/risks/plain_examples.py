@@ -2,7 +2,8 @@
 compiled ones.
 
 Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y))
-with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane.
+with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane. Weights that are not learned leave
+the planes and move their offsets; see :mod:`maxmargin.risks.fixed`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Answers, ConstraintCache, WorkingSets
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
+from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.plain_sets import PlainWorkingSets
 from maxmargin.tasks.base import Bounded, Task
 
@@ -24,7 +26,7 @@ Rescaling = Literal["margin", "slack"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labeling:
-    """An output with its loss and its plane."""
+    """An output with its plane and the plane's offset: its loss, plus the share of weights that are fixed."""
 
     y: Any
     loss: float
@@ -35,10 +37,16 @@ class PlainExamples:
     """Examples whose oracle is the task's Python methods."""
 
     def __init__(
-        self, task: Task, X: Sequence[Any], Y: Sequence[Any], dim: int, rescaling: Rescaling
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        dim: int,
+        rescaling: Rescaling,
+        fixed: FixedWeights | None = None,
     ) -> None:
         self.task, self.dim = task, dim
-        self._X, self._Y, self._rescaling = X, Y, rescaling
+        self._X, self._Y, self._rescaling, self._fixed = X, Y, rescaling, fixed
 
     def __len__(self) -> int:
         return len(self._Y)
@@ -51,6 +59,8 @@ class PlainExamples:
         """See :class:`maxmargin.core.Examples`."""
         labelings: list[Labeling] = []
         values, uppers = np.empty(hi - lo), np.empty(hi - lo)
+        if self._fixed is not None:
+            w = self._fixed.whole(w)
         for i in range(lo, hi):
             try:
                 labeling, value, upper = self._ask(i, w)
@@ -63,6 +73,7 @@ class PlainExamples:
         return Answers(lo, hi, labelings, losses, values, uppers)
 
     def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
+        """(labelling, value, upper bound of the maximum) at the whole w, fixed weights included."""
         task, x, y = self.task, self._X[i], self._Y[i]
         slack = self._rescaling == "slack"
         found = (task.slack_augmented_inference if slack else task.loss_augmented_inference)(
@@ -77,8 +88,12 @@ class PlainExamples:
                 f"loss(y, y_hat) = {loss} for example {i}: a loss must be finite and not negative."
             )
         difference = task.difference(x, found, y)
-        labeling = Labeling(found, loss, _scaled(difference, loss) if slack else difference)
-        value = loss + dot(labeling.plane, w)
+        plane, offset = _scaled(difference, loss) if slack else difference, loss
+        value = loss + dot(plane, w)
+        if self._fixed is not None:
+            share, plane = self._fixed.split(plane)
+            offset = loss + share
+        labeling = Labeling(found, offset, plane)
         if not np.isfinite(value):
             raise ValueError(
                 f"the joint features of example {i} give a score of {value}: they, or the input, "
@@ -89,7 +104,8 @@ class PlainExamples:
             upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
         if value < 0.0:
             # the truth itself has value 0, so an exact oracle never answers with less
-            if value < -1e-8 * (1.0 + abs(loss)) and task.oracle_kind == "exact" and bound is None:
+            scale = 1.0 + abs(loss) + abs(labeling.loss)
+            if value < -1e-8 * scale and task.oracle_kind == "exact" and bound is None:
                 raise ValueError(
                     f"the oracle's answer for example {i} is worse than its own label (by {-value:.3g}): the "
                     "argmax must be over all outputs, the labelled one included, and the label must be "
@@ -112,6 +128,8 @@ class PlainExamples:
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """See :class:`maxmargin.core.Examples`."""
+        if self._fixed is not None:
+            w = self._fixed.whole(w)
         return [self.task.inference(self._X[i], w) for i in range(lo, hi)]
 
 

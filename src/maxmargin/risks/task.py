@@ -21,6 +21,7 @@ from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
 from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.lines import LineShard, Pins, check_weights
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
 from maxmargin.tasks.base import Task
@@ -156,6 +157,9 @@ class TaskRisk:
         Where the shards live; the calling thread by default.
     examples : Examples, optional
         A compiled form of (X, Y), where the caller has one already.
+    fixed : FixedWeights, optional
+        Weights that are not learned; w is zero there. Compiled forms do not know them: the task's Python
+        methods are used instead.
 
     Examples
     --------
@@ -184,12 +188,15 @@ class TaskRisk:
         sample_weight: Any = None,
         engine: Engine | None = None,
         examples: Examples | None = None,
+        fixed: FixedWeights | None = None,
     ) -> None:
         require_rescaling(task, rescaling)
-        if examples is None and rescaling == "margin":
+        if fixed is not None and examples is not None:
+            raise ValueError("compiled examples do not know fixed weights; pass X and Y only.")
+        if examples is None and rescaling == "margin" and fixed is None:
             examples = task.pack(X, Y)
         if examples is None:
-            examples = PlainExamples(task, X, Y, dim, rescaling)
+            examples = PlainExamples(task, X, Y, dim, rescaling, fixed)
         n = len(examples)
         if isinstance(examples, PlainExamples) and len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
