@@ -1,7 +1,14 @@
 """Large-margin learning with a certificate."""
 
 from maxmargin import engines, losses, risks, solvers, tasks
-from maxmargin.estimators import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM, svc_path
+from maxmargin.estimators import (
+    LinearSVC,
+    LinearSVCCV,
+    MeasureSVC,
+    SequenceTagger,
+    StructuredSVM,
+    svc_path,
+)
 from maxmargin.persistence import load
 from maxmargin.solvers import minimize
 
@@ -9,6 +16,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "LinearSVC",
     "LinearSVCCV",
+    "MeasureSVC",
     "SequenceTagger",
     "StructuredSVM",
     "engines",

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from tests.keeping.same import Pick, identical
 
-from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, load
+from maxmargin import LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM, load
 from maxmargin.persistence import _params
 from maxmargin.persistence._models import MODELS
 from maxmargin.solvers import (
@@ -287,3 +287,30 @@ def test_task_for_an_estimator_that_has_none(path):
     LinearSVC().fit(X, Y).save(path)
     with pytest.raises(ValueError, match="task= is for a StructuredSVM"):
         load(path, task=Pick())
+
+
+# -- MeasureSVC ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"measure": "roc_auc"}, {"measure": "fbeta", "beta": 2, "C": 0.1, "rescaling": "slack"}],
+)
+def test_measure_svc(params, path):
+    rows = Y < 2
+    labels = np.array(["b", "a"])[Y[rows]]
+    est = MeasureSVC(**params).fit(X[rows], labels)
+    again = round_trip(est, path)
+    assert identical(again.classes_, est.classes_)
+    assert identical(again.decision_function(X), est.decision_function(X))
+    assert identical(again.predict(X), est.predict(X))
+
+
+def test_a_measure_of_ones_own_is_code_and_not_stored(path):
+    rows = Y < 2
+    est = MeasureSVC(lambda tp, fp, fn, tn: (fp + fn) / 100).fit(X[rows], Y[rows])
+    with pytest.warns(UserWarning, match="measure"):
+        est.save(path)
+    again = load(path)
+    assert again.measure == "f1"
+    assert identical(again.predict(X), est.predict(X))

@@ -2,8 +2,9 @@
 
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
+from maxmargin.estimators.measure_svc import MeasureSVC
 from maxmargin.estimators.path import svc_path
 from maxmargin.estimators.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured_svm import StructuredSVM
 
-__all__ = ["LinearSVC", "LinearSVCCV", "SequenceTagger", "StructuredSVM", "svc_path"]
+__all__ = ["LinearSVC", "LinearSVCCV", "MeasureSVC", "SequenceTagger", "StructuredSVM", "svc_path"]

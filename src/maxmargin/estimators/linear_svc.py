@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import Design, as_design, compact
+from maxmargin.data.design import Design, compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
@@ -26,7 +26,7 @@ class _Fitted(NamedTuple):
     results: list[SolveResult]
 
 
-class LinearSVC(ClassifierMixin, CertifiedEstimator):
+class LinearSVC(LinearDecision, CertifiedEstimator):
     """Linear support vector classification, certified.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss (or its square) for two classes,
@@ -231,52 +231,6 @@ class LinearSVC(ClassifierMixin, CertifiedEstimator):
             return Start(weights[k])
         duals.load(alpha)
         return Start(weights[k], duals={"coordinate": duals})
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores: one per row for two classes, else one column per class.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-            The larger, the more of the (second) class.
-        """
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        design = as_design(X)
-        W = np.ascontiguousarray(self.coef_.T)
-        if W.shape[1] == 1:
-            scores: Array = design.dot(W[:, 0].copy(), 0, X.shape[0]) + self.intercept_[0]
-            return scores
-        return design.dot(W, 0, X.shape[0]) + self.intercept_
-
-    def predict(self, X: Any) -> Any:
-        """The class of the largest score.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Labels.
-        """
-        scores = self.decision_function(X)
-        which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[which]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _multipliers(result: SolveResult) -> tuple[float, Array | None]:

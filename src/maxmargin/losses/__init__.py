@@ -3,7 +3,27 @@
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.hinge import CrammerSinger, Hinge
 from maxmargin.losses.logistic import Logistic
+from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
+from maxmargin.losses.quantification import Prevalence, QMeasure
+from maxmargin.losses.roc_area import BalancedError, RocArea
 from maxmargin.losses.squared_hinge import SquaredHinge
+from maxmargin.losses.tables import AllTables, TableLoss, table_losses
 
-__all__ = ["CrammerSinger", "Hinge", "Logistic", "OneClass", "ScoreLoss", "SquaredHinge"]
+__all__ = [
+    "AllTables",
+    "AtK",
+    "BalancedError",
+    "CrammerSinger",
+    "FBeta",
+    "Hinge",
+    "Logistic",
+    "OneClass",
+    "Prevalence",
+    "QMeasure",
+    "RocArea",
+    "ScoreLoss",
+    "SquaredHinge",
+    "TableLoss",
+    "table_losses",
+]

@@ -42,6 +42,10 @@ class ScoreLoss(ABC):
     decomposable: ClassVar[bool] = True
     #: differentiable: Newton's method then needs few steps
     smooth: ClassVar[bool] = False
+    #: takes weights of rows; a loss that does not is only called with ones
+    weighted: ClassVar[bool] = True
+    #: a slope costs as much as a cut, a sort or more: lines are searched with few of them
+    dear: ClassVar[bool] = False
 
     def n_outputs(self) -> int | None:
         """Scores per row: None for one (then scores are 1-d), else the number of columns."""

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin.core.result import Certificate, StopReason
-from maxmargin.estimators import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin.estimators import LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import (
     ModelFileError,
@@ -79,10 +79,10 @@ def read_certificate(stored: Any) -> dict[str, Any]:
     return {f"{name}_": value for name, value in out.items()}
 
 
-# -- LinearSVC -------------------------------------------------------------------------------------
+# -- LinearSVC, MeasureSVC -------------------------------------------------------------------------
 
 
-def _write_linear(est: LinearSVC, writer: ArrayWriter) -> dict[str, Any]:
+def _write_linear(est: LinearSVC | MeasureSVC, writer: ArrayWriter) -> dict[str, Any]:
     writer.add("coef", est.coef_)
     writer.add("intercept", est.intercept_)
     if hasattr(est, "feature_names_in_"):
@@ -273,6 +273,7 @@ class Model(NamedTuple):
 #: the only classes a file may ask for
 MODELS: dict[str, Model] = {
     "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
+    "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "SequenceTagger": Model(
         SequenceTagger, ("weights_", "certificate_"), _write_tagger, _read_tagger
     ),

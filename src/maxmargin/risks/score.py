@@ -122,11 +122,16 @@ class ScoreRisk:
         if y.shape[:1] != (n,):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
         loss.check_labels(y)
+        if not (loss.weighted or (weight == 1.0).all()):
+            raise ValueError(
+                f"{type(loss).__name__} takes no sample weights: it is a measure of whole rows."
+            )
         self.rows = Rows(design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)]))
         self.dim = self.rows.dim
         self.n_examples = self.rows.n
         self.n_columns = self.rows.n_columns
         self.smooth = loss.smooth
+        self.dear_slopes = loss.dear
         self.nnz = design.nnz * self.rows.n // max(1, n)
         self.engine: Engine = engine or SerialEngine()
         self._bounds = self._shards()

@@ -40,7 +40,7 @@ def check_loss(
         Number of scores per row, or the full shape of the scores; by default what the loss's own
         ``n_outputs()`` says, or one score per row.
     weight : array of shape (n,), optional
-        Weights of the examples; positive random ones by default.
+        Weights of the examples; positive random ones by default, ones if the loss is not ``weighted``.
     n_trials, random_state : int
         Number and seed of the scores tried.
 
@@ -66,7 +66,10 @@ def check_loss(
     shape = (
         n_outputs if isinstance(n_outputs, tuple) else (n,) if n_outputs is None else (n, n_outputs)
     )
-    weights = rng.uniform(0.5, 2.0, n) if weight is None else np.asarray(weight, dtype=np.float64)
+    weighted = getattr(loss, "weighted", True)
+    if weight is None:
+        weight = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
+    weights: Array = np.asarray(weight, dtype=np.float64)
     for trial in range(n_trials):
         # whole numbers at every fourth trial: ties, and scores exactly at a kink
         scores = _scores(shape, trial, rng)
@@ -124,6 +127,8 @@ def _check_cut(loss: Any, scores: Array, other: Array, y: Any, weight: Array, wh
     near = _at(_cut(loss, middle, y, weight, where), middle)
     require_at_least(near, _at(cut, middle), f"cut ({where}): not a minorant near its scores", size)
     require_at_least(0.9 * here + 0.1 * there, near, f"cut ({where}): the loss is not convex", size)
+    if not getattr(loss, "weighted", True):
+        return
     again = _cut(loss, scores, y, 2.0 * weight, where)
     require_close(
         again[0], 2.0 * cut[0], f"cut ({where}): doubled weights must double offset", size

@@ -1,0 +1,252 @@
+"""MeasureSVC: a linear classifier trained for a measure of the whole table of its decisions."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from maxmargin.core.result import Start
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import Design, compact
+from maxmargin.engines import make_engine
+from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._decision import LinearDecision
+from maxmargin.estimators._measures import (
+    WITHOUT_INTERCEPT,
+    as_copies,
+    counts_rows,
+    measure_loss,
+    threshold,
+)
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import Auto
+
+
+class MeasureSVC(LinearDecision, CertifiedEstimator):
+    """Linear classification of two classes, trained for a joint measure, certified.
+
+    Minimises ``1/2 |w|^2 + C R(w)``, where ``R(w)`` is the maximum over labellings v of the training set of
+    ``n loss(v) + sum_i 1/2 (v_i - y_i) s_i`` with scores ``s = X w + intercept``: a convex bound of n times
+    the measure's loss. With ``measure="error"`` this is ``LinearSVC`` at the same C. The second of
+    ``classes_`` is the positive class.
+
+    Parameters
+    ----------
+    measure : str or callable, default "f1"
+        "error", "balanced_error", "f1", "fbeta", "prbep" (the break-even point of precision and recall),
+        "precision_at_k", "recall_at_k", "roc_auc"; for quantifiers "ae", "nae", "rae", "kld", "nkld", "q".
+        A callable ``(tp, fp, fn, tn) -> loss`` may be any loss of the table, 0 if there are no errors. All
+        tables are tried, so more than 4 million of them (4,000 rows if half are positive) are refused.
+    C : float, default 1.0
+        Weight of R.
+    beta : float, default 1.0
+        For "fbeta" and "q".
+    k : int, optional
+        For "precision_at_k" and "recall_at_k": training rows called positive.
+    rescaling : {"margin", "slack"}, default "margin"
+        "slack" maximises ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)``, by trying all tables: the same
+        limit. Not for "roc_auc".
+    tol : float or stopping rule, default 1e-3
+        Relative gap at which to stop.
+    fit_intercept : bool, default True
+        Whether there is an intercept. It cannot matter for "roc_auc" and "prbep": there the problem has none,
+        and it is set after training so that as many training rows are called positive as are positive.
+    intercept_scaling : float, default 1.0
+        The constant feature whose weight gives the intercept; the larger, the less it is penalised.
+    solver : "auto" or solver object, default "auto"
+        "auto" is optimised cutting planes, and for "error" the portfolio of ``LinearSVC``.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads, for "error" only: other measures are not sums over rows.
+    warm_start : bool, default False
+        Start from the weights of the previous fit.
+    random_state : int, default 0
+        Seed for solvers that visit rows in random order.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+        Weights.
+    intercept_ : array of shape (1,)
+        Intercept.
+    classes_ : array of shape (2,)
+        The classes; the second is the positive one.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if X had names.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.metrics import f1_score
+    >>> from maxmargin import LinearSVC, MeasureSVC
+    >>> X, y = make_classification(
+    ...     500, 10, weights=[0.9], class_sep=0.5, flip_y=0.05, random_state=0
+    ... )
+    >>> svc = MeasureSVC("f1").fit(X, y)
+    >>> svc.converged_, svc.certificate_
+    (True, 'exact')
+    >>> plain = LinearSVC().fit(X, y)
+    >>> round(f1_score(y, svc.predict(X)), 2), round(f1_score(y, plain.predict(X)), 2)
+    (0.46, 0.2)
+    """
+
+    def __init__(
+        self,
+        measure: Any = "f1",
+        *,
+        C: float = 1.0,
+        beta: float = 1.0,
+        k: int | None = None,
+        rescaling: str = "margin",
+        tol: Any = 1e-3,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.measure = measure
+        self.C = C
+        self.beta = beta
+        self.k = k
+        self.rescaling = rescaling
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            float32 and float64 data are used without a copy (dense: C order; sparse: CSR).
+        y : array of shape (n_samples,)
+            Labels of two classes.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows. Any for "error", "balanced_error" and "roc_auc"; whole numbers for the other
+            measures, which count rows: a row of weight 2 is two rows.
+
+        Returns
+        -------
+        MeasureSVC
+            The fitted estimator.
+        """
+        data = {"X": X, "y": y}
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+        )
+        sign = self._signs(y)
+        weight = self._weights(sample_weight, X, sign)
+        intercept = self._intercept_feature()
+        if counts_rows(self.measure, self.rescaling) and (weight != 1.0).any():
+            copies = as_copies(weight, self.measure)
+            X, sign, weight = X[copies], sign[copies], np.ones(len(copies))
+        loss = measure_loss(self.measure, self.beta, self.k, self.rescaling, sign)
+        design = compact(X)
+        engine = make_engine(self.n_jobs)
+        try:
+            risk = ScoreRisk(
+                design, sign, loss, sample_weight=weight, intercept=intercept, engine=engine
+            )
+            result = self._minimize(
+                risk,
+                Auto() if self.solver == "auto" else self.solver,
+                start=self._start(X.shape[1], intercept),
+                fitted=lambda w: self._attributes(w, design, sign, weight, intercept),
+                data=data,
+            )
+        finally:
+            engine.close()
+        for name, value in self._attributes(result.w, design, sign, weight, intercept).items():
+            setattr(self, name, value)
+        return self
+
+    def _signs(self, y: Any) -> Array:
+        """-1 for the first class, +1 for the second."""
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(y)}: MeasureSVC measures a positive class against a negative one."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "MeasureSVC needs samples of 2 classes in the data, but the data contains only one "
+                f"class: {self.classes_[0]!r}"
+            )
+        return np.where(y == self.classes_[1], 1.0, -1.0)
+
+    def _weights(self, sample_weight: Any, X: Any, sign: Array) -> Array:
+        weight: Array = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        for side, label in zip((-1.0, 1.0), self.classes_, strict=True):
+            if not weight[sign == side].any():
+                raise ValueError(f"all sample weights of class {label} are zero.")
+        return weight
+
+    def _intercept_feature(self) -> float:
+        if not self.fit_intercept or self._set_afterwards():
+            return 0.0
+        if not self.intercept_scaling > 0:
+            raise ValueError(
+                f"intercept_scaling={self.intercept_scaling!r}: it must be positive with fit_intercept=True."
+            )
+        return float(self.intercept_scaling)
+
+    def _set_afterwards(self) -> bool:
+        return isinstance(self.measure, str) and self.measure in WITHOUT_INTERCEPT
+
+    def _attributes(
+        self, w: Array, design: Design, sign: Array, weight: Array, intercept: float
+    ) -> dict[str, Any]:
+        d = design.shape[1]
+        coef, bias = w[:d].copy(), 0.0
+        if intercept != 0.0:
+            bias = intercept * float(w[d])
+        elif self.fit_intercept and self._set_afterwards():
+            positive = float(np.sum(weight[sign > 0]))
+            bias = -threshold(design.dot(coef, 0, design.shape[0]), weight, positive)
+        return {"coef_": coef[None], "intercept_": np.array([bias])}
+
+    def _start(self, n_features: int, intercept: float) -> Start | None:
+        """The previous fit's weights, as far as they fit this problem."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        if self.coef_.shape != (1, n_features):
+            return None
+        tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
+        return Start(np.concatenate([self.coef_[0], tail]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

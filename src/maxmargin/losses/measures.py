@@ -1,0 +1,103 @@
+"""Joint measures of two classes: F_beta, the break-even point, precision and recall at k."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from maxmargin.compiled import measures
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels
+from maxmargin.losses.tables import TableLoss
+
+
+class FBeta(TableLoss):
+    """n (1 - F_beta) in the maximum over labellings; a cut costs O(n log n).
+
+    F_beta = (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp): recall counts beta times as much as
+    precision.
+
+    Parameters
+    ----------
+    beta : float, default 1.0
+        1 is the harmonic mean of precision and recall.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import FBeta
+    >>> FBeta().value(np.zeros(4), np.array([1.0, -1.0, -1.0, -1.0]), np.ones(4))
+    4.0
+    """
+
+    def __init__(self, beta: float = 1.0) -> None:
+        if not (np.isfinite(beta) and beta > 0.0):
+            raise ValueError(f"beta={beta!r}: it must be a positive number.")
+        self.beta = float(beta)
+
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        """See :meth:`TableLoss.loss`."""
+        weight = self.beta**2
+        return (weight * fn + fp) / ((1.0 + weight) * tp + weight * fn + fp)
+
+    def table(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`TableLoss.table`."""
+        fn, fp = measures.f_beta_table(low, high, self.beta**2)
+        return int(fn), int(fp)
+
+
+class AtK(TableLoss):
+    """Precision or recall among labellings with exactly k positives; a cut costs O(n log n).
+
+    The loss is 1 - tp / k or 1 - tp / P, with P the number of positive rows. With k = P both are one
+    minus the break-even point of precision and recall (PRBEP), and a constant added to all scores
+    changes nothing.
+
+    Parameters
+    ----------
+    kind : {"precision", "recall"}, default "precision"
+        What is measured.
+    k : int, optional
+        Number of rows called positive; P by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import AtK
+    >>> AtK("precision", k=1).value(np.array([3.0, 1.0, 2.5]), np.array([1.0, 1.0, -1.0]), np.ones(3))
+    1.5
+    """
+
+    def __init__(
+        self, kind: Literal["precision", "recall"] = "precision", k: int | None = None
+    ) -> None:
+        if kind not in ("precision", "recall"):
+            raise ValueError(f"kind={kind!r}: use 'precision' or 'recall'.")
+        if k is not None and not (k >= 1 and int(k) == k):
+            raise ValueError(f"k={k!r}: it must be a positive whole number of rows.")
+        self.kind, self.k = kind, None if k is None else int(k)
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        super().check_labels(y)
+        if self.k is not None and self.k > len(y):
+            raise ValueError(f"k={self.k} rows are to be called positive, but there are {len(y)}.")
+
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        """See :meth:`TableLoss.loss`."""
+        k = tp + fn if self.k is None else self.k
+        base = k if self.kind == "precision" else tp + fn
+        return np.where(tp + fp == k, 1.0 - tp / base, -1.0)
+
+    def table(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`TableLoss.table`."""
+        P, N = len(low), len(high)
+        k = P if self.k is None else self.k
+        tp = np.arange(max(0, k - N), min(k, P) + 1)
+        fn, fp = P - tp, k - tp
+        missed = np.concatenate([[0.0], -np.cumsum(low)])
+        taken = np.concatenate([[0.0], np.cumsum(high)])
+        value = (P + N) * self.loss(tp, fp, fn, N - fp) + missed[fn] + taken[fp]
+        best = int(np.argmax(value))
+        return int(fn[best]), int(fp[best])

@@ -1,0 +1,98 @@
+"""Losses of two classes that are sums over rows or pairs once the classes' totals are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.compiled import measures
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.hinge import Hinge
+from maxmargin.losses.tables import check_two_classes
+
+
+class RocArea(ScoreLoss):
+    """n (1 - ROC area) with a margin: n / (P N) sum over pairs of max(0, 1 - (s_i - s_j)).
+
+    i is positive, j negative; P, N and n are the total weights of the positive, the negative and all rows.
+    A cut costs O(n log n). A constant added to all scores changes nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import RocArea
+    >>> RocArea().value(np.array([1.0, 0.5, 0.0]), np.array([1.0, -1.0, -1.0]), np.ones(3))
+    0.75
+    """
+
+    decomposable = False
+    dear = True
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        check_two_classes(y, "the ROC area")
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        rows = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
+        sorted_rows = [r[np.argsort(scores[r])] for r in rows]
+        gradient = np.empty(len(scores))
+        offset = measures.pair_hinge(scores, weight, *sorted_rows, gradient)
+        P, N = (float(np.sum(weight[r])) for r in rows)
+        scale = (P + N) / (P * N) if P * N > 0.0 else 0.0
+        return scale * offset, scale * gradient
+
+
+class BalancedError(ScoreLoss):
+    """n times the mean of the two classes' error rates in the maximum over labellings.
+
+    That is the sum over rows of max(0, n / (2 P) - s_i) for positives, max(0, n / (2 N) + s_i) for
+    negatives, with total weights P, N and n: the rarer class gets the larger margin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import BalancedError
+    >>> BalancedError().value(np.array([1.0, 0.5, 0.0]), np.array([1.0, -1.0, -1.0]), np.ones(3))
+    2.5
+    """
+
+    decomposable = False
+    _hinge = Hinge()
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        check_two_classes(y, "the balanced error")
+
+    @staticmethod
+    def _margins(y: Labels, weight: Array) -> Array:
+        """max(0, m - y s) = m max(0, 1 - y s / m): a hinge of scaled scores."""
+        positive = y > 0
+        P, N = float(np.sum(weight[positive])), float(np.sum(weight[~positive]))
+        n = P + N
+        return np.where(positive, n / (2.0 * P) if P else 1.0, n / (2.0 * N) if N else 1.0)
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        m = self._margins(y, weight)
+        offset, gradient = self._hinge.cut(scores / m, y, weight * m)
+        return offset, gradient / m
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        m = self._margins(y, weight)
+        return self._hinge.slopes(scores / m, other / m, y, weight * m, ts)
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        m = self._margins(y, weight)
+        return self._hinge.breakpoints(scores / m, other / m, y, weight * m, lo, hi, limit)

@@ -1,0 +1,194 @@
+"""Losses of contingency tables: what the joint measures share, and any measure on small data."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from maxmargin.compiled import measures
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels, ScoreLoss
+
+#: tables that are enumerated one by one for every cut: n = 4,000 rows if half of them are positive
+MAX_TABLES = 4_000_000
+
+#: called with (tp, fp, fn, tn); the loss of the table, 0 if there are no errors
+Measure = Callable[[Any, Any, Any, Any], Any]
+Rescaling = Literal["margin", "slack"]
+
+
+class TableLoss(ScoreLoss):
+    """max over labellings v of Delta(v) + sum_i 1/2 (v_i - y_i) s_i with y in {-1, +1}.
+
+    Delta(v) = n loss(tp, fp, fn, tn), the loss of v's contingency table; Delta(y) = 0 is always in the
+    maximum. A subclass says what a table costs and finds the best table for sorted scores.
+    """
+
+    decomposable = False
+    weighted = False
+    dear = True
+
+    @abstractmethod
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        """Loss of a table (or of arrays of tables) per row; negative where a table is not allowed."""
+
+    @abstractmethod
+    def table(self, low: Array, high: Array) -> tuple[int, int]:
+        """(misses, false alarms) of the best table for the scores of the positives, ascending, and of the
+        negatives, descending."""
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        check_two_classes(y, type(self).__name__)
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`; weights are ones."""
+        return self._cut(scores, y, slack=False)
+
+    def _cut(self, scores: Array, y: Labels, *, slack: bool) -> tuple[float, Array]:
+        positive = y > 0
+        low = np.sort(scores[positive])
+        high = np.ascontiguousarray(np.sort(scores[~positive])[::-1])
+        fn, fp = self.table(low, high)
+        gradient = np.empty(len(scores))
+        measures.mark(scores, y, low, high, fn, fp, gradient)
+        loss = float(self.loss(len(low) - fn, fp, fn, len(high) - fp))
+        delta = len(scores) * max(0.0, loss)
+        if slack:
+            gradient *= delta
+        if delta + float(np.sum(gradient * scores)) < 0.0:  # the truth is better than all allowed
+            return 0.0, np.zeros(len(scores))
+        return delta, gradient
+
+
+class AllTables(TableLoss):
+    """Any measure, by trying all (n_positive + 1) (n_negative + 1) tables for every cut.
+
+    Parameters
+    ----------
+    losses : array of shape (n_positive + 1, n_negative + 1)
+        Loss of the table with ``fn`` misses and ``fp`` false alarms at [fn, fp]; 0 at [0, 0]; negative
+        where a table is not allowed. See :func:`table_losses`.
+    rescaling : {"margin", "slack"}, default "margin"
+        With "slack" the loss is max over labellings of Delta(v) (1 + sum_i 1/2 (v_i - y_i) s_i).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import AllTables, table_losses
+    >>> losses = table_losses(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn), 2, 1)
+    >>> loss = AllTables(losses)
+    >>> loss.value(np.array([0.5, 2.0, -0.25]), np.array([1.0, 1.0, -1.0]), np.ones(3))
+    1.25
+    """
+
+    def __init__(self, losses: Any, rescaling: Rescaling = "margin") -> None:
+        self.losses: Array = np.ascontiguousarray(losses, dtype=np.float64)
+        if rescaling not in ("margin", "slack"):
+            raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
+        if self.losses.ndim != 2 or min(self.losses.shape) < 2:
+            raise ValueError(
+                "losses must be a matrix with a loss for every number of misses and alarms."
+            )
+        if self.losses[0, 0] != 0.0:
+            raise ValueError(f"the table without errors must cost 0, not {self.losses[0, 0]}.")
+        if np.isnan(self.losses).any() or np.isposinf(self.losses).any():
+            raise ValueError("the loss of every table must be a finite number.")
+        self.rescaling = rescaling
+        self._delta: Array = (sum(self.losses.shape) - 2) * self.losses
+
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        """See :meth:`TableLoss.loss`."""
+        return self.losses[fn, fp]
+
+    def table(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`TableLoss.table`."""
+        slack = self.rescaling == "slack"
+        fn, fp = measures.matrix_table(low, high, self._delta, slack)
+        return int(fn), int(fp)
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        super().check_labels(y)
+        counts = (int(np.sum(y > 0)) + 1, int(np.sum(y <= 0)) + 1)
+        if counts != self.losses.shape:
+            raise ValueError(
+                f"the losses are those of {self.losses.shape[0] - 1} positive and "
+                f"{self.losses.shape[1] - 1} negative rows, but there are {counts[0] - 1} and "
+                f"{counts[1] - 1}."
+            )
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        return self._cut(scores, y, slack=self.rescaling == "slack")
+
+
+def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int) -> Array:
+    """The losses of all tables, for :class:`AllTables`.
+
+    Parameters
+    ----------
+    measure : callable or TableLoss
+        A callable gets whole numbers ``(tp, fp, fn, tn)``, one table at a time, and returns the table's loss:
+        0 if there are no errors, not negative, about 1 for the worst.
+    n_positive, n_negative : int
+        Rows of each class.
+
+    Returns
+    -------
+    array of shape (n_positive + 1, n_negative + 1)
+        Loss at [fn, fp].
+
+    Examples
+    --------
+    >>> from maxmargin.losses import table_losses
+    >>> table_losses(lambda tp, fp, fn, tn: (fp + fn) / 2, 1, 1).tolist()
+    [[0.0, 0.5], [0.5, 1.0]]
+    """
+    P, N = int(n_positive), int(n_negative)
+    tables = (P + 1) * (N + 1)
+    if tables > MAX_TABLES:
+        raise ValueError(
+            f"{P} positive and {N} negative rows have {tables:,} contingency tables, and every cut would "
+            f"try all of them: the limit is {MAX_TABLES:,}. Use a named measure with margin rescaling, "
+            "which needs no such list, or fewer rows."
+        )
+    if isinstance(measure, TableLoss):
+        misses, alarms = np.meshgrid(np.arange(P + 1), np.arange(N + 1), indexing="ij")
+        grid: Array = np.array(
+            measure.loss(P - misses, alarms, misses, N - alarms), dtype=np.float64
+        )
+        grid[0, 0] = 0.0  # the truth is always allowed
+        return grid
+    out = np.empty((P + 1, N + 1))
+    for fn in range(P + 1):
+        for fp in range(N + 1):
+            out[fn, fp] = measure(P - fn, fp, fn, N - fp)
+    _check_losses(out, P, N)
+    return out
+
+
+def _check_losses(out: Array, P: int, N: int) -> None:
+    if out[0, 0] != 0.0:
+        raise ValueError(
+            f"the measure gives {out[0, 0]} for a table without errors; it must be a loss, 0 when all "
+            "is right (1 - score, for a score that is best at 1)."
+        )
+    wrong = ~np.isfinite(out) | (out < 0.0)
+    if wrong.any():
+        fn, fp = (int(k) for k in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"the measure gives {out[fn, fp]} for tp={P - fn}, fp={fp}, fn={fn}, tn={N - fp}; a loss must "
+            "be finite and not negative."
+        )
+
+
+def check_two_classes(y: Labels, name: str) -> None:
+    """Labels -1 and +1, both of them there."""
+    if not ((y == 1.0) | (y == -1.0)).all():
+        raise ValueError(f"{name} wants labels -1 and +1.")
+    if not ((y == 1.0).any() and (y == -1.0).any()):
+        raise ValueError(f"{name} compares two classes, but there are rows of one class only.")
