@@ -1,6 +1,7 @@
 """Losses of scores: anything of the form R(w) = L(Xw)."""
 
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.candidates import CandidateHinge
 from maxmargin.losses.hinge import CrammerSinger, Hinge
 from maxmargin.losses.logistic import Logistic
 from maxmargin.losses.measures import AtK, FBeta
@@ -14,6 +15,7 @@ __all__ = [
     "AllTables",
     "AtK",
     "BalancedError",
+    "CandidateHinge",
     "CrammerSinger",
     "FBeta",
     "Hinge",

@@ -2,5 +2,6 @@
 
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.chain import Chain, WeightedLabels
+from maxmargin.tasks.enumerable import Choice, Enumerable
 
-__all__ = ["Bounded", "Chain", "Task", "WeightedLabels"]
+__all__ = ["Bounded", "Chain", "Choice", "Enumerable", "Task", "WeightedLabels"]

@@ -1,0 +1,247 @@
+"""Candidates packed for compiled code: the examples, their constraint cache, their working sets.
+
+The mathematics is that of :mod:`maxmargin.compiled.candidates`. A labelling is the number of a row
+of the stacked matrix, so caches and working sets hold numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.compiled.candidates import (
+    Candidates,
+    Held,
+    Scratch,
+    add_planes,
+    confirm_range,
+    epoch_sweep,
+    oracle_range,
+    predict_range,
+    row_values,
+    stream_sweep,
+)
+from maxmargin.core.cut import Cut
+from maxmargin.core.protocols import Answers, SweepStats
+from maxmargin.core.vectors import Array, IntArray, sparsify
+from maxmargin.tasks.chain_examples import writable
+
+
+class EnumerableExamples:
+    """Examples whose candidates lie below one another in one CSR matrix (``core.protocols.Examples``).
+
+    Parameters
+    ----------
+    X : CSR matrix, (candidates of all examples, n_features)
+        Data of type float32 or float64 is used in place.
+    counts : (n,) ints
+        Candidates of each example.
+    truth : (n,) ints
+        The right one of each, counted from its first.
+    losses : array
+        What each row would cost; 0 for the right ones.
+    rescaling : {"margin", "slack"}
+        How the loss enters.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        counts: npt.ArrayLike,
+        truth: npt.ArrayLike,
+        losses: npt.ArrayLike,
+        rescaling: str = "margin",
+    ) -> None:
+        sizes = np.asarray(counts, dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        right = starts[:-1] + np.asarray(truth, dtype=np.int64)
+        loss = np.ascontiguousarray(losses, dtype=np.float64)
+        if X.shape[0] != starts[-1] or loss.shape != (X.shape[0],) or right.shape != sizes.shape:
+            raise ValueError(
+                f"X has {X.shape[0]} rows; counts add up to {starts[-1]}, losses has shape {loss.shape}."
+            )
+        if (loss < 0).any() or not np.isfinite(loss).all() or loss[right].any():
+            raise ValueError("losses must be finite, not negative, and zero for the right rows.")
+        data = X.data if X.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
+        if not np.isfinite(data).all():
+            raise ValueError("the candidates' features contain NaN or infinite values.")
+        self.dim = int(X.shape[1])
+        rho = loss if rescaling == "slack" else np.ones(len(loss))
+        indptr = X.indptr.astype(np.int64)
+        self.candidates = Candidates(indptr, X.indices, data, starts, right, loss, rho)
+
+    def __len__(self) -> int:
+        return len(self.candidates.truth)
+
+    def oracle(self, w: Array, lo: int, hi: int) -> Answers:
+        """``labelings`` are numbers of rows, the true one where no candidate is violated."""
+        rows, values = np.empty(hi - lo, dtype=np.int64), np.empty(hi - lo)
+        oracle_range(self.candidates, writable(w), lo, hi, rows, values)
+        return Answers(lo, hi, rows, self.candidates.loss[rows], values, values)
+
+    def cut(self, answers: Answers, weights: Array) -> Cut:
+        owners = np.arange(answers.lo, answers.hi)
+        return _cut(self, answers.labelings, owners, np.asarray(weights, dtype=np.float64))
+
+    def cache(self, lo: int, hi: int, size: int) -> CandidateCache:
+        return CandidateCache(self, lo, hi, size)
+
+    def working_sets(self, caps: Array) -> CandidateSets:
+        return CandidateSets(self, caps)
+
+    def predict(self, w: Array, lo: int, hi: int) -> list[int]:
+        out = np.empty(hi - lo, dtype=np.int64)
+        predict_range(self.candidates, writable(w), lo, hi, out)
+        return [int(k) for k in out]
+
+
+def _cut(examples: EnumerableExamples, rows: IntArray, owners: IntArray, weights: Array) -> Cut:
+    plane: Array = np.zeros(examples.dim)
+    add_planes(examples.candidates, rows, owners, weights, plane)
+    return Cut(float(np.sum(weights * examples.candidates.loss[rows])), sparsify(plane))
+
+
+class CandidateCache:
+    """The rows used last, at most ``size`` for each of the examples ``lo .. hi-1``."""
+
+    def __init__(self, examples: EnumerableExamples, lo: int, hi: int, size: int) -> None:
+        self._examples, self._lo = examples, lo
+        self._rows = np.full((hi - lo, size), -1, dtype=np.int64)
+        self._clock = np.full((hi - lo, size), -1, dtype=np.int64)
+        self._now = 0
+
+    @property
+    def pointers(self) -> IntArray:
+        held = (self._rows >= 0).sum(axis=1)
+        return np.concatenate([[0], np.cumsum(held)]).astype(np.int64)
+
+    def insert(self, answers: Answers) -> None:
+        self._now += 1
+        new = answers.labelings
+        known = (self._rows == new[:, None]).argmax(axis=1)
+        is_known = (self._rows == new[:, None]).any(axis=1)
+        place = np.where(is_known, known, self._clock.argmin(axis=1))  # an empty or the oldest one
+        which = np.flatnonzero(new != self._examples.candidates.truth[answers.lo : answers.hi])
+        self._rows[which, place[which]] = new[which]
+        self._clock[which, place[which]] = self._now
+
+    def scores(self, w: Array) -> Array:
+        rows = self._rows[self._rows >= 0]
+        out = np.empty(len(rows))
+        owners = self._lo + np.repeat(np.arange(len(self._rows)), np.diff(self.pointers))
+        row_values(self._examples.candidates, writable(w), rows, owners, out)
+        return out
+
+    def touch(self, chosen: IntArray) -> None:
+        self._now += 1
+        entries = np.argwhere(self._rows >= 0)[chosen[chosen >= 0]]
+        self._clock[entries[:, 0], entries[:, 1]] = self._now
+
+    def cut(self, chosen: IntArray, weights: Array) -> Cut:
+        used = chosen >= 0
+        rows = self._rows[self._rows >= 0][chosen[used]]
+        owners = self._lo + np.flatnonzero(used)
+        return _cut(self._examples, rows, owners, np.asarray(weights, dtype=np.float64)[used])
+
+
+class CandidateSets:
+    """The dual state: a multiplier for every candidate (``core.protocols.WorkingSets``)."""
+
+    def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
+        c = self._candidates = examples.candidates
+        caps = np.array(caps, dtype=np.float64)
+        if caps.shape != c.truth.shape or not (np.isfinite(caps) & (caps >= 0)).all():
+            raise ValueError(f"caps must hold {len(c.truth)} finite, non-negative numbers.")
+        rows, widest = len(c.loss), int(np.diff(c.starts).max(initial=0))
+        gaps = np.where(caps > 0.0, np.inf, 0.0)
+        self._held = Held(caps, gaps, np.zeros(rows), np.full(rows, -1, dtype=np.int64))
+        self._held.alpha[c.truth] = caps
+        self._w: Array = np.zeros(examples.dim)
+        self._tick = 0
+        self._scratch = Scratch(
+            dense=np.zeros(examples.dim),
+            members=np.empty(widest + 1, dtype=np.int64),
+            g=np.empty(widest + 1),
+            alpha=np.empty(widest + 1),
+            before=np.empty(widest + 1),
+            distances=np.empty((widest + 1) ** 2),
+        )
+
+    @property
+    def w(self) -> Array:
+        return self._w
+
+    @property
+    def n_examples(self) -> int:
+        return len(self._held.caps)
+
+    @property
+    def n_planes(self) -> int:
+        return int(np.count_nonzero(self._held.used >= 0))
+
+    @property
+    def n_support(self) -> int:
+        truths = self._held.alpha[self._candidates.truth]
+        return int(np.count_nonzero(self._held.alpha) - np.count_nonzero(truths))
+
+    def stream(self, order: IntArray, skip_below: float) -> SweepStats:
+        self._tick += 1
+        calls, added, gap = stream_sweep(
+            self._candidates, self._held, self._scratch, self._w, order, skip_below, self._tick
+        )
+        return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
+
+    def epoch(self, order: IntArray) -> SweepStats:
+        gap = epoch_sweep(self._candidates, self._held, self._scratch, self._w, order)
+        return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
+
+    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
+        self._tick += 1
+        terms: list[float] = []
+        for part in answers:
+            confirm_range(
+                self._candidates,
+                self._held,
+                self._scratch,
+                self._w,
+                part.lo,
+                part.labelings,
+                self._tick,
+            )
+            terms.extend(self._held.caps[part.lo : part.hi] * part.values)
+        if sum(part.hi - part.lo for part in answers) != self.n_examples:
+            raise ValueError(f"answers are needed for all {self.n_examples} examples.")
+        total = math.fsum(terms)
+        return total, total
+
+    def drop_idle(self, age: int) -> None:
+        held = self._held
+        held.used[(held.alpha == 0.0) & (held.used < self._tick - age + 1)] = -1
+
+    def dual_value(self) -> float:
+        c, held = self._candidates, self._held
+        rows = np.flatnonzero((held.alpha != 0.0) & (held.used >= 0))
+        owners = np.searchsorted(c.starts, rows, side="right") - 1
+        self._w[:] = 0.0
+        add_planes(c, rows, owners, -held.alpha[rows], self._w)
+        return math.fsum(held.alpha[rows] * c.loss[rows]) - 0.5 * float(self._w @ self._w)
+
+    def rescale(self, caps: Array) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        c, held = self._candidates, self._held
+        caps = np.asarray(caps, dtype=np.float64)
+        ratio = np.divide(caps, held.caps, out=np.zeros(len(caps)), where=held.caps > 0.0)
+        held.alpha[:] *= np.repeat(ratio, np.diff(c.starts))
+        held.alpha[c.truth] += np.where(held.caps > 0.0, 0.0, caps)
+        held.caps[:] = caps
+        held.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        self.dual_value()
+
+    def state(self) -> dict[str, Any]:
+        """Rows in use with their multipliers."""
+        rows = np.flatnonzero(self._held.alpha != 0.0)
+        return {"rows": rows, "alpha": self._held.alpha[rows], "caps": self._held.caps.copy()}
