@@ -1,0 +1,285 @@
+"""Learned costs of an integer programme.
+
+One example is a programme: variables y with bounds, integrality and linear constraints, and a matrix of
+``features`` with one row per variable and one column per weight. The weights make its costs,
+
+    costs = features @ w,     prediction = argmin <costs, y> over all feasible y,
+
+so Psi(x, y) = - features' y (the library maximises scores), and w are weights *of costs*. The loss is the
+weighted distance to the labelled solution, Delta(y*, y) = sum_j l_j |y_j - y*_j|: Hamming for 0/1 variables.
+It is linear in y where y*_j lies at a bound, as it does for 0/1 variables, so the loss-augmented problem
+
+    max Delta(y*, y) - <costs, y>  =  const - min <costs - slope, y>,
+    slope_j = +l_j at the lower bound, -l_j at the upper one
+
+is the same programme with other costs. Unlabelled variables have l_j = 0 and keep the value supplied for them
+in Psi(x, y*): that keeps the problem convex (to complete them by the argmax would make them latent).
+
+A search that is cut short (``time_limit``, ``mip_rel_gap``) answers with its best solution and its bound:
+the risk is then known from both sides, and so is the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, Vector, sparsify
+from maxmargin.tasks.base import Bounded, Task
+from maxmargin.tasks.programs import Outcome, Program, read_program, solve_program
+
+#: solutions remembered per example, and examples remembered that ``setup`` did not see
+POOL, UNSEEN = 50, 1024
+
+
+class WeightedSolution(NamedTuple):
+    """A labelled solution whose variables do not all count the same.
+
+    Parameters
+    ----------
+    values : array of shape (n_variables,)
+        A feasible solution.
+    weights : array of shape (n_variables,)
+        What an error in each variable costs; 0 (or False) for variables that are not labelled.
+    """
+
+    values: Any
+    weights: Any
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """A programme in one form, and solutions it was seen to have. Holds on to ``x``: its id is the key."""
+
+    x: Any
+    program: Program
+    pool: list[Array] = field(default_factory=list)
+
+
+class IntegerProgram(Task):
+    """The costs of an integer linear programme, learned from labelled solutions.
+
+    An input is a dict, named tuple or object with
+
+    - ``features``: matrix (n_variables, n_weights), dense or sparse;
+    - ``constraints``: scipy ``LinearConstraint``, triple (A, lower, upper), or a list of them; optional;
+    - ``bounds``: scipy ``Bounds`` or a pair; optional, [0, 1] by default;
+    - ``integrality``: 1 for integer, 0 for continuous variables; optional, all integer by default.
+
+    An output is an array, one value per variable. A label may also be a :class:`WeightedSolution`, with the
+    cost of an error in each variable and 0 for those that are not labelled.
+
+    Parameters
+    ----------
+    sense : {"minimize", "maximize"}, default "minimize"
+        Whether ``features @ w`` are costs or gains.
+    solver : callable, optional
+        ``solver(costs, x)`` gives a feasible y of *smallest* ``costs @ y``, or, if the search was cut short,
+        ``Bounded(y, upper)`` with ``upper >= -costs @ y`` for all feasible y (minus its lower bound of the
+        cost). HiGHS by default. For a solver of your own ``constraints`` may be left out; where they are
+        given, answers are checked against them.
+    time_limit : float, optional
+        Seconds for one solve. A solve that ends without a solution answers with the label and its bound.
+    mip_rel_gap : float, default 0.0
+        Relative gap at which HiGHS may stop. (Its own default of 1e-4 is not exact.)
+    feature_names : sequence of str, optional
+        Names of the weights, for ``StructuredSVM(fixed=..., nonnegative=...)``.
+
+    Attributes
+    ----------
+    dim : int
+        Number of weights, after ``setup``.
+
+    Examples
+    --------
+    Which of two jobs to take, of which only one fits; their values are learned:
+
+    >>> import numpy as np
+    >>> from maxmargin import StructuredSVM
+    >>> from maxmargin.tasks import IntegerProgram
+    >>> jobs = {"features": [[1.0, 0.0], [0.0, 1.0]], "constraints": ([[1, 1]], 0, 1)}
+    >>> svm = StructuredSVM(IntegerProgram(feature_names=["a", "b"])).fit([jobs], [np.array([0, 1])])
+    >>> svm.predict([jobs])
+    [array([0, 1])]
+    >>> svm.coef_.round(2).tolist()      # costs: job b pays
+    [1.0, -1.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        sense: Literal["minimize", "maximize"] = "minimize",
+        solver: Callable[[Array, Any], Any] | None = None,
+        time_limit: float | None = None,
+        mip_rel_gap: float = 0.0,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        if sense not in ("minimize", "maximize"):
+            raise ValueError(f"sense={sense!r}: use 'minimize' or 'maximize'.")
+        if not mip_rel_gap >= 0.0:
+            raise ValueError(f"mip_rel_gap={mip_rel_gap!r}: it must not be negative.")
+        if time_limit is not None and not time_limit > 0.0:
+            raise ValueError(f"time_limit={time_limit!r}: it must be positive seconds, or None.")
+        self.sense = sense
+        self.solver = solver
+        self.time_limit = time_limit
+        self.mip_rel_gap = mip_rel_gap
+        self.feature_names = None if feature_names is None else list(feature_names)
+        self._known: dict[int, _Known] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}  # made anew where it is needed
+
+    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
+        """Check all programmes and labels; returns the number of weights."""
+        self._known = {}
+        widths = set()
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            try:
+                program = read_program(x)
+                values, weights = self._label(y)
+                self._check_label(program, values, weights)
+            except ValueError as error:
+                raise ValueError(f"example {i}: {error}.") from error
+            self._known[id(x)] = _Known(x, program)
+            widths.add(program.features.shape[1])
+        if len(widths) != 1:
+            raise ValueError(f"the examples have different numbers of features: {sorted(widths)}.")
+        self.dim = int(widths.pop())
+        if self.feature_names is not None and len(self.feature_names) != self.dim:
+            raise ValueError(f"{len(self.feature_names)} feature_names for {self.dim} features.")
+        self._room = max(UNSEEN, len(self._known))
+        return self.dim
+
+    @staticmethod
+    def _check_label(program: Program, values: Array, weights: Array) -> None:
+        n = program.n_variables
+        if values.shape != (n,) or weights.shape != (n,):
+            raise ValueError(
+                f"the label has {values.shape[0]} values and {weights.shape[0]} weights for {n} variables"
+            )
+        if not (np.isfinite(weights) & (weights >= 0.0)).all():
+            raise ValueError("the weights of the label must be finite and not negative")
+        broken = program.violation(values)
+        if broken is not None:
+            raise ValueError(f"the labelled solution is not feasible: {broken}")
+        inside = (values > program.low) & (values < program.high) & (weights > 0.0)
+        if inside.any():
+            k = np.flatnonzero(inside)[0]
+            raise ValueError(
+                f"variable {k} is labelled {values[k]:g}, inside its bounds [{program.low[k]:g}, "
+                f"{program.high[k]:g}]: the loss |y - {values[k]:g}| is not linear there. Give the variable "
+                "the weight 0 in a WeightedSolution, or use 0/1 variables"
+            )
+
+    @staticmethod
+    def _label(y: Any) -> tuple[Array, Array]:
+        values, weights = y if isinstance(y, WeightedSolution) else (y, None)
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim != 1:
+            raise ValueError(f"a solution must be one array of values; its shape is {values.shape}")
+        weights = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+        return values, weights
+
+    # -- the five methods of a task ----------------------------------------------------------------
+
+    def joint_feature(self, x: Any, y: Any) -> Vector:
+        """``- features' y`` (``+`` for gains)."""
+        return self._psi(self._recall(x).program, self._label(y)[0])
+
+    def difference(self, x: Any, y_a: Any, y_b: Any) -> Vector:
+        """Psi(x, y_a) - Psi(x, y_b) by one product."""
+        return self._psi(self._recall(x).program, self._label(y_a)[0] - self._label(y_b)[0])
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """The weighted distance of two solutions."""
+        values, weights = self._label(y)
+        return float(weights @ np.abs(values - self._label(y_hat)[0]))
+
+    def inference(self, x: Any, w: Array) -> Array:
+        """The solution of smallest cost (largest gain)."""
+        known = self._recall(x)
+        found = self._solve(known, self._costs(known.program, w)).y
+        if found is None:
+            raise RuntimeError(
+                f"no feasible solution was found within time_limit={self.time_limit} seconds; raise it."
+            )
+        return self._output(known.program, found)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
+        """The solution of largest loss minus cost, with its bound."""
+        known = self._recall(x, keep=True)
+        program = known.program
+        values, weights = self._label(y)
+        slope = np.where(values <= program.low, weights, -weights)
+        costs = self._costs(program, w) - slope
+        found = self._solve(known, costs)
+        if found.exact and found.y is not None:
+            return self._output(program, found.y)
+        best, bound = values if found.y is None else found.y, found.bound
+        for other in (values, *known.pool):  # what is known may beat a search that was cut short
+            if costs @ other < costs @ best:
+                best = other
+        self._remember(known, best)
+        # max of loss + score = - slope' y* - min of the costs
+        upper = -float(slope @ values) - min(bound, float(costs @ best))
+        return Bounded(self._output(program, best), upper)
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _recall(self, x: Any, keep: bool = False) -> _Known:
+        known = self._known.get(id(x))
+        if known is not None and known.x is x:
+            return known
+        try:
+            known = _Known(x, read_program(x))
+        except ValueError as error:
+            raise ValueError(f"the input is not a programme: {error}.") from error
+        if keep:
+            if len(self._known) >= getattr(self, "_room", UNSEEN):
+                del self._known[next(iter(self._known))]
+            self._known[id(x)] = known
+        return known
+
+    def _remember(self, known: _Known, y: Array) -> None:
+        if self.time_limit is None and self.mip_rel_gap == 0.0 and self.solver is None:
+            return  # complete searches: nothing known can beat them
+        if not any(np.array_equal(y, other) for other in known.pool):
+            known.pool = [*known.pool[1 - POOL :], y]
+
+    def _psi(self, program: Program, y: Array) -> Vector:
+        psi = np.asarray(program.features.T @ y, dtype=np.float64)
+        return sparsify(-psi if self.sense == "minimize" else psi)
+
+    def _costs(self, program: Program, w: Array) -> Array:
+        if program.features.shape[1] != len(w):
+            raise ValueError(
+                f"the input has {program.features.shape[1]} features, but there are {len(w)} weights."
+            )
+        costs = np.asarray(program.features @ w, dtype=np.float64)
+        return costs if self.sense == "minimize" else -costs
+
+    def _solve(self, known: _Known, costs: Array) -> Outcome:
+        if self.solver is None:
+            return solve_program(known.program, costs, self.time_limit, self.mip_rel_gap)
+        answer = self.solver(costs, known.x)
+        bound = None
+        if isinstance(answer, Bounded):
+            answer, bound = answer.y, -float(answer.upper)
+        y = np.asarray(answer, dtype=np.float64)
+        if y.shape != costs.shape:
+            raise ValueError(f"the solver returned shape {y.shape} for {len(costs)} variables.")
+        broken = known.program.violation(y)
+        if broken is not None:
+            raise ValueError(f"the solver's answer is not feasible: {broken}.")
+        return Outcome(y, float(costs @ y)) if bound is None else Outcome(y, bound, exact=False)
+
+    @staticmethod
+    def _output(program: Program, y: Array) -> Array:
+        if (program.integrality == 1).all():
+            whole: Any = np.round(y).astype(np.int64)
+            return whole
+        return y
