@@ -1,14 +1,18 @@
 """Structured models: what is predicted, and the argmax that predicts it."""
 
+from maxmargin.tasks.alignment import Alignment
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.chain import Chain, WeightedLabels
+from maxmargin.tasks.clustering import Clustering
 from maxmargin.tasks.enumerable import Choice, Enumerable
 from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
 
 __all__ = [
+    "Alignment",
     "Bounded",
     "Chain",
     "Choice",
+    "Clustering",
     "Enumerable",
     "IntegerProgram",
     "Task",

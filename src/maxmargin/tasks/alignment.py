@@ -1,0 +1,208 @@
+"""Alignment of two sequences: learn what pairs of symbols and gaps are worth.
+
+x          (a, b), two sequences of symbols (strings, or lists of anything hashable)
+y          the aligned pairs (i, j), rising in both
+Psi        how often each pair of symbols is aligned; unpaired symbols; runs of unpaired symbols
+Delta      pairs in one alignment and not in the other
+           = |y| + sum over pairs of y^ of (-1 if in y, else +1): a sum over pairs, so
+argmax     is the same dynamic programme with other pair scores (:mod:`maxmargin.compiled.alignment`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.compiled.alignment import align
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.tasks.base import Task
+
+Pairs = npt.NDArray[np.int64]
+
+
+class Alignment(Task):
+    """Align pairs of sequences with learned scores for substitutions and gaps.
+
+    Inputs are pairs of sequences (a, b); outputs are arrays of shape (k, 2) with the aligned positions,
+    rising in both columns (lists of pairs are accepted in training). Losses count the pairs in which
+    two alignments differ.
+
+    Parameters
+    ----------
+    symmetric : bool, default True
+        Whether aligning p with q is worth as much as q with p. If not, the two sequences may have
+        different alphabets.
+    affine : bool, default False
+        Whether a run of gaps has a score of its own, besides that of each unpaired symbol.
+
+    Attributes
+    ----------
+    symbols_ : list
+        The symbols seen by ``setup``, in the order of the weights.
+    feature_names : list
+        Names of the weights: (p, q) for pairs of symbols, "gap", and "open" if ``affine``.
+
+    Examples
+    --------
+    >>> from maxmargin import StructuredSVM
+    >>> from maxmargin.tasks import Alignment
+    >>> pair = Alignment.from_rows("ACGT-A", "A-GTTA")
+    >>> pair
+    (('ACGTA', 'AGTTA'), array([[0, 0],
+           [2, 1],
+           [3, 2],
+           [4, 4]]))
+    >>> svm = StructuredSVM(Alignment()).fit([pair[0]], [pair[1]])
+    >>> x = ("GATTA", "GTTA")
+    >>> Alignment.to_rows(x, svm.predict([x])[0])
+    ('GATTA', 'G-TTA')
+    """
+
+    def __init__(self, symmetric: bool = True, affine: bool = False) -> None:
+        self.symmetric = symmetric
+        self.affine = affine
+
+    # -- the task ---------------------------------------------------------------------------------
+
+    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
+        seen = {symbol for a, b in X for sequence in (a, b) for symbol in sequence}
+        try:
+            self.symbols_: list[Hashable] = sorted(seen)
+        except TypeError:  # symbols of several kinds have no order: that of their names
+            self.symbols_ = sorted(seen, key=repr)
+        self._number = {symbol: k for k, symbol in enumerate(self.symbols_)}
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            try:
+                _check(x, _pairs(y))
+            except ValueError as error:
+                raise ValueError(f"example {i}: {error}") from None
+        return self.dim
+
+    @property
+    def dim(self) -> int:
+        """Number of weights: pairs of symbols, gaps, openings."""
+        K = len(self.symbols_)
+        return (K * (K + 1) // 2 if self.symmetric else K * K) + 1 + int(self.affine)
+
+    @property
+    def feature_names(self) -> list[Any]:
+        """Names of the weights, in their order."""
+        symbols = self.symbols_
+        names: list[Any] = [
+            (p, q)
+            for i, p in enumerate(symbols)
+            for q in (symbols[: i + 1] if self.symmetric else symbols)
+        ]
+        return names + ["gap"] + (["open"] if self.affine else [])
+
+    def joint_feature(self, x: Any, y: Any) -> Array:
+        a, b = self._encode(x)
+        y = _pairs(y)
+        psi: Array = np.zeros(self.dim)
+        np.add.at(psi, self._place(a[y[:, 0]], b[y[:, 1]]), 1.0)
+        tail = self.dim - 1 - int(self.affine)
+        psi[tail] = len(a) + len(b) - 2 * len(y)
+        if self.affine:
+            ends = np.concatenate([[[-1, -1]], y, [[len(a), len(b)]]])
+            psi[tail + 1] = np.count_nonzero(np.diff(ends, axis=0) > 1)
+        return psi
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        truth, found = _as_set(y), _as_set(y_hat)
+        return float(len(truth ^ found))
+
+    def same(self, y_a: Any, y_b: Any) -> bool:
+        return bool(np.array_equal(_pairs(y_a), _pairs(y_b)))
+
+    def inference(self, x: Any, w: Array) -> Pairs:
+        return self._best(self._scores(x, w), w)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Pairs:
+        scores, y = self._scores(x, w) + 1.0, _pairs(y)
+        scores[y[:, 0], y[:, 1]] -= 2.0
+        return self._best(scores, w)
+
+    # -- scores -----------------------------------------------------------------------------------
+
+    def substitutions(self, w: Array) -> Array:
+        """The weights of pairs of symbols as a matrix, in the order of ``symbols_``."""
+        every = np.arange(len(self.symbols_))
+        return w[self._place(every[:, None], every)]
+
+    def _place(self, p: IntArray, q: IntArray) -> IntArray:
+        """Where the weight of a pair of symbols is."""
+        if not self.symmetric:
+            return p * len(self.symbols_) + q
+        low, high = np.minimum(p, q), np.maximum(p, q)
+        return high * (high + 1) // 2 + low
+
+    def _scores(self, x: Any, w: Array) -> Array:
+        a, b = self._encode(x)
+        return w[self._place(a[:, None], b)]
+
+    def _best(self, scores: Array, w: Array) -> Pairs:
+        tail = self.dim - 1 - int(self.affine)
+        opening = float(w[tail + 1]) if self.affine else 0.0
+        pairs = np.empty((min(scores.shape), 2), dtype=np.int64)
+        _, count = align(np.ascontiguousarray(scores), float(w[tail]), opening, pairs)
+        return pairs[:count][::-1].copy()
+
+    def _encode(self, x: Any) -> tuple[IntArray, IntArray]:
+        try:
+            a, b = (np.array([self._number[s] for s in part], dtype=np.int64) for part in x)
+        except KeyError as error:
+            raise ValueError(
+                f"the symbol {error.args[0]!r} does not occur in the training data: it has no score."
+            ) from None
+        return a, b
+
+    # -- reading and writing alignments -----------------------------------------------------------
+
+    @staticmethod
+    def from_rows(top: Sequence[Any], bottom: Sequence[Any], gap: Any = "-") -> tuple[Any, Pairs]:
+        """(x, y) from two rows of equal length in which ``gap`` stands for nothing."""
+        if len(top) != len(bottom):
+            raise ValueError(f"the rows have different lengths, {len(top)} and {len(bottom)}.")
+        upper, lower = ([s != gap for s in row] for row in (top, bottom))
+        if any(not (p or q) for p, q in zip(upper, lower, strict=True)):
+            raise ValueError("a column of the rows holds two gaps.")
+        i, j = np.cumsum(upper) - 1, np.cumsum(lower) - 1
+        both = np.array(upper, dtype=bool) & np.array(lower, dtype=bool)
+        parts = [[s for s in row if s != gap] for row in (top, bottom)]
+        texts = isinstance(top, str) and isinstance(bottom, str)
+        a, b = ("".join(part) if texts else part for part in parts)
+        return (a, b), np.column_stack([i[both], j[both]]).astype(np.int64)
+
+    @staticmethod
+    def to_rows(x: Any, y: Any, gap: str = "-") -> tuple[str, str]:
+        """Two rows of text, unpaired symbols against ``gap``."""
+        a, b = x
+        top, bottom = [], []
+        i = j = 0
+        for p, q in [*_pairs(y).tolist(), [len(a), len(b)]]:
+            top += [*map(str, a[i:p]), *[gap] * (q - j)]
+            bottom += [*[gap] * (p - i), *map(str, b[j:q])]
+            if p < len(a) and q < len(b):
+                top.append(str(a[p]))
+                bottom.append(str(b[q]))
+            i, j = p + 1, q + 1
+        return "".join(top), "".join(bottom)
+
+
+def _pairs(y: Any) -> Pairs:
+    return np.asarray(y, dtype=np.int64).reshape(-1, 2)
+
+
+def _as_set(y: Any) -> set[tuple[int, int]]:
+    return {(i, j) for i, j in _pairs(y).tolist()}
+
+
+def _check(x: Any, y: Pairs) -> None:
+    a, b = x
+    if len(y) and (y.min() < 0 or y[:, 0].max() >= len(a) or y[:, 1].max() >= len(b)):
+        raise ValueError(f"a pair lies outside sequences of lengths {len(a)} and {len(b)}.")
+    if (np.diff(y, axis=0) < 1).any():
+        raise ValueError("the pairs of an alignment must rise in both sequences.")

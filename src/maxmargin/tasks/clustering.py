@@ -1,0 +1,214 @@
+"""Supervised clustering: learn which pairs belong together from sets that were clustered by hand.
+
+x          features of pairs, an array (n, n, d); only i < j is read
+y          a cluster label for each of the n items
+Z          co-membership: Z_ij = 1 if i and j share a cluster
+Psi        sum over i < j of Z_ij x_ij
+Delta      sum over i < j of |Y_ij - Z_ij| (pairs joined or parted wrongly), linear in Z for 0/1 Y:
+           sum Y_ij + sum Z_ij (1 - 2 Y_ij)
+argmax     correlation clustering: the Z of largest sum Z_ij s_ij. It is hard, so there are three:
+
+"exact"    dynamic programme over subsets, for at most 16 items          certificate "exact"
+"greedy"   merges, then single moves: may miss the maximum               certificate "lower-only"
+"lp"       Z_ij in [0, 1] with Z_ij + Z_jk - Z_ik <= 1: more than the    certificate "relaxed"
+           clusterings, so the maximum is never missed, but Z may be fractional
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from maxmargin.compiled.partition import best_partition, greedy_partition
+from maxmargin.core.protocols import OracleKind
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.tasks.base import Task
+
+Inference = Literal["exact", "greedy", "lp"]
+KINDS: dict[Inference, OracleKind] = {
+    "exact": "exact",
+    "greedy": "undergenerating",
+    "lp": "overgenerating",
+}
+#: items up to which the exact argmax is offered: 3^16 / 2 steps, some tenths of a second
+MOST_ITEMS = 16
+#: a triangle violated by less is not: the programme's solver works to 1e-7
+VIOLATED = 1e-7
+#: triangles added at a time
+MOST_ROWS = 1000
+
+
+class Clustering(Task):
+    """Cluster sets of items by learned scores of pairs.
+
+    Inputs are arrays of shape (n, n, d) with features of every pair (those of i < j are read); the sets
+    may differ in size. Outputs are arrays of n labels, equal for items that share a cluster;
+    with ``inference="lp"`` they are n x n matrices with entries in [0, 1].
+
+    Parameters
+    ----------
+    inference : {"greedy", "lp", "exact"}, default "greedy"
+        How the best clustering is looked for; it decides what the certificate may claim. "exact" is for
+        at most 16 items.
+    normalize : bool, default False
+        Whether the loss is the share of pairs that are wrong (one minus the Rand index) instead of
+        their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import StructuredSVM
+    >>> from maxmargin.tasks import Clustering
+    >>> def pairs(points):
+    ...     near = -np.abs(points[:, None] - points)
+    ...     return np.stack([near, np.ones_like(near)], axis=2)
+    >>> X = [pairs(np.array([0.0, 0.3, 4.0, 4.2])), pairs(np.array([1.0, 7.0, 7.5]))]
+    >>> svm = StructuredSVM(Clustering("exact"), C=10.0).fit(X, [[0, 0, 1, 1], [0, 1, 1]])
+    >>> svm.predict([pairs(np.array([2.0, 9.0, 2.2]))])[0]
+    array([0, 1, 0])
+    """
+
+    def __init__(self, inference: Inference = "greedy", normalize: bool = False) -> None:
+        if inference not in KINDS:
+            raise ValueError(f"inference={inference!r}: use one of {', '.join(KINDS)}.")
+        self.kind = inference
+        self.normalize = normalize
+        self.oracle_kind = KINDS[inference]  # type: ignore[misc]  # the class's is a default
+
+    # -- the task ---------------------------------------------------------------------------------
+
+    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
+        if len(X) == 0:
+            raise ValueError("no examples given: the number of features is not known.")
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            if np.ndim(x) != 3 or x.shape[0] != x.shape[1] or x.shape[2] != X[0].shape[2]:
+                raise ValueError(
+                    f"example {i} has shape {np.shape(x)}: features of pairs are arrays (n, n, d), with the "
+                    "same d for all."
+                )
+            if len(y) != len(x):
+                raise ValueError(f"example {i} has {len(x)} items but {len(y)} labels.")
+            if self.kind == "exact" and len(x) > MOST_ITEMS:
+                raise ValueError(
+                    f"example {i} has {len(x)} items; inference='exact' takes at most {MOST_ITEMS}. Use "
+                    "'greedy' or 'lp'."
+                )
+        return int(X[0].shape[2])
+
+    def joint_feature(self, x: Any, y: Any) -> Array:
+        upper = np.triu(together(y), 1)
+        return np.einsum("ij,ijk->k", upper, np.asarray(x, dtype=np.float64))
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        truth = together(y)
+        wrong = float(np.triu(np.abs(truth - together(y_hat)), 1).sum())
+        return wrong * self._unit(len(truth))
+
+    def same(self, y_a: Any, y_b: Any) -> bool:
+        """Whether the same items are together, whatever the clusters are called."""
+        return bool(np.array_equal(together(y_a), together(y_b)))
+
+    def inference(self, x: Any, w: Array) -> Any:
+        return self._best(_symmetric(np.asarray(x, dtype=np.float64) @ w))
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
+        truth = together(y)
+        gain = self._unit(len(truth)) * (1.0 - 2.0 * truth)
+        return self._best(_symmetric(np.asarray(x, dtype=np.float64) @ w + gain))
+
+    # -- the argmaxes -----------------------------------------------------------------------------
+
+    def _unit(self, n: int) -> float:
+        return 1.0 / max(1, n * (n - 1) // 2) if self.normalize else 1.0
+
+    def _best(self, scores: Array) -> Any:
+        if self.kind == "lp":
+            return relaxed_partition(scores)
+        if self.kind == "exact" and len(scores) > MOST_ITEMS:
+            raise ValueError(
+                f"{len(scores)} items are too many for inference='exact', which takes {MOST_ITEMS}."
+            )
+        labels = np.zeros(len(scores), dtype=np.int64)
+        (best_partition if self.kind == "exact" else greedy_partition)(scores, labels)
+        return _numbered(labels)
+
+    @staticmethod
+    def round(Z: npt.ArrayLike) -> IntArray:
+        """Labels from a fractional answer: greedily, pairs above one half attract."""
+        matrix = together(Z)
+        labels = np.zeros(len(matrix), dtype=np.int64)
+        greedy_partition(_symmetric(matrix - 0.5), labels)
+        return _numbered(labels)
+
+
+def together(y: Any) -> Array:
+    """Co-membership of labels; a matrix is one already."""
+    y = np.asarray(y)
+    if y.ndim == 2:
+        return y.astype(np.float64)
+    return (y[:, None] == y).astype(np.float64)
+
+
+def relaxed_partition(scores: Array) -> Array:
+    """The best co-membership in [0, 1] that violates no triangle, which are added as they are violated.
+
+    Exact up to the solver's tolerance of 1e-7.
+    """
+    n = len(scores)
+    Z = np.eye(n)
+    i, j = np.triu_indices(n, 1)
+    if len(i) == 0:
+        return Z
+    number = np.zeros((n, n), dtype=np.int64)
+    number[i, j] = number[j, i] = np.arange(len(i))
+    rows = sp.csr_matrix((0, len(i)))
+    while True:
+        answer = linprog(
+            -scores[i, j], A_ub=rows, b_ub=np.ones(rows.shape[0]), bounds=(0.0, 1.0), method="highs"
+        )
+        if answer.x is None:
+            raise RuntimeError(f"the linear programme of {n} items failed: {answer.message}")
+        z = np.clip(answer.x, 0.0, 1.0)
+        z = np.where(np.abs(z - np.round(z)) < VIOLATED, np.round(z), z)
+        Z[i, j] = Z[j, i] = z
+        more = _violated_triangles(Z, number)
+        if more is None:
+            return Z
+        rows = sp.vstack([rows, more], format="csr")
+
+
+def _violated_triangles(Z: Array, number: IntArray) -> Any:
+    """Rows Z_ij + Z_jk - Z_ik <= 1 that do not hold, the worst first; None if all do."""
+    excess = Z[:, :, None] + Z[None, :, :] - Z[:, None, :] - 1.0  # [i, j, k]
+    n = len(Z)
+    every = np.arange(n)
+    excess[every, every, :] = excess[:, every, every] = excess[every, :, every] = 0.0
+    i, j, k = np.nonzero(excess > VIOLATED)
+    once = i < k
+    i, j, k = i[once], j[once], k[once]
+    if len(i) == 0:
+        return None
+    worst = np.argsort(-excess[i, j, k], kind="stable")[:MOST_ROWS]
+    i, j, k = i[worst], j[worst], k[worst]
+    at = np.arange(len(i))
+    columns = np.concatenate([number[i, j], number[j, k], number[i, k]])
+    signs = np.repeat([1.0, 1.0, -1.0], len(i))
+    shape = (len(i), n * (n - 1) // 2)
+    return sp.csr_matrix((signs, (np.tile(at, 3), columns)), shape)
+
+
+def _symmetric(scores: Array) -> Array:
+    """The part above the diagonal on both sides, zeros on it."""
+    upper = np.triu(scores, 1)
+    return upper + upper.T
+
+
+def _numbered(labels: IntArray) -> IntArray:
+    """Clusters numbered in the order of their first items."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int64)
