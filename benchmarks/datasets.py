@@ -323,6 +323,22 @@ def ud_ewt(split: Literal["train", "dev", "test"] = "train") -> list[Sentence]:
         return _columns(file.read(), (1, 3, 4, 6, 7), separator="\t", numbered=True)
 
 
+@cache
+def gum_trees(split: Literal["train", "dev", "test", "test2"] = "train") -> list[Any]:
+    """GUM's constituency trees: 10,224 / 1,575 / 1,464 / 1,334 nested tuples.
+
+    Function tags (NP-SBJ), empty elements and the outermost ROOT are taken off by
+    :func:`maxmargin.tasks.trees.clean`.
+    """
+    from maxmargin.tasks.trees import clean
+
+    _need(split, "train", "dev", "test", "test2")
+    path = find(f"nlp/gum_constituency/gum-const-{split}.tsv.xz")
+    with lzma.open(path, "rt", encoding="utf8") as file:
+        trees = [clean(line.rstrip("\n").split("\t")[1]) for line in file]
+    return [tree for tree in trees if tree is not None]
+
+
 def token_features(
     sentence: Sentence, *, pos: bool | None = None, window: int = 2
 ) -> list[list[str]]:

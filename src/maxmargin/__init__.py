@@ -2,6 +2,7 @@
 
 from maxmargin import engines, losses, risks, solvers, tasks
 from maxmargin.estimators import (
+    GrammarParser,
     LinearSVC,
     LinearSVCCV,
     MeasureSVC,
@@ -14,6 +15,7 @@ from maxmargin.solvers import minimize
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "GrammarParser",
     "LinearSVC",
     "LinearSVCCV",
     "MeasureSVC",

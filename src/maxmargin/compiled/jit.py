@@ -13,6 +13,8 @@ from numba import njit
 
 #: reordering and fused multiply-add in sums of products; nan and inf keep their meaning
 PRODUCTS = {"reassoc", "contract", "nsz"}
+#: maxima of many numbers, none of which is nan (inf keeps its meaning): vector instructions
+MAXIMA = {"reassoc", "nnan", "nsz"}
 
 _common: dict[str, Any] = {
     "nogil": True,
@@ -26,5 +28,6 @@ entry_products = _njit(fastmath=PRODUCTS, **_common)
 #: for leaves called once per row with arrays: a real call would count references to them, 100 ns
 inlined = _njit(no_cpython_wrapper=True, forceinline=True, **_common)
 inlined_products = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=PRODUCTS, **_common)
+inlined_maxima = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=MAXIMA, **_common)
 leaf = _njit(no_cpython_wrapper=True, **_common)
 leaf_products = _njit(no_cpython_wrapper=True, fastmath=PRODUCTS, **_common)

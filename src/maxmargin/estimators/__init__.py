@@ -1,5 +1,6 @@
 """scikit-learn's face: the only room that knows it."""
 
+from maxmargin.estimators.grammar_parser import GrammarParser
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.measure_svc import MeasureSVC
@@ -7,4 +8,12 @@ from maxmargin.estimators.path import svc_path
 from maxmargin.estimators.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured_svm import StructuredSVM
 
-__all__ = ["LinearSVC", "LinearSVCCV", "MeasureSVC", "SequenceTagger", "StructuredSVM", "svc_path"]
+__all__ = [
+    "GrammarParser",
+    "LinearSVC",
+    "LinearSVCCV",
+    "MeasureSVC",
+    "SequenceTagger",
+    "StructuredSVM",
+    "svc_path",
+]

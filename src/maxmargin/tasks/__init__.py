@@ -6,6 +6,7 @@ from maxmargin.tasks.chain import Chain, WeightedLabels
 from maxmargin.tasks.clustering import Clustering
 from maxmargin.tasks.enumerable import Choice, Enumerable
 from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
+from maxmargin.tasks.parsing import Parsing
 
 __all__ = [
     "Alignment",
@@ -15,6 +16,7 @@ __all__ = [
     "Clustering",
     "Enumerable",
     "IntegerProgram",
+    "Parsing",
     "Task",
     "WeightedLabels",
     "WeightedSolution",
