@@ -167,12 +167,13 @@ def report(bench: Bench) -> None:
     notes = """
 *F1* is labelled bracket F1 in per cent (tags are not brackets, punctuation counts), *exact* the share of
 trees without a fault, on sentences of the same length as in training. *PCFG* is the same grammar with
-relative frequencies. *oracle %* is the oracle's share of the solver's own time (a streaming pass counts as oracle).
+relative frequencies. *oracle %* is the oracle's share of the solver's own time (a streaming pass
+counts as oracle).
 """
     ends = f"""
 Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration). *passes* are
-oracle calls per sentence; *support vectors* are planes with a positive multiplier: cuts for cutting planes, trees
-of single sentences for the last two.
+oracle calls per sentence; *support vectors* are planes with a positive multiplier: cuts for cutting
+planes, trees of single sentences for the last two.
 
 {called}
 """
