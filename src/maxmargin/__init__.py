@@ -3,6 +3,7 @@
 from maxmargin import engines, losses, risks, solvers, tasks
 from maxmargin.estimators import (
     GrammarParser,
+    GraphLabeler,
     LinearSVC,
     LinearSVCCV,
     MeasureSVC,
@@ -16,6 +17,7 @@ from maxmargin.solvers import minimize
 __version__ = "0.1.0.dev0"
 __all__ = [
     "GrammarParser",
+    "GraphLabeler",
     "LinearSVC",
     "LinearSVCCV",
     "MeasureSVC",

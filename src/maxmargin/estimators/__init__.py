@@ -1,6 +1,7 @@
 """scikit-learn's face: the only room that knows it."""
 
 from maxmargin.estimators.grammar_parser import GrammarParser
+from maxmargin.estimators.graph_labeler import GraphLabeler
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.measure_svc import MeasureSVC
@@ -10,6 +11,7 @@ from maxmargin.estimators.structured_svm import StructuredSVM
 
 __all__ = [
     "GrammarParser",
+    "GraphLabeler",
     "LinearSVC",
     "LinearSVCCV",
     "MeasureSVC",

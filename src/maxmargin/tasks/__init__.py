@@ -5,6 +5,10 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.chain import Chain, WeightedLabels
 from maxmargin.tasks.clustering import Clustering
 from maxmargin.tasks.enumerable import Choice, Enumerable
+from maxmargin.tasks.graph import GraphLabeling
+from maxmargin.tasks.graph_input import Graph
+from maxmargin.tasks.graph_makers import chow_liu_tree, grid_graph, multilabel_graphs
+from maxmargin.tasks.graph_programs import Relaxed
 from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
 from maxmargin.tasks.parsing import Parsing
 
@@ -15,9 +19,15 @@ __all__ = [
     "Choice",
     "Clustering",
     "Enumerable",
+    "Graph",
+    "GraphLabeling",
     "IntegerProgram",
     "Parsing",
+    "Relaxed",
     "Task",
     "WeightedLabels",
     "WeightedSolution",
+    "chow_liu_tree",
+    "grid_graph",
+    "multilabel_graphs",
 ]

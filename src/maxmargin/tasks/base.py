@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Task(ABC):
     """
 
     #: what the two argmaxes find; it decides what the certificate may claim
-    oracle_kind: ClassVar[OracleKind] = "exact"
+    oracle_kind: OracleKind = "exact"
 
     @abstractmethod
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:

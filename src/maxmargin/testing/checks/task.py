@@ -213,7 +213,8 @@ def _check_augmented(
     what = f"{name} ({where}): value of {unwrap(answer)!r} against brute force {best!r}"
     if truncated:
         require_at_least(upper, value, f"{name} ({where}): upper below brute force", own)
-        require_at_least(value, found, what, own)
+        if task.oracle_kind != "overgenerating":  # a relaxation may be worth more than any output
+            require_at_least(value, found, what, own)
     else:
         _compare(task, found, value, what, own)
 
