@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from maxmargin.core import line_search
 from maxmargin.core.requests import Breakpoints, Slopes
-from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss
+from maxmargin.losses import CrammerSinger, FBeta, Hinge, RocArea, ScoreLoss
 from maxmargin.risks import ScoreRisk
 
 
@@ -108,3 +108,35 @@ def test_smooth_losses_are_bracketed_to_rounding_if_asked(monkeypatch):
     k, f = search(risk, a, b, 1.0)
     for t in (k * 0.999, k * 1.001):
         assert f(k) <= f(t)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    log_c=st.floats(-3, 3),
+    guess=st.sampled_from([1e-3, 0.3, 1.0, 50.0]),
+    loss=st.sampled_from([RocArea(), FBeta()]),
+)
+def test_dear_slopes_are_few_and_end_where_f_is_level_or_turns(seed, log_c, guess, loss):
+    rng = np.random.default_rng(seed)
+    n, C = 200, 10.0**log_c
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    risk = ScoreRisk(rng.normal(size=(n, 4)) + 0.5 * y[:, None], y, loss)
+    a, b = rng.normal(size=4), np.ones(4)
+    d = b - a
+    ea, eb = risk.evaluate(a), risk.evaluate(b)
+    asked = []
+
+    class Counting:
+        def slopes(self, other, ts):
+            asked.extend(ts)
+            return ea.slopes(other, ts)
+
+    k = run(line_search.minimize_on_line(Counting(), eb, d @ d, a @ d, C, guess, dear=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_search, "EFFORT", 1e-9)
+        exact = run(line_search.minimize_on_line(ea, eb, d @ d, a @ d, C, guess))
+    first, there = d @ d * np.array([0.0, k]) + a @ d + C * ea.slopes(eb, np.array([0.0, k]))
+    assert (k == 0.0) == (first >= 0.0)
+    level = abs(there) <= -0.1 * first * (1 + 1e-9)
+    assert k == 0.0 or level or abs(k - exact) <= 0.051 * max(k, exact)
+    assert len(asked) <= 25

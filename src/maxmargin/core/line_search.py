@@ -7,7 +7,9 @@ q]. A round evaluates f' at several k at once (a cluster pays per round, not per
 bracket; as soon as few kinks of R are left inside, they are collected and sorted and the crossing
 is found exactly. Risks that do not tell their kinks are narrowed by more rounds, until what is left
 to gain inside the bracket, at most its width times the slope at an end, is a hundredth of the gain
-(measured: as many iterations as with an exact search, in half the time).
+(measured: as many iterations as with an exact search, in half the time). Where one slope costs as much as
+a cut (a joint measure sorts all rows for it) they are asked one at a time, and few: see
+:func:`_with_few_slopes`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ MAX_DOUBLINGS = 200
 SPREAD = np.array([0.2, 0.6, 0.85, 1.0, 1.2, 1.7, 5.0])
 #: what may be left to gain, relative to the gain; F is evaluated at the step, so no bound depends on it
 EFFORT = 1e-2
+#: dear slopes: a step will do where |f'| is this part of |f'(0)|, or in a bracket of this relative width
+SLOPE, WIDTH = 0.1, 0.05
 #: parts of a bracket whose jumps are summed before one part is sorted
 BINS = 256
 
@@ -41,8 +45,14 @@ def minimize_on_line(
     linear: float,
     C: float,
     guess: float,
+    *,
+    dear: bool = False,
 ) -> Generator[Request, Any, float]:
-    """The step k >= 0 of smallest f; asks for :class:`Slopes` and :class:`Breakpoints`."""
+    """The step k >= 0 of smallest f; asks for :class:`Slopes` and :class:`Breakpoints`. Where slopes are
+    ``dear``, a step of about the smallest f by few of them."""
+    if dear:
+        step: float = yield from _with_few_slopes(a, b, quadratic, linear, C, guess)
+        return step
     ts = np.concatenate([[0.0], guess * SPREAD])
     slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
     slope_lo = float(slopes[0])
@@ -71,6 +81,46 @@ def minimize_on_line(
         ts = _trials(lo, hi, slope_lo, slope_hi)
         slopes = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
     return hi
+
+
+def _with_few_slopes(
+    a: LineEvaluation, b: LineEvaluation, quadratic: float, linear: float, C: float, guess: float
+) -> Generator[Request, Any, float]:
+    """A step where f is nearly level, or next to the kink where it turns. No promise that f is smaller
+    there: whoever moves evaluates F first.
+
+    Secants of f', and a cut of the bracket where a secant did not halve it: f' jumps at kinks. Measured on
+    a9a, w8a, covtype and RCV1 with F1, ROC area and KLD: 3 to 7 slopes per iteration instead of 16 to 250,
+    as many iterations as with an exact search (w8a with F1: a quarter more).
+    """
+    ts = np.array([0.0, guess])
+    slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
+    first, t, slope = float(slopes[0]), guess, float(slopes[1])
+    if first >= 0.0:
+        return 0.0
+    lo, slope_lo, slope_hi, width = 0.0, first, np.inf, np.inf
+    hi = -first / quadratic if quadratic > 0.0 else np.inf
+    for _ in range(MAX_ROUNDS):
+        if abs(slope) <= -SLOPE * first:
+            return t
+        if slope < 0.0:
+            lo, slope_lo = t, slope
+        elif t < hi:
+            hi, slope_hi = t, slope
+        turned = np.isfinite(slope_hi)
+        root = lo + (hi - lo) * slope_lo / (slope_lo - slope_hi) if turned else lo
+        if hi - lo <= WIDTH * hi:
+            return root
+        if not turned:
+            t = min(3.0 * lo, 0.5 * (lo + hi)) if lo > 0.0 else 0.5 * hi
+        elif hi - lo <= 0.5 * width:
+            t = float(np.clip(root, lo + 0.05 * (hi - lo), hi - 0.05 * (hi - lo)))
+        else:  # steps differ by powers
+            t = float(np.sqrt(lo * hi)) if lo > 0.0 else 0.3 * hi
+        width = hi - lo
+        at = np.array([t])
+        slope = float((quadratic * at + linear + C * (yield Slopes(a, b, at)))[0])
+    return lo if lo > 0.0 else hi
 
 
 def _end(

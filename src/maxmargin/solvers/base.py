@@ -33,6 +33,8 @@ class Problem:
     nnz: int = 0
     n_columns: int = 1
     smooth: bool = False
+    #: a slope on a line costs as much as a cut
+    dear_slopes: bool = False
     methods: frozenset[str] = frozenset()
 
 

@@ -266,6 +266,7 @@ def minimize(
         nnz=getattr(risk, "nnz", 0),
         n_columns=getattr(risk, "n_columns", 1),
         smooth=getattr(risk, "smooth", False),
+        dear_slopes=getattr(risk, "dear_slopes", False),
         methods=risk.methods(regularizer) if hasattr(risk, "methods") else frozenset(),
     )
     if w0 is None:
