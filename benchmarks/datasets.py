@@ -178,6 +178,16 @@ def reuters(split: Split = "train") -> Vectors:
     return _svmlight(f"text/reuters_lasvm.{'trn' if split == 'train' else 'tst'}.xz", 8315)
 
 
+@cache
+def lambdarank(split: Split = "train") -> tuple[Any, Any, Any]:
+    """LightGBM's example of web search: 300 features, relevances 0 .. 4, and the query of each row."""
+    _need(split, "train", "test")
+    folder = "ranking/lightgbm_lambdarank"
+    X, y = _svmlight(f"{folder}/rank.{split}.xz", 301, binary=False)
+    sizes = np.loadtxt(find(f"{folder}/rank.{split}.query"), dtype=np.int64)
+    return X, y, np.repeat(np.arange(len(sizes)), sizes)
+
+
 #: rows of a generated set come in blocks of their own seed, so that a smaller set is the head of a larger
 CCAT_LIKE_BLOCK, CCAT_LIKE_WIDTH = 50_000, 47_236
 
@@ -408,15 +418,17 @@ def _context(name: str, column: list[str], t: int, window: int) -> list[str]:
 # -- small parts -----------------------------------------------------------------------------------
 
 
-def _svmlight(name: str, n_features: int) -> Vectors:
+def _svmlight(name: str, n_features: int, *, binary: bool = True) -> Vectors:
     from sklearn.datasets import load_svmlight_file
 
     with lzma.open(find(name)) as file:
-        X, y = load_svmlight_file(file, n_features=n_features)
+        X, y = load_svmlight_file(
+            file, n_features=n_features, zero_based="auto" if binary else True
+        )
     X = sp.csr_matrix(X)
     # the loader of scikit-learn returns 64-bit indices, which its LinearSVC refuses
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return Vectors(X, np.where(y > 0, 1, -1))
+    return Vectors(X, np.where(y > 0, 1, -1) if binary else y)
 
 
 @cache

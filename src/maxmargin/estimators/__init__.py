@@ -6,6 +6,7 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.measure_svc import MeasureSVC
 from maxmargin.estimators.path import svc_path
+from maxmargin.estimators.rank_svm import RankSVM
 from maxmargin.estimators.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured_svm import StructuredSVM
 
@@ -15,6 +16,7 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "MeasureSVC",
+    "RankSVM",
     "SequenceTagger",
     "StructuredSVM",
     "svc_path",

@@ -7,13 +7,16 @@ from maxmargin.losses.logistic import Logistic
 from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
 from maxmargin.losses.quantification import Prevalence, QMeasure
+from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
 from maxmargin.losses.roc_area import BalancedError, RocArea
 from maxmargin.losses.squared_hinge import SquaredHinge
 from maxmargin.losses.tables import AllTables, TableLoss, table_losses
 
 __all__ = [
+    "NDCG",
     "AllTables",
     "AtK",
+    "AveragePrecision",
     "BalancedError",
     "CandidateHinge",
     "CrammerSinger",
@@ -21,11 +24,13 @@ __all__ = [
     "Hinge",
     "Logistic",
     "OneClass",
+    "PairHinge",
     "Prevalence",
     "QMeasure",
     "RocArea",
     "ScoreLoss",
     "SquaredHinge",
     "TableLoss",
+    "query_labels",
     "table_losses",
 ]

@@ -40,6 +40,8 @@ class ScoreLoss(ABC):
 
     #: a sum over rows, so that shards can be evaluated on their own
     decomposable: ClassVar[bool] = True
+    #: with all weights doubled the loss is 2 ** weight_degree times as large (2 for losses of pairs)
+    weight_degree: ClassVar[int] = 1
     #: differentiable: Newton's method then needs few steps
     smooth: ClassVar[bool] = False
     #: takes weights of rows; a loss that does not is only called with ones

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin.core.result import Certificate, StopReason
-from maxmargin.estimators import LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM
+from maxmargin.estimators import LinearSVC, MeasureSVC, RankSVM, SequenceTagger, StructuredSVM
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import (
     ModelFileError,
@@ -85,8 +85,7 @@ def read_certificate(stored: Any) -> dict[str, Any]:
 def _write_linear(est: LinearSVC | MeasureSVC, writer: ArrayWriter) -> dict[str, Any]:
     writer.add("coef", est.coef_)
     writer.add("intercept", est.intercept_)
-    if hasattr(est, "feature_names_in_"):
-        writer.add_names("feature_names", est.feature_names_in_)
+    _write_names(est, writer)
     return {"classes": _write_classes(est.classes_, writer), "n_features": est.n_features_in_}
 
 
@@ -99,13 +98,21 @@ def _read_linear(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     if len(classes) < 2 or len(coef) != rows:
         raise ModelFileError(f"{len(coef)} rows of weights do not fit {len(classes)} classes")
     out: dict[str, Any] = {"coef_": coef, "intercept_": reader.take("intercept", shape=(rows,))}
-    out |= {"classes_": classes, "n_features_in_": d}
-    if reader.has("feature_names"):
-        names = reader.take_names("feature_names")
-        if len(names) != d or not all(type(name) is str for name in names):
-            raise ModelFileError(f"the feature names are not {d} texts")
-        out["feature_names_in_"] = _objects(names)
-    return out
+    return out | {"classes_": classes, "n_features_in_": d} | _read_names(d, reader)
+
+
+def _write_names(est: Any, writer: ArrayWriter) -> None:
+    if hasattr(est, "feature_names_in_"):
+        writer.add_names("feature_names", est.feature_names_in_)
+
+
+def _read_names(d: int, reader: ArrayReader) -> dict[str, Any]:
+    if not reader.has("feature_names"):
+        return {}
+    names = reader.take_names("feature_names")
+    if len(names) != d or not all(type(name) is str for name in names):
+        raise ModelFileError(f"the feature names are not {d} texts")
+    return {"feature_names_in_": _objects(names)}
 
 
 def _write_classes(classes: AnyArray, writer: ArrayWriter) -> dict[str, Any]:
@@ -152,6 +159,26 @@ def _objects(values: list[Any]) -> AnyArray:
     for k, value in enumerate(values):  # one by one: NumPy would take tuples apart
         out[k] = value
     return out
+
+
+# -- RankSVM ---------------------------------------------------------------------------------------
+
+
+def _write_ranker(est: RankSVM, writer: ArrayWriter) -> dict[str, Any]:
+    writer.add("coef", est.coef_)
+    writer.add("levels", est.levels_)
+    _write_names(est, writer)
+    return {"n_features": est.n_features_in_}
+
+
+def _read_ranker(stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    stored = section(stored, "the fitted part", ("n_features",))
+    d = count(stored["n_features"], "n_features", least=1)
+    levels = reader.take("levels", shape=(None,))
+    if not (np.diff(levels) > 0.0).all():
+        raise ModelFileError("the levels do not ascend")
+    out = {"coef_": reader.take("coef", shape=(d,)), "levels_": levels, "n_features_in_": d}
+    return out | _read_names(d, reader)
 
 
 # -- SequenceTagger --------------------------------------------------------------------------------
@@ -274,6 +301,7 @@ class Model(NamedTuple):
 MODELS: dict[str, Model] = {
     "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
+    "RankSVM": Model(RankSVM, ("coef_", "certificate_"), _write_ranker, _read_ranker),
     "SequenceTagger": Model(
         SequenceTagger, ("weights_", "certificate_"), _write_tagger, _read_tagger
     ),

@@ -34,6 +34,9 @@ from maxmargin.solvers import (
 #: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller
 NOT_STORED = frozenset({"callbacks", "task"})
 
+#: parameters that may be arrays
+MATRICES = frozenset({"cost", "pair_weight"})
+
 _RULES = (RelativeGap, AbsoluteGap, RiskEpsilon)
 _SOLVERS = (Auto, CuttingPlane, DualCoordinate, Newton)
 #: the only objects a file may ask for
@@ -111,6 +114,8 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "cost": lambda value: value is None or _label_numbers(value) or _matrix(value),
     "fixed": lambda value: value is None or _label_numbers(value),
     "nonnegative": lambda value: value is None or _weight_names(value),
+    "pair_weight": lambda value: _word(value) or _matrix(value),
+    "query_weight": _word,
     "forbidden_transitions": lambda value: value is None or _word(value) or _pairs(value),
 }
 
@@ -145,7 +150,7 @@ def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
         contents = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
         return {"object": type(value).__name__, "fields": contents}
     if isinstance(value, np.ndarray):
-        if name != "cost" or value.ndim != 2 or not np.isfinite(value).all():
+        if name not in MATRICES or value.ndim != 2 or not np.isfinite(value).all():
             raise NotStorableError("it is an array that does not belong there")
         writer.add(f"param.{name}", value)
         return {"array": f"param.{name}"}
@@ -166,7 +171,7 @@ def _restore(name: str, stored: Any, reader: ArrayReader | None) -> Any:
     what = f"the parameter {name}"
     if isinstance(stored, dict) and "object" in stored:
         value = _restore_object(stored, what)
-    elif stored == {"array": f"param.{name}"} and name == "cost" and reader is not None:
+    elif stored == {"array": f"param.{name}"} and name in MATRICES and reader is not None:
         value = reader.take(f"param.{name}", DTYPES, (None, None))
     else:
         value = decode(stored, what)

@@ -26,8 +26,9 @@ def check_loss(
     """Prove a loss of the scores right at random scores, or say what is wrong.
 
     Checked are: ``cut(scores, y, weight) -> (offset, g)`` is tight at the scores and a minorant
-    elsewhere; the loss is convex and never negative; scaling the weights scales the cut; rows add up if
-    it says it is ``decomposable``; ``value``, ``slopes(scores, other, y, weight, ts)`` and
+    elsewhere; the loss is convex and never negative; scaling the weights scales the cut (by the power
+    ``weight_degree``, if it has one); rows add up if it says it is ``decomposable``, parted where its
+    ``boundaries`` allow it; ``value``, ``slopes(scores, other, y, weight, ts)`` and
     ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts, where it offers them.
 
     Parameters
@@ -130,18 +131,20 @@ def _check_cut(loss: Any, scores: Array, other: Array, y: Any, weight: Array, wh
     if not getattr(loss, "weighted", True):
         return
     again = _cut(loss, scores, y, 2.0 * weight, where)
-    require_close(
-        again[0], 2.0 * cut[0], f"cut ({where}): doubled weights must double offset", size
+    factor = 2.0 ** getattr(loss, "weight_degree", 1)
+    what = f"cut ({where}): doubled weights must " + (
+        "double" if factor == 2.0 else f"{factor:g}-fold"
     )
-    require(
-        bool(np.allclose(again[1], 2.0 * cut[1], rtol=1e-9, atol=1e-12)),
-        f"cut ({where}): doubled weights must double g",
-    )
+    require_close(again[0], factor * cut[0], f"{what} offset", size)
+    require(bool(np.allclose(again[1], factor * cut[1], rtol=1e-9, atol=1e-12)), f"{what} g")
 
 
 def _check_rows(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
     half = len(weight) // 2
-    if not getattr(loss, "decomposable", False) or half == 0:
+    allowed = loss.boundaries(y) if hasattr(loss, "boundaries") else None
+    if allowed is not None:
+        half = int(allowed[len(allowed) // 2])
+    if not getattr(loss, "decomposable", False) or half in (0, len(weight)):
         return
     total = 0.0
     for rows in (slice(0, half), slice(half, None)):

@@ -1,0 +1,284 @@
+"""Pair hinges inside queries: L(s) = sum over pairs y_i > y_j of one query of c_ij max(0, 1 - (s_i - s_j)).
+
+The pair is violated if s_j > s_i - 1. With rows in descending order of score the rows j that can be in
+conflict with row i are a growing prefix, and those of them that are less relevant a prefix of the levels:
+sums over both come from a Fenwick tree over levels. So a query of m rows costs O(m log m) for any number of
+levels, not the number of its pairs.
+
+    c_ij = u_i u_j k_ij,   u weights of rows,   k_ij = 1 (EQUAL), y_i - y_j (DIFFERENCE),
+                                                or an entry of a matrix (MATRIX; then O(m (log m + K)))
+
+On the line s + t d a pair is worth 1 - (s_i - s_j) - t (d_i - d_j); one that is worth nothing counts as
+violated if d_j > d_i, which makes slopes right derivatives. A pair has a kink in (lo, hi) if the points
+s_i - 1 and s_j change places between lo and hi: sorting the order at lo into the order at hi by insertion
+meets each such pair once.
+
+Labels have three columns: relevance y, number of the query, rank of y among the query's relevances.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.compiled.jit import entry, inlined
+from maxmargin.compiled.ordering import sort
+
+EQUAL, DIFFERENCE, MATRIX = 0, 1, 2
+#: sums over the rows of a level: of u, u x, u y, u x y
+SUMS = 4
+#: insertions per kink that there is room for, and per row, before a bracket is called too wide
+MOVES = 16
+
+
+@inlined
+def query_end(labels, lo):
+    """The row after the last one of the query that begins at ``lo``."""
+    n, hi = labels.shape[0], lo + 1
+    while hi < n and labels[hi, 1] == labels[lo, 1]:
+        hi += 1
+    return hi
+
+
+@inlined
+def longest_query(labels):
+    """The largest number of rows of one query."""
+    longest, lo = 0, 0
+    while lo < labels.shape[0]:
+        hi = query_end(labels, lo)
+        longest = max(longest, hi - lo)
+        lo = hi
+    return longest
+
+
+@inlined
+def n_levels(labels, lo, hi):
+    """How many different relevances the rows ``lo .. hi-1`` of one query have."""
+    top = 0.0
+    for i in range(lo, hi):
+        top = max(top, labels[i, 2])
+    return int(top) + 1
+
+
+@inlined
+def _put(tree, kind, size, level, u, x, y):
+    """Count a row of this level."""
+    if kind == MATRIX:
+        tree[level, 0] += u
+        tree[level, 1] += u * x
+        return
+    at = level + 1
+    while at <= size:
+        tree[at, 0] += u
+        tree[at, 1] += u * x
+        if kind == DIFFERENCE:
+            tree[at, 2] += u * y
+            tree[at, 3] += u * x * y
+        at += at & -at
+
+
+@inlined
+def _below(tree, kind, level, y, flip, matrix):
+    """Sums of u k and of u k x over the counted rows of lower levels."""
+    c, cx, cy, cxy = 0.0, 0.0, 0.0, 0.0
+    if kind == MATRIX:
+        top = matrix.shape[0] - 1
+        for b in range(level):
+            k = matrix[top - b, top - level] if flip else matrix[level, b]
+            c += k * tree[b, 0]
+            cx += k * tree[b, 1]
+        return c, cx
+    at = level
+    while at > 0:
+        c += tree[at, 0]
+        cx += tree[at, 1]
+        if kind == DIFFERENCE:
+            cy += tree[at, 2]
+            cxy += tree[at, 3]
+        at -= at & -at
+    if kind == DIFFERENCE:
+        return y * c - cy, y * cx - cxy
+    return c, cx
+
+
+@inlined
+def _sweep(flip, kind, matrix, size, m, keys, tie, rows, level, tree, sums):
+    """For each row the sums of u k and u k x over the rows it is in conflict with: less relevant ones, or
+    (flip) more relevant ones; then scores, relevances and levels change their signs. Rows come in ascending
+    order of score, their u, x, y in ``rows``."""
+    tree[: size + 1] = 0.0
+    sign = -1.0 if flip else 1.0
+    p = 0
+    for step in range(m):
+        k = step if flip else m - 1 - step
+        while p < m:
+            q = p if flip else m - 1 - p
+            hi, lo = (q, k) if flip else (k, q)
+            edge = keys[0, hi] - 1.0
+            if not (keys[0, lo] > edge or (keys[0, lo] == edge and tie[lo] > tie[hi])):
+                break
+            at = size - 1 - level[q] if flip else level[q]
+            _put(tree, kind, size, at, rows[0, q], rows[1, q], sign * rows[2, q])
+            p += 1
+        at = size - 1 - level[k] if flip else level[k]
+        sums[0, k], sums[1, k] = _below(tree, kind, at, sign * rows[2, k], flip, matrix)
+
+
+@inlined
+def _gather(labels, weight, kind, lo, m, order, rows, level):
+    """Weights, relevances and levels in the order of the scores."""
+    for k in range(m):
+        i = lo + order[0, k]
+        rows[0, k] = weight[i]
+        rows[2, k] = labels[i, 0]
+        level[k] = int(labels[i, 0]) if kind == MATRIX else int(labels[i, 2])
+
+
+@entry
+def cut(scores, labels, weight, kind, matrix, gradient):
+    """Value and offset of the cut that is tight at the scores; its gradient too if there is room for it."""
+    room = longest_query(labels)
+    order, level = np.empty((2, room), np.int64), np.empty(room, np.int64)
+    keys, rows, sums = np.empty((2, room)), np.empty((3, room)), np.empty((2, room))
+    tree = np.empty((max(room, matrix.shape[0]) + 1, SUMS))
+    total, offset, lo = 0.0, 0.0, 0
+    gradient[:] = 0.0
+    while lo < labels.shape[0]:
+        hi = query_end(labels, lo)
+        m, size = hi - lo, n_levels(labels, lo, hi)
+        if size > 1:
+            size = matrix.shape[0] if kind == MATRIX else size
+            own = scores[lo:hi]
+            for k in range(m):
+                order[0, k] = k
+            sort(own, own, m, order, keys)
+            _gather(labels, weight, kind, lo, m, order, rows, level)
+            for k in range(m):  # only differences count: no digits lost to what all scores share
+                rows[1, k] = keys[0, k] - own[0]
+            _sweep(False, kind, matrix, size, m, keys, keys[0], rows, level, tree, sums)
+            for k in range(m):
+                total += rows[0, k] * (sums[0, k] * (1.0 - rows[1, k]) + sums[1, k])
+                offset += rows[0, k] * sums[0, k]
+            if gradient.shape[0] > 0:
+                for k in range(m):
+                    gradient[lo + order[0, k]] = -rows[0, k] * sums[0, k]
+                _sweep(True, kind, matrix, size, m, keys, keys[0], rows, level, tree, sums)
+                for k in range(m):
+                    gradient[lo + order[0, k]] += rows[0, k] * sums[0, k]
+        lo = hi
+    return total, offset
+
+
+@entry
+def slopes(s, r, labels, weight, kind, matrix, ts, out):
+    """Add the right derivatives of L(s + t (r - s)) at each t; the order at one t helps at the next."""
+    room = longest_query(labels)
+    order, level = np.empty((2, room), np.int64), np.empty(room, np.int64)
+    keys, rows, sums = np.empty((2, room)), np.empty((3, room)), np.empty((2, room))
+    tree = np.empty((max(room, matrix.shape[0]) + 1, SUMS))
+    here, d = np.empty(room), np.empty(room)
+    lo = 0
+    while lo < labels.shape[0]:
+        hi = query_end(labels, lo)
+        m, size = hi - lo, n_levels(labels, lo, hi)
+        if size > 1:
+            size = matrix.shape[0] if kind == MATRIX else size
+            for k in range(m):
+                order[0, k] = k
+                d[k] = r[lo + k] - s[lo + k]
+            for q in range(ts.shape[0]):
+                for k in range(m):
+                    here[k] = s[lo + k] + ts[q] * d[k]
+                sort(here, d, m, order, keys)
+                _gather(labels, weight, kind, lo, m, order, rows, level)
+                for k in range(m):
+                    rows[1, k] = d[order[0, k]]
+                _sweep(False, kind, matrix, size, m, keys, rows[1], rows, level, tree, sums)
+                total = 0.0
+                for k in range(m):
+                    total += rows[0, k] * (sums[1, k] - rows[1, k] * sums[0, k])
+                out[q] += total
+        lo = hi
+
+
+@inlined
+def _importance(labels, weight, kind, matrix, i, j):
+    """c_ij."""
+    k = 1.0
+    if kind == DIFFERENCE:
+        k = labels[i, 0] - labels[j, 0]
+    elif kind == MATRIX:
+        k = matrix[int(labels[i, 0]), int(labels[j, 0])]
+    return weight[i] * weight[j] * k
+
+
+@inlined
+def _points(labels, lo, m, size, order, keys, d, points):
+    """The points s_i - 1 (odd numbers) and s_j (even ones) in one ascending order; rows that can only be
+    the upper or the lower one of a pair have one point. Returns their number."""
+    a, b, n = 0, 0, 0
+    while a < m or b < m:
+        lower = b < m
+        if a < m and b < m:
+            edge = keys[0, a] - 1.0
+            tied = keys[0, b] == edge and d[order[0, b]] < d[order[0, a]]
+            lower = keys[0, b] < edge or tied
+        row = order[0, b] if lower else order[0, a]
+        level = labels[lo + row, 2]
+        if lower:
+            b += 1
+        else:
+            a += 1
+        if (lower and level < size - 1) or (not lower and level > 0):
+            points[n] = 2 * row + int(not lower)
+            n += 1
+    return n
+
+
+@entry
+def kinks(s, r, labels, weight, kind, matrix, lo, hi, ts, jumps):
+    """Kinks in (lo, hi); returns their number, or -1 if there is no room."""
+    room = longest_query(labels)
+    order, keys = np.empty((2, room), np.int64), np.empty((2, room))
+    here, d = np.empty(room), np.empty(room)
+    points, ends = np.empty(2 * room, np.int64), np.empty(2 * room)
+    first, last = np.nextafter(lo, np.inf), np.nextafter(hi, -np.inf)
+    count, start, patience = 0, 0, MOVES * (ts.shape[0] + labels.shape[0])
+    while start < labels.shape[0]:
+        end = query_end(labels, start)
+        m, size = end - start, n_levels(labels, start, end)
+        n = 0
+        if size > 1:
+            for k in range(m):
+                order[0, k] = k
+                d[k] = r[start + k] - s[start + k]
+                here[k] = s[start + k] + lo * d[k]
+            sort(here, d, m, order, keys)
+            n = _points(labels, start, m, size, order, keys, d, points)
+        for k in range(n):
+            row = points[k] >> 1
+            ends[k] = s[start + row] + hi * d[row] - (points[k] & 1)
+        for k in range(1, n):
+            point, at, p = points[k], ends[k], k
+            row = point >> 1
+            while p > 0 and (
+                at < ends[p - 1] or (at == ends[p - 1] and d[row] > d[points[p - 1] >> 1])
+            ):
+                other = points[p - 1] >> 1
+                upper, lower = (row, other) if point & 1 else (other, row)
+                i, j = start + upper, start + lower
+                if (point ^ points[p - 1]) & 1 and labels[i, 2] > labels[j, 2]:
+                    if count >= ts.shape[0]:
+                        return -1
+                    b = d[lower] - d[upper]
+                    t = (s[i] - s[j] - 1.0) / b  # not a number where b is zero: then nothing jumps
+                    ts[count] = min(max(t, first), last)
+                    jumps[count] = abs(b) * _importance(labels, weight, kind, matrix, i, j)
+                    count += int(b != 0.0)
+                points[p], ends[p] = points[p - 1], ends[p - 1]
+                p -= 1
+            points[p], ends[p] = point, at
+            patience -= k - p
+            if patience < 0:
+                return -1
+        start = end
+    return count

@@ -1,0 +1,249 @@
+"""RankSVM: linear ranking with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from maxmargin.core.result import Start
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import as_design, compact
+from maxmargin.engines import make_engine
+from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._queries import pair_accuracy, queries
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import CuttingPlane
+
+
+class RankSVM(RegressorMixin, CertifiedEstimator):
+    """Linear ranking, certified: scores that put the rows of each query in the order of ``y``.
+
+    Minimises ``1/2 |w|^2 + C sum_q loss_q(X_q w)`` over queries q. There is no intercept: it would move
+    all scores alike. The losses are
+
+    * ``"pairs"``: the sum over pairs of rows of the query with y_i > y_j of
+      ``c_ij max(0, 1 - (s_i - s_j))``, the ranking SVM of Herbrich, Graepel and Obermayer and of Joachims,
+      for any number of levels of relevance. Pairs are counted by sorting, O(m log m) for m rows, and
+      never listed.
+    * ``"map"``: 1 - average precision, margin rescaled over all rankings of the query (Yue and others); y
+      has two levels.
+    * ``"ndcg"``: 1 - NDCG, margin rescaled over all rankings of the query; y are gains, as in
+      :func:`sklearn.metrics.ndcg_score`.
+
+    Their argmaxes are exact, and so is the certificate.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss: it multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
+    tol : float or stopping rule, default 1e-3
+        Relative gap at which to stop.
+    loss : {"pairs", "map", "ndcg"}, default "pairs"
+        The loss of a query.
+    pair_weight : {"equal", "difference"} or array of shape (n_levels, n_levels), default "equal"
+        ``c_ij`` for ``loss="pairs"``: 1, or y_i - y_j, or the entry [level of y_i, level of y_j] in the
+        order of ``levels_`` (only those below the diagonal are used).
+    query_weight : {"pairs", "equal"}, default "pairs"
+        For ``loss="pairs"``: queries count as much as they have pairs, or the loss of each query is divided
+        by the sum of its c_ij, so that all count alike.
+    k : int, optional
+        Positions that count for ``loss="ndcg"`` (NDCG@k); all by default.
+    solver : "auto" or solver object, default "auto"
+        The method; "auto" is :class:`maxmargin.solvers.CuttingPlane`, with its exact line search.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads. The result has the same bits for any number of them.
+    warm_start : bool, default False
+        Start from the weights of the previous fit.
+    random_state : int, default 0
+        Not used by cutting planes; there for solvers of your own.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Weights.
+    levels_ : array
+        The different values of y, ascending.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if X had names.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    Three queries whose better documents have a larger first feature, each query at a level of its own:
+
+    >>> import numpy as np
+    >>> from maxmargin import RankSVM
+    >>> X = np.array([[9.0, 1.0], [8.5, 0.0], [8.0, 1.0], [2.0, 0.0], [1.0, 1.0], [5.0, 0.0], [4.0, 0.5]])
+    >>> y = [2, 1, 0, 1, 0, 1, 0]
+    >>> groups = ["a", "a", "a", "b", "b", "c", "c"]
+    >>> ranker = RankSVM(C=10.0).fit(X, y, groups)
+    >>> ranker.score(X, y, groups), ranker.certificate_, ranker.converged_
+    (1.0, 'exact', True)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        tol: Any = 1e-3,
+        loss: str = "pairs",
+        pair_weight: Any = "equal",
+        query_weight: str = "pairs",
+        k: int | None = None,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.loss = loss
+        self.pair_weight = pair_weight
+        self.query_weight = query_weight
+        self.k = k
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            float32 and float64 data are used without a copy where the rows of each query stand together.
+        y : array of shape (n_samples,)
+            Relevance: the larger, the better. Only rows of one query are compared.
+        groups : array of shape (n_samples,), optional
+            Query of each row, numbers or texts, in any order. One query by default.
+        sample_weight : array of shape (n_samples,), optional
+            ``loss="pairs"``: a row of weight 2 is a row that is there twice, so c_ij is multiplied by both
+            weights. ``"map"`` and ``"ndcg"``: weights of queries, the same for all rows of one.
+
+        Returns
+        -------
+        RankSVM
+            The fitted estimator.
+        """
+        data = {"X": X, "y": y}
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            y_numeric=True,
+        )
+        y = np.asarray(y, dtype=np.float64)
+        self.levels_ = np.unique(y)
+        problem = queries(self, X, y, self.levels_, groups, sample_weight)
+        engine = make_engine(self.n_jobs)
+        try:
+            risk = ScoreRisk(
+                compact(X if problem.order is None else X[problem.order]),
+                problem.labels,
+                problem.loss,
+                sample_weight=problem.weight,
+                engine=engine,
+            )
+            result = self._minimize(
+                risk,
+                CuttingPlane()
+                if isinstance(self.solver, str) and self.solver == "auto"
+                else self.solver,
+                start=self._start(X.shape[1]),
+                fitted=lambda w: {"coef_": w},
+                data=data,
+            )
+        finally:
+            engine.close()
+        self.coef_ = result.w
+        return self
+
+    def _start(self, n_features: int) -> Start | None:
+        """The previous fit's weights, if they fit."""
+        if self.warm_start and hasattr(self, "coef_") and self.coef_.shape == (n_features,):
+            return Start(self.coef_)
+        return None
+
+    def predict(self, X: Any) -> Array:
+        """Scores: the larger, the further up. Only differences within a query have a meaning.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Scores.
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+        )
+        return as_design(X).dot(np.ascontiguousarray(self.coef_), 0, X.shape[0])
+
+    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+        """Mean over queries of the share of pairs in the right order; a tie of scores counts half.
+
+        Kendall's tau of each query, brought to the range 0 .. 1, where pairs of equal relevance do not count.
+        Queries with no pair are left out. For NDCG see :func:`sklearn.metrics.ndcg_score`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,)
+            Relevance.
+        groups : array of shape (n_samples,), optional
+            Query of each row; one query by default.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of rows; a pair counts as much as their product.
+
+        Returns
+        -------
+        float
+            1 if all pairs are right, 0.5 for scores that know nothing.
+        """
+        scores = self.predict(X)
+        y = column_or_1d(y, dtype=np.float64)
+        check_consistent_length(scores, y)
+        weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        return pair_accuracy(scores, y, groups, weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.positive_only = self.loss == "ndcg"
+        return tags

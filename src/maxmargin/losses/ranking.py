@@ -1,0 +1,271 @@
+"""Losses of rankings: sums over queries, whose rows stand next to each other.
+
+Labels have three columns, made by :func:`query_labels`: the relevance of a row, the number of its query, and
+the rank of its relevance among those of the query.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.compiled import listwise, pairs
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.losses.base import Labels, ScoreLoss
+
+_NOTHING: Array = np.empty(0)
+_KINDS = {"equal": pairs.EQUAL, "difference": pairs.DIFFERENCE}
+
+
+def query_labels(relevance: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Array:
+    """Labels for the losses of rankings.
+
+    Parameters
+    ----------
+    relevance : array of shape (n,)
+        Relevance of each row: the larger, the better.
+    groups : array of shape (n,), optional
+        Query of each row; rows of one query must stand next to each other. One query by default.
+
+    Returns
+    -------
+    array of shape (n, 3)
+        Relevance, number of the query, rank of the relevance among those of the query (from 0).
+
+    Examples
+    --------
+    >>> from maxmargin.losses import query_labels
+    >>> query_labels([0, 3, 3, 1, 0], ["b", "b", "b", "a", "a"])
+    array([[0., 0., 0.],
+           [3., 0., 1.],
+           [3., 0., 1.],
+           [1., 1., 1.],
+           [0., 1., 0.]])
+    """
+    y: Array = np.asarray(relevance, dtype=np.float64)
+    given = np.zeros(len(y)) if groups is None else np.asarray(groups)
+    if y.ndim != 1 or given.shape != y.shape:
+        raise ValueError(
+            f"relevance has shape {y.shape} and groups {given.shape}: one number per row is needed."
+        )
+    new = np.ones(len(y), dtype=bool)
+    new[1:] = given[1:] != given[:-1]
+    if new.sum() != len(np.unique(given)):
+        raise ValueError(
+            "the rows of a query are apart: sort X, relevance and groups by the query first."
+        )
+    number = np.cumsum(new) - 1
+    order = np.lexsort((y, number))
+    step = np.zeros(len(y), dtype=np.int64)  # one level up, counted through all queries
+    step[1:] = (np.diff(y[order]) > 0.0) & (np.diff(number[order]) == 0)
+    rank = np.cumsum(step)
+    rank -= rank[new][number[order]]  # queries keep their places when sorted
+    out = np.empty((len(y), 3))
+    out[:, 0], out[:, 1] = y, number
+    out[order, 2] = rank
+    return out
+
+
+class _QueryLoss(ScoreLoss):
+    """What losses of rankings share."""
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        good = y.ndim == 2 and y.shape[1] == 3 and y.dtype == np.float64
+        if not good or not np.array_equal(query_labels(y[:, 0], y[:, 1])[:, 2], y[:, 2]):
+            raise ValueError(
+                f"{type(self).__name__} wants labels made by losses.query_labels(relevance, groups)."
+            )
+
+    def boundaries(self, y: Labels) -> IntArray | None:
+        """Where queries begin and end."""
+        inner = np.flatnonzero(np.diff(y[:, 1])) + 1
+        out: IntArray = np.concatenate([[0], inner, [len(y)]]).astype(np.int64)
+        return out
+
+
+class PairHinge(_QueryLoss):
+    """sum over pairs of rows of one query with y_i > y_j of c_ij max(0, 1 - (s_i - s_j)).
+
+    c_ij is the product of the weights of the two rows (a row of weight 2 is a row that is there twice)
+    and of the pair's importance. Sums over pairs come from sorting: O(m log m) for m rows of a query and
+    any number of levels of relevance.
+
+    Parameters
+    ----------
+    importance : {"equal", "difference"} or array of shape (K, K), default "equal"
+        Importance of a pair: 1, or the difference of the relevances, or the entry [y_i, y_j] of a matrix
+        that is not negative; then relevances must be whole numbers 0 .. K-1. Only entries below the
+        diagonal are used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import PairHinge, query_labels
+    >>> labels = query_labels([2, 1, 0])
+    >>> PairHinge().value(np.array([1.0, 0.5, 0.0]), labels, np.ones(3))
+    1.0
+    >>> PairHinge("difference").value(np.zeros(3), labels, np.ones(3))
+    4.0
+    """
+
+    weight_degree: ClassVar[int] = 2
+
+    def __init__(self, importance: Any = "equal") -> None:
+        if isinstance(importance, str) and importance not in _KINDS:
+            raise ValueError(
+                f"importance={importance!r} is not known; use 'equal', 'difference' or a matrix."
+            )
+        words = isinstance(importance, str)
+        self._kind: int = _KINDS[importance] if words else pairs.MATRIX
+        self._matrix: Array = np.zeros((0, 0)) if words else _levels_matrix(importance)
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        super().check_labels(y)
+        size = len(self._matrix)
+        if self._kind == pairs.MATRIX and not np.isin(y[:, 0], np.arange(size)).all():
+            raise ValueError(
+                f"with a matrix of shape ({size}, {size}) relevances must be whole numbers 0 .. {size - 1}."
+            )
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        gradient = np.empty_like(scores)
+        _, offset = pairs.cut(scores, y, weight, self._kind, self._matrix, gradient)
+        return float(offset), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return float(pairs.cut(scores, y, weight, self._kind, self._matrix, _NOTHING)[0])
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        out = np.zeros(len(ts))
+        pairs.slopes(scores, other, y, weight, self._kind, self._matrix, ts, out)
+        return out
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        ts, jumps = np.empty(limit), np.empty(limit)
+        kind, matrix = self._kind, self._matrix
+        count = pairs.kinks(scores, other, y, weight, kind, matrix, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+
+def _levels_matrix(importance: Any) -> Array:
+    matrix: Array = np.ascontiguousarray(importance, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
+        raise ValueError(f"importance must be a square matrix; its shape is {matrix.shape}.")
+    below = matrix[np.tril_indices(len(matrix), -1)]
+    if not np.isfinite(below).all() or (below < 0.0).any():
+        raise ValueError("importance must be finite and not negative below its diagonal.")
+    return matrix
+
+
+class _ListLoss(_QueryLoss):
+    """Losses of whole rankings. A query weighs as much as its rows do in the mean."""
+
+    _kind: ClassVar[int]
+    #: positions that count
+    _k: int = np.iinfo(np.int64).max
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        gradient = np.empty_like(scores)
+        return float(listwise.cut(scores, y, weight, self._kind, self._k, gradient)), gradient
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        out = np.zeros(len(ts))
+        listwise.slopes(scores, other, y, weight, self._kind, self._k, ts, out)
+        return out
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        ts, jumps = np.empty(limit), np.empty(limit)
+        count = listwise.kinks(scores, other, y, weight, self._kind, self._k, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+
+class AveragePrecision(_ListLoss):
+    """sum over queries of the largest 1 - AP(ranking) + <s, a(ranking) - a(truth)>; relevances are 0 and 1.
+
+    The joint feature of Yue, Finley, Radlinski and Joachims (2007): a(ranking) is the sum over pairs of a
+    relevant row i and another row j of the query of ±(e_i - e_j) / (R N), + if i stands above j, with R
+    relevant rows and N others. The largest value is found exactly by their algorithm, in O(R N).
+    The loss of a query is at least 1 - AP of its scores' order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import AveragePrecision, query_labels
+    >>> labels = query_labels([1, 0, 0])
+    >>> round(AveragePrecision().value(np.array([0.0, 1.0, -1.0]), labels, np.ones(3)), 4)
+    1.5
+    """
+
+    _kind = listwise.PRECISION
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        super().check_labels(y)
+        if not ((y[:, 0] == 0.0) | (y[:, 0] == 1.0)).all():
+            raise ValueError("average precision wants relevances 0 and 1.")
+
+
+class NDCG(_ListLoss):
+    """sum over queries of the largest 1 - NDCG(ranking) + <s, a(ranking) - a(truth)>; relevances are gains.
+
+    The joint feature of Chapelle, Le and Smola with the measure's own discounts: a(ranking) is the sum
+    over positions p of D_p e_ranking(p), D_p = 1 / log2(1 + p). The best ranking then has s - gain / IDCG in
+    descending order (rearrangement): exact, by sorting. The truth is the mean over all ideal rankings, so
+    that rows of equal gain are treated alike. The loss of a query is at least 1 - NDCG of its scores' order.
+
+    Parameters
+    ----------
+    k : int, optional
+        Positions that count; all of them by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import NDCG, query_labels
+    >>> labels = query_labels([1, 0])
+    >>> round(NDCG().value(np.array([0.0, 0.0]), labels, np.ones(2)), 4)
+    0.3691
+    """
+
+    _kind = listwise.GAIN
+
+    def __init__(self, k: int | None = None) -> None:
+        if k is not None and not (isinstance(k, int | np.integer) and k > 0):
+            raise ValueError(f"k={k!r}: it must be a positive whole number, or None for all.")
+        if k is not None:
+            self._k = int(k)
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        super().check_labels(y)
+        if not (np.isfinite(y[:, 0]) & (y[:, 0] >= 0.0)).all():
+            raise ValueError("NDCG wants gains that are finite and not negative.")
