@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.tasks import WeightedLabels
+from maxmargin.tasks.chain_order import expand
 
 WORDS = [
     ["the", "cat", "sat"],
@@ -286,3 +287,76 @@ def test_missing_labels_and_unseen_transitions():
     Y[5] = ["a", None, "b"] + ["a"] * (len(Y[5]) - 3)
     with pytest.raises(ValueError, match="sequence 5"):
         SequenceTagger(0.01, partial="complete", forbidden_transitions=[("a", "a")]).fit(X, Y)
+
+
+# -- second order ----------------------------------------------------------------------------------
+
+
+def test_second_order_learns_what_first_order_cannot():
+    """The label of a token is the exclusive or of the two before it: no first-order chain says so."""
+    rng = np.random.default_rng(0)
+    Y = []
+    for _ in range(60):
+        y = rng.integers(0, 2, 2).tolist()
+        for _ in range(8):
+            y.append(y[-1] ^ y[-2])
+        Y.append(y)
+    X = [np.ones((10, 2)) for _ in Y]
+    for x, y in zip(X, Y, strict=True):
+        x[:, 1] = 0.0
+        x[:2, 1] = 2.0 * np.array(y[:2]) - 1.0  # the first two can be seen, the others follow
+    second = SequenceTagger(1.0, order=2).fit(X, Y)
+    assert second.predict(X) == Y
+    assert SequenceTagger(1.0).fit(X, Y).score(X, Y) < 0.9
+    assert len(second.states_) == 6 == len(second.coef_) == len(second.transitions_)
+    assert second.states_[-1] == (None, 1)
+
+
+def legal(z, banned):
+    return not any(pair in banned for pair in itertools.pairwise((None, *z, None)))
+
+
+def test_second_order_against_enumeration():
+    X, _ = noisy(8, 40)
+    banned = [(0, 1), (2, 2), (None, 2), (1, None)]
+    rng = np.random.default_rng(0)
+    Y = []
+    for x in X:
+        every = [z for z in itertools.product(range(3), repeat=len(x)) if legal(z, banned)]
+        Y.append(list(every[rng.integers(len(every))]))
+    tagger = SequenceTagger(0.5, tol=1e-2, order=2, forbidden_transitions=banned, cost={2: 3})
+    tagger.fit(X, Y)
+    assert tagger.certificate_ == "exact"
+    place = {state: k for k, state in enumerate(tagger.states_)}
+    for x in [rng.normal(size=(T, 3)) for T in (1, 2, 4, 4)]:
+        scores = {}
+        for z in itertools.product(range(3), repeat=len(x)):
+            if legal(z, banned):
+                states = [place[pair] for pair in itertools.pairwise((None, *z))]
+                scores[z] = score_of(tagger, x, states)
+        ranked = sorted(scores.values(), reverse=True)
+        best = tagger.predict_k_best([x], 5)[0]
+        np.testing.assert_allclose([s for _, s in best], ranked[:5])
+        assert scores[tuple(best[0][0])] == pytest.approx(ranked[0])
+        table = tagger.max_marginals([x])[0]
+        for t, label in itertools.product(range(len(x)), range(3)):
+            through = [s for z, s in scores.items() if z[t] == label]
+            assert table[t, label] == pytest.approx(max(through, default=-np.inf))
+
+
+def test_second_order_counts_wrong_labels_not_wrong_states():
+    X, Y = noisy(9, 30)
+    tagger = SequenceTagger(0.1, order=2).fit(X, Y)
+    task = tagger.task_
+    a, b = expand([0, 1, 2], 3), expand([0, 2, 2], 3)
+    assert task.loss(a, b) == 1.0
+    with pytest.raises(ValueError, match="use 1 or 2"):
+        SequenceTagger(order=3).fit(X, Y)
+
+
+def test_second_order_with_missing_labels():
+    X, Y = noisy(6, 60)
+    Y[50] = [None] * len(Y[50])
+    tagger = SequenceTagger(0.1, order=2, partial="complete").fit(X, Y)
+    assert tagger.converged_
+    assert tagger.classes_ == [0, 1, 2]

@@ -194,6 +194,7 @@ def test_labels_keep_their_types(labels, path):
         {"cost": np.array([[0, 1, 2.5], [1, 0, 1], [1, 3, 0]])},
         {"solver": DualCoordinate(mode="batch"), "tol": 1e-2},
         {"rescaling": "slack", "partial": "complete"},
+        {"order": 2, "forbidden_transitions": [("A", "B")]},
     ],
 )
 def test_tagger_rebuilds_its_chain(params, path):

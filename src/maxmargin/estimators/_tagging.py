@@ -12,6 +12,7 @@ from maxmargin.estimators._sequences import Lengths
 from maxmargin.risks import TaskRisk
 from maxmargin.tasks.chain import Chain, WeightedLabels
 from maxmargin.tasks.chain_examples import ChainExamples
+from maxmargin.tasks.chain_order import expand, second_order
 
 
 class TaggedData(NamedTuple):
@@ -51,6 +52,12 @@ class TaggedData(NamedTuple):
                         f"no legal labelling agrees with the labels given for sequence {i}: {error}"
                     ) from error
         return self._replace(codes=codes, weight=np.where(self.codes < 0, 0.0, self.weight))
+
+    def second_order(self) -> TaggedData:
+        """The same sequences over pairs of labels."""
+        K = self.task.n_labels
+        states = [expand(y, K) for y in self.split(self.codes)]
+        return self._replace(task=second_order(self.task), codes=np.concatenate(states))
 
     def risk(self, sample_weight: Array | None, rescaling: str, engine: Engine) -> TaskRisk:
         """Compiled for margin rescaling; for slack rescaling one sequence at a time."""

@@ -18,11 +18,12 @@ from maxmargin.estimators._tagging import TaggedData
 from maxmargin.solvers import DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
 from maxmargin.tasks.chain_examples import predict_stacked
+from maxmargin.tasks.chain_order import contract
 from maxmargin.tasks.chain_paths import k_best_stacked, max_marginals_stacked
 
 
 class SequenceTagger(CertifiedEstimator):
-    """Tagging of sequences by a first-order chain, trained with a large margin and certified.
+    """Tagging of sequences by a chain, trained with a large margin and certified.
 
     A sequence's score is the sum of its tokens' label scores, of the scores of neighbouring labels,
     and of those of the first and the last label. Training counts wrong tokens (Hamming loss, or
@@ -42,6 +43,10 @@ class SequenceTagger(CertifiedEstimator):
         Pairs (a, b): b never follows a, in training and prediction. None stands for the border:
         (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all neighbours
         that do not occur in the training labels.
+    order : {1, 2}, default 1
+        With 2 the chain looks at two labels before: its states are pairs (label before, label), features are
+        seen jointly with both, and three labels in a row have a score. K (K + 1) states
+        take the place of K labels, so this is for few labels.
     rescaling : {"margin", "slack"}, default "margin"
         How the loss enters. "slack" multiplies violations by the loss; it needs whole numbers as costs
         and token weights, and is much slower: its argmax is a dynamic programme over the values of the loss.
@@ -69,6 +74,9 @@ class SequenceTagger(CertifiedEstimator):
     ----------
     classes_ : list
         The labels.
+    states_ : list
+        What the next four are about: the labels, or with ``order=2`` pairs (label before, label), None
+        being the border.
     coef_ : array of shape (n_labels, n_features)
         Scores of features (a view of ``weights_``), as are the next three.
     transitions_ : array of shape (n_labels, n_labels)
@@ -103,6 +111,7 @@ class SequenceTagger(CertifiedEstimator):
         tol: Any = 5e-2,
         cost: Any = None,
         forbidden_transitions: Any = None,
+        order: int = 1,
         rescaling: str = "margin",
         partial: str | None = None,
         solver: Any = "auto",
@@ -118,6 +127,7 @@ class SequenceTagger(CertifiedEstimator):
         self.tol = tol
         self.cost = cost
         self.forbidden_transitions = forbidden_transitions
+        self.order = order
         self.rescaling = rescaling
         self.partial = partial
         self.solver = solver
@@ -165,7 +175,7 @@ class SequenceTagger(CertifiedEstimator):
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
-        self._check_partial(flat, counts)
+        self._check_options(flat, counts)
         weight = check_example_weights(sample_weight, len(counts))
         classes = seq.alphabet(label for label in flat if label is not None)
         number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
@@ -184,6 +194,9 @@ class SequenceTagger(CertifiedEstimator):
         data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(flat)))
         if (codes < 0).any():
             data = data.completed(self._first_model(data, weight))
+        if self.order == 2:
+            data = data.second_order()
+        task = data.task
         engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
         w0 = previous if previous is not None and previous.shape == (task.dim,) else None
@@ -211,7 +224,9 @@ class SequenceTagger(CertifiedEstimator):
     def _solver(self) -> Any:
         return DualCoordinate() if self.solver == "auto" else self.solver
 
-    def _check_partial(self, flat: list[Hashable], counts: seq.Lengths) -> None:
+    def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:
+        if self.order not in (1, 2):
+            raise ValueError(f"order={self.order!r}: use 1 or 2.")
         if self.partial not in (None, "complete"):
             raise ValueError(f"partial={self.partial!r}: use None or 'complete'.")
         place = seq.first_unlabeled(flat, counts)
@@ -246,35 +261,38 @@ class SequenceTagger(CertifiedEstimator):
             engine.close()
 
     @property
-    def _n_emissions(self) -> int:
-        return self.n_features_in_ * len(self.classes_)
+    def states_(self) -> list[Any]:
+        """The labels, or pairs of them."""
+        check_is_fitted(self, "weights_")
+        if self.task_.n_labels == len(self.classes_):
+            return list(self.classes_)
+        return [(before, label) for before in [*self.classes_, None] for label in self.classes_]
 
     @property
     def coef_(self) -> Array:
-        """Scores of features, one row per label."""
-        check_is_fitted(self, "weights_")
-        K = len(self.classes_)
-        return self.weights_[: self._n_emissions].reshape(self.n_features_in_, K).T
+        """Scores of features, one row per state."""
+        return self._part(0).reshape(self.n_features_in_, -1).T
 
     @property
     def transitions_(self) -> Array:
         """Scores of neighbours, [from, to]."""
-        check_is_fitted(self, "weights_")
-        K, at = len(self.classes_), self._n_emissions
-        return self.weights_[at : at + K * K].reshape(K, K)
+        return self._part(1).reshape(self.task_.n_labels, -1)
 
     @property
     def starts_(self) -> Array:
-        """Scores of first labels."""
-        check_is_fitted(self, "weights_")
-        K = len(self.classes_)
-        return self.weights_[-2 * K : -K]
+        """Scores of first states."""
+        return self._part(2)
 
     @property
     def stops_(self) -> Array:
-        """Scores of last labels."""
+        """Scores of last states."""
+        return self._part(3)
+
+    def _part(self, number: int) -> Array:
         check_is_fitted(self, "weights_")
-        return self.weights_[-len(self.classes_) :]
+        K = self.task_.n_labels
+        ends = np.cumsum([self.n_features_in_ * K, K * K, K])
+        return np.split(self.weights_, ends)[number]
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
         """The best label sequence for each input.
@@ -356,6 +374,8 @@ class SequenceTagger(CertifiedEstimator):
         """
         rows, counts = self._stack(X, lengths)
         flat = max_marginals_stacked(self.task_, self.weights_, rows, counts)
+        K = len(self.classes_)
+        flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
         if lengths is not None:
             return flat
         ends = np.cumsum(counts)
@@ -368,8 +388,8 @@ class SequenceTagger(CertifiedEstimator):
         )
         return rows, counts
 
-    def _names(self, codes: Any) -> list[Hashable]:
-        return [self.classes_[k] for k in codes]
+    def _names(self, states: Any) -> list[Hashable]:
+        return [self.classes_[k] for k in contract(states, len(self.classes_))]
 
     def score(self, X: Any, y: Any, lengths: Any = None) -> float:
         """Share of tokens with the right label.

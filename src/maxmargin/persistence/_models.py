@@ -203,15 +203,20 @@ def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
     return {
         "labels": [encode(label) for label in est.classes_],
         "n_features": int(est.n_features_in_),
+        "order": 1 if task.n_labels == len(est.classes_) else 2,
     }
 
 
 def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("labels", "n_features"))
+    stored = section(stored, "the fitted part", ("labels", "n_features"), ("order",))
     labels = decode_labels(stored["labels"], "the labels")
     d, K = count(stored["n_features"], "n_features"), len(labels)
     if K < 1:
         raise ModelFileError("there are no labels")
+    order = stored.get("order", 1)
+    if order not in (1, 2):
+        raise ModelFileError(f"a chain of order {order!r} is not known")
+    K = K if order == 1 else K * (K + 1)  # states
     # the weights come first: nothing of size K^2 is made unless the file holds as much
     weights = reader.take("weights", shape=(d * K + K * K + 2 * K,))
     optional: dict[str, Any] = {}

@@ -100,6 +100,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "beta": _number,
     "k": _number_or_none,
     "rescaling": lambda value: value in ("margin", "slack"),
+    "order": lambda value: value in (1, 2),
     "partial": lambda value: value in (None, "complete"),
     "fit_intercept": _flag,
     "penalize_intercept": _flag,
