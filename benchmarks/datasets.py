@@ -324,6 +324,81 @@ def ocr_letters() -> tuple[list[npt.NDArray[np.float64]], list[Labels], Labels]:
     return np.split(pixels, cut), np.split(d["labels"].astype(np.int64), cut), d["folds"]
 
 
+class Images(NamedTuple):
+    """Images and labels of their pixels."""
+
+    X: list[npt.NDArray[Any]]
+    y: list[Labels]
+
+
+@cache
+def snakes(split: Split = "train") -> Images:
+    """PyStruct's snakes: 200 / 100 images of about 6 x 6 cells, labels 0 (background) and 1 .. 10 (parts).
+
+    The features of a cell are the colours (one-hot, the border a colour of its own) of its 3 x 3
+    neighbourhood: 54 numbers.
+    """
+    _need(split, "train", "test")
+    d = np.load(find("images/snakes.npz"))
+    shapes = d["shapes"].astype(np.int64)
+    ends = np.cumsum(shapes.prod(axis=1))[:-1]
+    colours, codes = np.unique(d["pixels"].reshape(-1, 3), axis=0, return_inverse=True)
+    wanted = d["is_train"].astype(bool) == (split == "train")
+    X, Y = [], []
+    for flat, labels, (h, w), take in zip(
+        np.split(codes.ravel(), ends), np.split(d["labels"], ends), shapes, wanted, strict=True
+    ):
+        if take:
+            padded = np.full((h + 2, w + 2), len(colours))
+            padded[1:-1, 1:-1] = flat.reshape(h, w)
+            near = [padded[a : a + h, b : b + w] for a in range(3) for b in range(3)]
+            X.append(np.concatenate([np.eye(len(colours) + 1)[part] for part in near], axis=2))
+            Y.append(labels.reshape(h, w).astype(np.int64))
+    return Images(X, Y)
+
+
+@cache
+def horses(split: Split = "train", *, size: int = 64) -> Images:
+    """Weizmann horses: 278 / 49 RGB images in [0, 1], resized to (size, size), and masks (1 = horse)."""
+    _need(split, "train", "test")
+    d = np.load(find("images/weizmann_horses_128.npz"))
+    shapes = d["shapes"].astype(np.int64)
+    ends = np.cumsum(shapes.prod(axis=1))[:-1]
+    masks = np.unpackbits(d["mask"])[: len(d["pixels"])]
+    wanted = d["is_train"].astype(bool) == (split == "train")
+    X, Y = [], []
+    for pixels, mask, (h, w), take in zip(
+        np.split(d["pixels"], ends), np.split(masks, ends), shapes, wanted, strict=True
+    ):
+        if take:
+            X.append(_shrink(pixels.reshape(h, w, 3) / 255.0, size))
+            small = _shrink(mask.reshape(h, w, 1).astype(np.float64), size)
+            Y.append((small[:, :, 0] > 0.5).astype(np.int64))
+    return Images(X, Y)
+
+
+def _shrink(image: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
+    """Means over a (size, size) grid of cells; pixels on a border count in part."""
+
+    def share(length: int) -> npt.NDArray[np.float64]:
+        edge = np.linspace(0, length, size + 1)
+        at = np.arange(length)
+        part = np.minimum(at + 1, edge[1:, None]) - np.maximum(at, edge[:-1, None])
+        part = np.maximum(part, 0.0)
+        return part / part.sum(axis=1, keepdims=True)
+
+    rows, columns = share(image.shape[0]), share(image.shape[1])
+    return np.einsum("ah,bw,hwc->abc", rows, columns, image, optimize=True)
+
+
+@cache
+def scene(split: Split = "train") -> Vectors:
+    """Scene: 1,211 / 1,196 x 294 float64, indicators of 6 labels."""
+    _need(split, "train", "test")
+    d = np.load(find("classification/scene_multilabel.npz"))
+    return Vectors(d[f"X_{split}"].astype(np.float64), d[f"y_{split}"].astype(np.int64))
+
+
 @cache
 def ud_ewt(split: Literal["train", "dev", "test"] = "train") -> list[Sentence]:
     """UD English EWT: 12,544 / 2,001 / 2,077 sentences of (form, upos, xpos, head, deprel)."""

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from tests.keeping.same import Pick, identical
 
-from maxmargin import LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM, load
+from maxmargin import GraphLabeler, LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM, load
 from maxmargin.persistence import _params
 from maxmargin.persistence._models import MODELS
 from maxmargin.solvers import (
@@ -20,7 +20,7 @@ from maxmargin.solvers import (
     RelativeGap,
     RiskEpsilon,
 )
-from maxmargin.tasks import Chain
+from maxmargin.tasks import Chain, Graph
 
 CERTIFICATE = (
     "objective_",
@@ -315,3 +315,29 @@ def test_a_measure_of_ones_own_is_code_and_not_stored(path):
     again = load(path)
     assert again.measure == "f1"
     assert identical(again.predict(X), est.predict(X))
+
+
+# -- GraphLabeler ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"edges": "potts", "inference": "lp"},
+        {"edges": "symmetric", "inference": "messages", "cost": {"a": 2.0}},
+        {"edges": "attractive"},
+    ],
+)
+def test_graph_labeler(params, path):
+    rng = np.random.default_rng(0)
+    ring = [[i, (i + 1) % 5] for i in range(5)]
+    graphs = [Graph(rng.normal(size=(5, 2)), ring) for _ in range(6)]
+    labels = [rng.choice(["a", "b", "länge"], 5) for _ in graphs]
+    est = GraphLabeler(max_iter=20, **params).fit(graphs, labels)
+    again = round_trip(est, path)
+    assert identical(again.classes_, est.classes_)
+    assert identical(again.weights_, est.weights_)
+    assert identical(again.pair_coef_, est.pair_coef_)
+    assert identical(again.predict(graphs), est.predict(graphs))
+    assert again.task_.oracle_kind == est.task_.oracle_kind

@@ -160,14 +160,31 @@ def test_any_graph(batch):
         assert quick.upper >= best - 1e-9
 
 
+def test_search_and_integer_programme_agree(monkeypatch):
+    """Grids with strong random edges, where messages leave much open: branching, and HiGHS instead of it."""
+    rng = np.random.default_rng(0)
+    grid = grid_graph(np.zeros((4, 4, 1)))
+    for K in (2, 2, 3, 3):
+        nodes, pairs = rng.normal(size=(16, K)), 2 * rng.normal(size=(24, K, K))
+        scores = Scores(nodes, grid.lo, grid.hi, pairs)
+        monkeypatch.setattr(methods, "MAX_SUBPROBLEMS", 10_000)
+        branched = methods.exact(grid, scores)
+        assert branched.upper == branched.value == pytest.approx(score(scores, branched.y))
+        monkeypatch.setattr(methods, "MAX_SUBPROBLEMS", 0)
+        found = methods.exact(grid, scores)
+        assert found.value == pytest.approx(branched.value, abs=1e-6)
+        assert found.upper >= branched.value - 1e-9
+
+
 @pytest.mark.parametrize("batch", range(2))
 def test_labels_ruled_out_are_in_no_best_labelling(batch):
     rng = np.random.default_rng(batch)
     ruled_out = 0
     for _ in range(250):
         graph, scores = draw(rng, rng.integers(3, 6), 3, 9)
-        alive = np.ones(scores.nodes.shape, bool)
-        methods._pass(graph, scores, alive, 1e-10)
+        state = methods._State(graph, scores)
+        methods._pass(graph, scores, state, 1e-10)
+        alive = state.alive
         labelings, values = enumerate_all(scores)
         best = labelings[values >= values.max() - 1e-10]
         assert alive[np.arange(graph.n_nodes), best].all()
@@ -235,7 +252,7 @@ def test_task(edges, inference, seed):
     X, Y = examples(rng, n, K, m, sparse=bool(rng.integers(2)))
     cost = rng.random((K, K)) * (1 - np.eye(K)) if rng.random() < 0.5 else None
     task = GraphLabeling(K, edges=edges, inference=inference, cost=cost)
-    check_task(task, X, Y, outputs=all_outputs(K), n_trials=6, random_state=seed % 1000)
+    check_task(task, X, Y, outputs=all_outputs(K), n_trials=4, random_state=seed % 1000)
 
 
 @given(seed=seeds)

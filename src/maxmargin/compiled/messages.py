@@ -44,7 +44,7 @@ def score_of(nodes, lo, hi, pairs, labels):
 
 
 @inlined
-def _collect(i, nodes, lo, first, edge, to_lo, to_hi, t):
+def collect(i, nodes, lo, first, edge, to_lo, to_hi, t):
     """t_i, and the number of lower neighbours."""
     K = nodes.shape[1]
     for k in range(K):
@@ -68,7 +68,7 @@ def _up(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, alive, upper, k
     n, K = nodes.shape
     t, own = np.empty(K), np.empty(K)
     for i in range(n):
-        lower = _collect(i, nodes, lo, first, edge, to_lo, to_hi, t)
+        lower = collect(i, nodes, lo, first, edge, to_lo, to_hi, t)
         higher = first[i + 1] - first[i] - lower
         gamma = 1.0 / max(1, lower, higher)
         top = t.max()
@@ -104,7 +104,7 @@ def _down(nodes, lo, hi, pairs, first, edge, to_lo, to_hi):
     t, share = np.empty(K), np.empty(K)
     bound = 0.0
     for i in range(n - 1, -1, -1):
-        lower = _collect(i, nodes, lo, first, edge, to_lo, to_hi, t)
+        lower = collect(i, nodes, lo, first, edge, to_lo, to_hi, t)
         higher = first[i + 1] - first[i] - lower
         gamma = 1.0 / max(1, lower, higher)
         for p in range(first[i], first[i + 1]):
@@ -152,19 +152,30 @@ def _improve(nodes, lo, hi, pairs, first, edge, labels):
                 changed = True
 
 
-@entry
-def pass_messages(
-    nodes, lo, hi, pairs, first, edge, labels, alive, max_passes, precision, progress
+@leaf
+def run_messages(
+    nodes,
+    lo,
+    hi,
+    pairs,
+    first,
+    edge,
+    to_lo,
+    to_hi,
+    labels,
+    value,
+    alive,
+    limit,
+    precision,
+    progress,
 ):
-    """(score of ``labels``, bound of all labellings). Stops when they are ``precision`` apart, after
-    ``max_passes``, or when ten passes took off less than the share ``progress`` of what is left."""
-    m, K = len(lo), nodes.shape[1]
-    to_lo, to_hi = np.zeros((m, K)), np.zeros((m, K))
+    """(value, bound): ``labels``, of score ``value``, are replaced by better ones that are found."""
     trial = np.zeros(len(labels), np.int64)
-    value, bound, earlier = -np.inf, np.inf, np.inf
-    for number in range(max_passes):
+    bound, earlier = np.inf, np.inf
+    for number in range(limit):
         # a label as good as the best known one stays alive
-        _up(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, trial, alive, bound, value - precision)
+        known = value - precision
+        _up(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, trial, alive, bound, known)
         _improve(nodes, lo, hi, pairs, first, edge, trial)
         reached = score_of(nodes, lo, hi, pairs, trial)
         if reached > value:
@@ -178,3 +189,27 @@ def pass_messages(
                 break
             earlier = bound
     return value, bound
+
+
+@entry
+def pass_messages(
+    nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, alive, limit, precision, progress
+):
+    """(score of ``labels``, bound of all labellings). Stops when they are ``precision`` apart, after
+    ``limit`` passes, or when ten passes took off less than the share ``progress`` of what is left."""
+    return run_messages(
+        nodes,
+        lo,
+        hi,
+        pairs,
+        first,
+        edge,
+        to_lo,
+        to_hi,
+        labels,
+        -np.inf,
+        alive,
+        limit,
+        precision,
+        progress,
+    )

@@ -7,16 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Start
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._sequences import cost_matrix
 from maxmargin.risks import TaskRisk
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks.graph import GraphLabeling
 from maxmargin.tasks.graph_input import Graph, as_graph
 from maxmargin.tasks.graph_programs import Relaxed
@@ -32,10 +34,12 @@ class GraphLabeler(CertifiedEstimator):
     ----------
     C : float, default 1.0
         Weight of the loss; it multiplies a sum over graphs.
-    edges : {"full", "symmetric", "potts"}, default "full"
+    edges : {"full", "symmetric", "potts", "attractive"}, default "full"
         Which pairs of labels share a weight: "full" gives every ordered pair its own, so that edges are
         directed from their first node to their second; "symmetric" ignores the direction; "potts" only
-        knows whether the two labels are equal.
+        knows whether the two labels are equal; "attractive" is the same with weights that must not be
+        negative, so that with two labels every argmax is a minimum cut (edge features must not be
+        negative either, and "auto" is then :class:`maxmargin.solvers.CuttingPlane`).
     inference : {"auto", "messages", "lp"}, default "auto"
         How the best labelling is found. "auto" is exact on every graph: dynamic programming where there
         are no cycles, a minimum cut for two labels whose edges prefer to agree, else message passing and,
@@ -155,6 +159,7 @@ class GraphLabeler(CertifiedEstimator):
             cost=cost_matrix(self.cost, classes.tolist()),
         )
         task.setup(graphs, codes)
+        omega = SquaredNorm(nonnegative=_signed(task, graphs))
         engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
         w0 = previous if previous is not None and previous.shape == (task.dim,) else None
@@ -168,7 +173,8 @@ class GraphLabeler(CertifiedEstimator):
             risk = TaskRisk(task, graphs, codes, task.dim, sample_weight=weight, engine=engine)
             result = self._minimize(
                 risk,
-                DualCoordinate() if self.solver == "auto" else self.solver,
+                self._solver(omega),
+                regularizer=omega,
                 start=None if w0 is None else Start(w0),
                 fitted=lambda w: {**fitted, "weights_": w.copy()},
                 data={"X": X, "y": y},
@@ -179,6 +185,11 @@ class GraphLabeler(CertifiedEstimator):
             setattr(self, name, value)
         self.weights_ = result.w
         return self
+
+    def _solver(self, omega: SquaredNorm) -> Any:
+        if self.solver != "auto":
+            return self.solver
+        return CuttingPlane() if len(omega.nonnegative) else DualCoordinate()
 
     @property
     def coef_(self) -> Array:
@@ -234,6 +245,21 @@ class GraphLabeler(CertifiedEstimator):
         check_pairs(X, y)
         pairs = zip(self.predict(X), y, strict=True)
         return float(np.mean(np.concatenate([p == np.ravel(truth) for p, truth in pairs])))
+
+
+def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
+    """Weights that must not be negative."""
+    if task.edges != "attractive":
+        return np.empty(0, dtype=np.int64)
+    for i, graph in enumerate(graphs):
+        sparse = sp.issparse(graph.edge_features)
+        entries = np.asarray(graph.edge_features.data if sparse else graph.edge_features)
+        if entries.min(initial=0.0) < 0.0:
+            raise ValueError(
+                f"graph {i} has negative edge features: with edges='attractive' they must not be, or "
+                "their edges would repel. Use edges='potts', or features that are not negative."
+            )
+    return np.arange(task.n_node_weights, task.dim)
 
 
 def _graphs(X: Sequence[Any]) -> list[Graph]:

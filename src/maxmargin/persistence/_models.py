@@ -16,7 +16,14 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin.core.result import Certificate, StopReason
-from maxmargin.estimators import LinearSVC, MeasureSVC, RankSVM, SequenceTagger, StructuredSVM
+from maxmargin.estimators import (
+    GraphLabeler,
+    LinearSVC,
+    MeasureSVC,
+    RankSVM,
+    SequenceTagger,
+    StructuredSVM,
+)
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import (
     ModelFileError,
@@ -28,6 +35,7 @@ from maxmargin.persistence._values import (
     section,
 )
 from maxmargin.tasks.chain import Chain
+from maxmargin.tasks.graph import GraphLabeling
 
 _NUMERIC = {
     np.dtype(order + code).str
@@ -246,6 +254,52 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     }
 
 
+# -- GraphLabeler ----------------------------------------------------------------------------------
+
+
+def _write_graphs(est: GraphLabeler, writer: ArrayWriter) -> dict[str, Any]:
+    task = est.task_
+    writer.add("weights", est.weights_)
+    if not np.array_equal(task.cost, 1.0 - np.eye(task.n_labels)):
+        writer.add("cost", task.cost)
+    return {
+        "classes": _write_classes(est.classes_, writer),
+        "n_features": int(est.n_features_in_),
+        "n_edge_features": int(est.n_edge_features_in_),
+        "edges": task.edges,
+        "inference": task.method,
+    }
+
+
+def _read_graphs(stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    names = ("classes", "n_features", "n_edge_features", "edges", "inference")
+    stored = section(stored, "the fitted part", names)
+    classes = _read_classes(stored["classes"], reader)
+    d, e = (count(stored[name], name) for name in ("n_features", "n_edge_features"))
+    K = len(classes)
+    # the weights come first: nothing of size K^2 is made unless the file holds as much
+    weights = reader.take("weights")
+    if K < 1 or len(weights) < d * K + e:
+        raise ModelFileError(f"{len(weights)} weights do not fit {K} labels")
+    if e == 0 and max(1, len(weights)) < K * K:
+        raise ModelFileError(f"{K} labels without weights of edges")
+    cost = reader.take("cost", shape=(K, K)) if reader.has("cost") else None
+    options = {"edges": stored["edges"], "inference": stored["inference"], "cost": cost}
+    try:
+        task = GraphLabeling(K, n_features=d, n_edge_features=e, **options)
+    except (ValueError, TypeError) as error:
+        raise ModelFileError(f"the task cannot be built: {error}") from error
+    if task.dim != len(weights):
+        raise ModelFileError(f"{len(weights)} weights where the task has {task.dim}")
+    return {
+        "classes_": classes,
+        "n_features_in_": d,
+        "n_edge_features_in_": e,
+        "weights_": weights,
+        "task_": task,
+    }
+
+
 # -- StructuredSVM ---------------------------------------------------------------------------------
 
 
@@ -304,6 +358,7 @@ class Model(NamedTuple):
 
 #: the only classes a file may ask for
 MODELS: dict[str, Model] = {
+    "GraphLabeler": Model(GraphLabeler, ("weights_", "certificate_"), _write_graphs, _read_graphs),
     "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "RankSVM": Model(RankSVM, ("coef_", "certificate_"), _write_ranker, _read_ranker),

@@ -113,6 +113,8 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "verbose": _number,
     "class_weight": lambda value: value is None or _word(value) or _label_numbers(value),
     "cost": lambda value: value is None or _label_numbers(value) or _matrix(value),
+    "edges": _word,
+    "inference": _word,
     "fixed": lambda value: value is None or _label_numbers(value),
     "nonnegative": lambda value: value is None or _weight_names(value),
     "pair_weight": lambda value: _word(value) or _matrix(value),

@@ -10,6 +10,7 @@ features x kinds of pairs. ``edges`` says which pairs of labels share a weight:
     "full"       every ordered pair has its own: edges are directed, from their first node to their second
     "symmetric"  (a, b) and (b, a) share one
     "potts"      one weight per edge feature, for pairs of equal labels; unequal pairs score 0
+    "attractive" the same, for weights that are kept from becoming negative (by whoever trains them)
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class GraphLabeling(Task):
     ----------
     n_labels : int
         Number of labels K.
-    edges : {"full", "symmetric", "potts"}, default "full"
+    edges : {"full", "symmetric", "potts", "attractive"}, default "full"
         Which pairs of labels share a weight; see above.
     inference : {"auto", "messages", "lp"}, default "auto"
         How the argmaxes are found. "auto" is exact: dynamic programming on forests, a minimum cut for two
@@ -238,9 +239,9 @@ def _pair_table(edges: str, K: int) -> IntArray:
         upper = np.triu_indices(K)
         table[upper] = np.arange(len(upper[0]))
         return np.maximum(table, table.T)
-    if edges == "potts":
+    if edges in ("potts", "attractive"):
         return np.where(np.eye(K, dtype=bool), 0, -1)
-    raise ValueError(f"edges={edges!r}: use 'full', 'symmetric' or 'potts'.")
+    raise ValueError(f"edges={edges!r}: use 'full', 'symmetric', 'potts' or 'attractive'.")
 
 
 def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:

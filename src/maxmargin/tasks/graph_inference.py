@@ -1,8 +1,9 @@
 """The argmaxes of graph labelling: which method finds the best labelling of given scores.
 
 ``exact``     forests by dynamic programming; two labels and submodular edges by a minimum cut; everything
-              else by messages, whose bound usually meets their labelling, and where it does not by an
-              integer programme over the labels that the bound leaves possible
+              else by messages, whose bound often meets their labelling; where it does not, by branching
+              with these bounds, and if that takes too long by an integer programme over the labels
+              that the bound leaves possible
 ``messages``  the labelling and the bound that messages give, met or not
 ``relaxed``   the optimum of the linear relaxation
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from maxmargin.compiled.max_flow import flow_arcs, max_flow
 from maxmargin.compiled.messages import pass_messages, score_of
+from maxmargin.compiled.search import search
 from maxmargin.compiled.tree import best_of_forest
 from maxmargin.core.vectors import IntArray
 from maxmargin.tasks.graph_input import Graph
@@ -27,6 +29,8 @@ ROUNDING = 1e-11
 MAX_PASSES = 200
 #: messages stop when ten passes take off less than this share of what is open
 PROGRESS = 0.02
+#: subproblems that a search may look at before HiGHS is asked
+MAX_SUBPROBLEMS = 500
 
 
 class Answer(NamedTuple):
@@ -53,12 +57,26 @@ def exact(graph: Graph, scores: Scores) -> Answer:
         strength = cut_strength(scores)
         if (strength >= -room).all():
             return by_cut(scores, np.maximum(strength, 0.0))
-    n, K = scores.nodes.shape
-    alive = np.ones((n, K), dtype=bool)
-    found = _pass(graph, scores, alive, room)
+    state = _State(graph, scores)
+    found = _pass(graph, scores, state, room)
     if found.upper - found.value <= room:
         return Answer(found.y, found.value, found.value)
-    labels, bound = best_integer(scores, alive)
+    best, done = search(
+        *scores,
+        graph.first,
+        graph.incident,
+        state.to_lo,
+        state.to_hi,
+        found.y,
+        found.value,
+        state.alive,
+        MAX_SUBPROBLEMS,
+        room,
+    )
+    if done:
+        return Answer(found.y, best, best)
+    found = Answer(found.y, best, found.upper)
+    labels, bound = best_integer(scores, state.alive)
     value = _score(scores, labels)
     if value < found.value:  # HiGHS stopped just short of it
         labels, value = found.y, found.value
@@ -70,7 +88,7 @@ def messages(graph: Graph, scores: Scores) -> Answer:
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * (1.0 + size_of(scores))
-    return _pass(graph, scores, np.ones(scores.nodes.shape, dtype=bool), room)
+    return _pass(graph, scores, _State(graph, scores), room)
 
 
 def relaxed(graph: Graph, scores: Scores) -> Answer:
@@ -132,10 +150,28 @@ def by_cut(scores: Scores, strength: Any) -> Answer:
     return Answer(labels, value, value if upper - value <= room else upper)
 
 
-def _pass(graph: Graph, scores: Scores, alive: Any, room: float) -> Answer:
+class _State:
+    """Messages, and the labels that are not ruled out."""
+
+    def __init__(self, graph: Graph, scores: Scores) -> None:
+        K = scores.nodes.shape[1]
+        self.to_lo, self.to_hi = np.zeros((graph.n_edges, K)), np.zeros((graph.n_edges, K))
+        self.alive = np.ones((graph.n_nodes, K), dtype=bool)
+
+
+def _pass(graph: Graph, scores: Scores, state: _State, room: float) -> Answer:
     labels = np.zeros(graph.n_nodes, dtype=np.int64)
     value, bound = pass_messages(
-        *scores, graph.first, graph.incident, labels, alive, MAX_PASSES, room, PROGRESS
+        *scores,
+        graph.first,
+        graph.incident,
+        state.to_lo,
+        state.to_hi,
+        labels,
+        state.alive,
+        MAX_PASSES,
+        room,
+        PROGRESS,
     )
     return Answer(labels, value, max(value, bound))
 
