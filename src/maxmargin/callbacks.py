@@ -15,7 +15,8 @@ class ProgressLine:
     """One live line: objective, lower bound, gap, cuts, elapsed time. What ``verbose=1`` shows.
 
     On a terminal the line is rewritten in place; elsewhere only its last state is written, by
-    :meth:`close`.
+    :meth:`close`. While a dear oracle is asked (``oracle="dear"``) it tells how many examples of the pass
+    have been answered.
 
     Examples
     --------
@@ -34,25 +35,34 @@ class ProgressLine:
         self.last: IterationRecord | None = None
         self._shown_at = -1.0
         self._width = 0
+        self._pass = ""
 
     def __call__(self, record: IterationRecord) -> None:
-        self.last = record
+        self.last, self._pass = record, ""
         if self.stream.isatty() and record.elapsed - self._shown_at > 0.1:
             self._shown_at = record.elapsed
             self._write("\r", "")
 
+    def on_oracle(self, done: int, total: int) -> None:
+        """A pass of a dear oracle: so many of the examples have been answered."""
+        self._pass = f"  oracle {done}/{total}"
+        if self.stream.isatty():
+            self._write("\r", "")
+
     def close(self) -> None:
         """Leave the last state on a line of its own."""
+        self._pass = ""
         if self.last is not None:
             self._write("\r" if self.stream.isatty() else "", "\n")
 
     def _write(self, before: str, after: str) -> None:
-        assert self.last is not None
         r = self.last
-        text = (
-            f"it {r.iteration}  objective {r.objective:.6g}  lower bound {r.lower_bound:.6g}  "
-            f"gap {r.gap:.2e}  cuts {r.n_cuts}  {r.elapsed:.1f} s"
-        )
+        text = "it 0" + self._pass
+        if r is not None:
+            text = (
+                f"it {r.iteration}{self._pass}  objective {r.objective:.6g}  lower bound "
+                f"{r.lower_bound:.6g}  gap {r.gap:.2e}  cuts {r.n_cuts}  {r.elapsed:.1f} s"
+            )
         if self.stream.isatty():  # a line that wraps could not be rewritten in place
             text = text[: max(1, _columns(self.stream) - 1)]
         padding = " " * max(0, self._width - len(text))

@@ -27,6 +27,7 @@ def problem(seed, n=12, d=3, K=3):
 SOLVERS = [
     DualCoordinate(),
     DualCoordinate(mode="batch"),
+    DualCoordinate(mode="dear"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
     CuttingPlane(slacks="blocks"),
@@ -56,7 +57,7 @@ def test_fixed_weights_reach_the_optimum(solver, rescaling):
         assert svm.coef_[k] == value
 
 
-@pytest.mark.parametrize("solver", ["auto", CuttingPlane(), CuttingPlane(use_cache=False)], ids=str)
+@pytest.mark.parametrize("solver", [*SOLVERS[:4], "auto", CuttingPlane(use_cache=False)], ids=str)
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
 def test_signed_and_fixed_weights_reach_the_optimum(solver, rescaling):
     task, X, y, fixed, signed = problem(1)
@@ -71,11 +72,15 @@ def test_signed_and_fixed_weights_reach_the_optimum(solver, rescaling):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([0.05, 1.0, 20.0]))
-def test_random_problems(seed, C):
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.05, 1.0, 20.0]),
+    st.sampled_from([CuttingPlane(), DualCoordinate(), DualCoordinate(mode="dear", at_once=2)]),
+)
+def test_random_problems(seed, C, solver):
     task, X, y, fixed, signed = problem(seed, n=6)
     best, _ = solve_structured_qp(task, X, y, C, task.outputs, fixed=fixed, nonnegative=signed)
-    svm = StructuredSVM(task, C, fixed=fixed, nonnegative=signed, tol=1e-5).fit(X, y)
+    svm = StructuredSVM(task, C, fixed=fixed, nonnegative=signed, tol=1e-5, solver=solver).fit(X, y)
     assert svm.lower_bound_ <= best * (1 + 1e-7)
     assert best <= svm.objective_ * (1 + 1e-7)
     assert svm.gap_ <= 1e-5
@@ -104,6 +109,16 @@ def test_compiled_tasks_fall_back_to_python():
     held = StructuredSVM(Chain(2), 1.0, tol=1e-6, fixed={0: float(free.coef_[0])}).fit(X, Y)
     np.testing.assert_allclose(held.coef_, free.coef_, atol=1e-2)
     assert held.objective_ + 0.5 * free.coef_[0] ** 2 == pytest.approx(free.objective_, rel=1e-5)
+
+
+def test_compiled_sets_refuse_signed_weights_and_auto_takes_cutting_planes():
+    rng = np.random.default_rng(6)
+    X = [rng.normal(size=(3, 2)) for _ in range(8)]
+    Y = [rng.integers(0, 2, 3) for _ in X]
+    with pytest.raises(TypeError, match=r"ChainExamples.*CuttingPlane"):
+        StructuredSVM(Chain(2), nonnegative=[0], solver=DualCoordinate()).fit(X, Y)
+    svm = StructuredSVM(Chain(2), nonnegative=[0]).fit(X, Y)
+    assert svm.history_[-1]["method"] != "working sets"
 
 
 def test_a_large_fixed_weight_leaves_no_loss():

@@ -129,6 +129,10 @@ class WorkingSets(Protocol):
     def n_support(self) -> int:
         """Planes with a positive multiplier, the truths not counted."""
 
+    @property
+    def gaps(self) -> Array:
+        """What each example was last seen to lack: infinite before its first visit, 0 for a cap of zero."""
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """For each example of ``order`` whose last seen gap is at least ``skip_below``: ask the
         oracle at the current ``w``, add its answer to the set if new, and solve the example's
@@ -137,19 +141,26 @@ class WorkingSets(Protocol):
     def epoch(self, order: IntArray) -> SweepStats:
         """The same block step over the cached planes only, without the oracle."""
 
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        """Begin a sweep of which the oracle is asked elsewhere: the examples :meth:`stream` would ask for."""
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        """Take answers for some examples, each with its block step, in this order. They may have been
+        given at an earlier ``w``; the gaps are those over the planes then held, at the current one."""
+
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
         """Take the oracle's answers for *all* examples at the current ``w`` (in shard order):
         they enter the sets, the examples' gaps are refreshed, and (value, upper) of
         C R(w) = sum_i c_i max_j g_ij there is returned."""
 
     def drop_idle(self, age: int) -> None:
-        """Forget planes with multiplier zero that were not used in the last ``age`` sweeps of
-        :meth:`stream` or :meth:`confirm`."""
+        """Forget planes with multiplier zero that were not used in the last ``age`` sweeps:
+        calls of :meth:`stream`, :meth:`begin` or :meth:`confirm`."""
 
     def dual_value(self) -> float:
-        """The dual objective ``sum alpha l - |w|^2 / 2`` of the current multipliers, with ``w``
-        recomputed from them: a true lower bound for any state of the sets. Also resets ``w``
-        to the recomputed point, so that rounding does not accumulate."""
+        """The dual objective ``sum alpha l - |w|^2 / 2`` of the current multipliers, with ``w`` (clipped
+        where weights must not be negative) recomputed from them: a true lower bound for any state of the
+        sets. Also resets ``w`` to the recomputed point, so that rounding does not accumulate."""
 
     def rescale(self, caps: Array) -> None:
         """Carry the sets over to other caps (another C, other weights): planes stay, the multipliers of an
@@ -162,11 +173,17 @@ class WorkingSets(Protocol):
 class CoordinateRisk(Risk, Protocol):
     """A risk that can show single examples."""
 
-    def working_sets(self, C: float) -> WorkingSets:
+    def working_sets(self, C: float, regularizer: SquaredNorm) -> WorkingSets:
         """Fresh sets with all weight on the truths (w = 0)."""
+
+    def caps(self, C: float) -> Array:
+        """c_i = C s_i of each example."""
 
     def answers(self, w: Array) -> list[Answers]:
         """The oracle's answers for all examples at ``w``, in shard order."""
+
+    def answers_for(self, w: Array, examples: IntArray) -> list[Answers]:
+        """The oracle's answers for these examples at ``w``, one each, in this order."""
 
 
 class RowDuals(Protocol):
@@ -272,7 +289,10 @@ class Examples(Protocol):
         """An empty cache of at most ``size`` labellings for each of the examples ``lo .. hi-1``."""
 
     def working_sets(self, caps: Array) -> WorkingSets:
-        """Fresh dual state with caps ``c_i`` (zero caps allowed: such examples are never visited)."""
+        """Fresh dual state with caps ``c_i`` (zero caps allowed: such examples are never visited).
+
+        Examples whose sets know weights that must not be negative have ``signed_sets = True`` and take the
+        regularizer as a second argument."""
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """The argmax without loss."""

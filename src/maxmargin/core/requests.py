@@ -67,7 +67,9 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenSets:
-    """Fresh working sets. Answer: WorkingSets."""
+    """Working sets for the problem's C: fresh ones, or those held from another C. Answer: WorkingSets."""
+
+    held: WorkingSets | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,11 +83,25 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """The oracle for the examples of ``order`` that lack something, ``at_once`` of them at one w, each
+    batch followed by its block steps. Answer: SweepStats."""
+
+    sets: WorkingSets
+    order: IntArray
+    skip_below: float
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Confirm:
-    """The oracle on all examples at ``w``, the sets' present point. Answer: (value, upper) of C R(w)."""
+    """The oracle on all examples at ``w``, the sets' present point. Answer: (value, upper) of C R(w).
+
+    ``dear``: ask for few examples at a time, and tell how many have been answered."""
 
     sets: WorkingSets
     w: Array
+    dear: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +150,7 @@ Request: TypeAlias = (
     | Cuts
     | OpenSets
     | Sweep
+    | Ask
     | Confirm
     | OpenDuals
     | Improve

@@ -1,6 +1,8 @@
 """Engines: where shards live and how their answers are added."""
 
 from maxmargin.core.engine import Engine, Handle, SerialEngine
-from maxmargin.engines.threads import ThreadEngine, make_engine
+from maxmargin.engines.choice import make_engine
+from maxmargin.engines.processes import ProcessEngine
+from maxmargin.engines.threads import ThreadEngine
 
-__all__ = ["Engine", "Handle", "SerialEngine", "ThreadEngine", "make_engine"]
+__all__ = ["Engine", "Handle", "ProcessEngine", "SerialEngine", "ThreadEngine", "make_engine"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from maxmargin.core.engine import Engine, Handle, SerialEngine
+from maxmargin.core.engine import Handle, SerialEngine
 
 
 class ThreadEngine(SerialEngine):
@@ -123,14 +122,3 @@ def _drain(futures: list[Future[Any]]) -> None:
             interrupted = True
     if interrupted:
         raise KeyboardInterrupt
-
-
-def make_engine(n_jobs: int | None) -> Engine:
-    """The engine for scikit-learn's ``n_jobs``: None or 1 is serial, -1 is all cores."""
-    if n_jobs is None or n_jobs == 1:
-        return SerialEngine()
-    if n_jobs == 0:
-        raise ValueError("n_jobs=0 has no meaning; use None or 1 for one thread, -1 for all cores.")
-    if n_jobs < 0:
-        n_jobs = max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    return ThreadEngine(n_jobs)

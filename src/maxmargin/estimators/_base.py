@@ -143,6 +143,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         return self
 
 
+def one_blas_thread() -> None:
+    """In a worker process: what this process does during a fit, for good, so that sums have the same bits."""
+    _blas().limit(limits=1, user_api="blas")
+
+
 @cache
 def _blas() -> ThreadpoolController:
     """The BLAS libraries of this process; finding them takes as long as a small fit."""

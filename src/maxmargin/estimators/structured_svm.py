@@ -13,7 +13,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.engines import make_engine
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator, one_blas_thread, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.risks.fixed import FixedWeights, find_weights, fix_weights
 from maxmargin.risks.task import TaskRisk, require_rescaling
@@ -43,12 +43,18 @@ class StructuredSVM(CertifiedEstimator):
     tol : float or stopping rule, default 5e-2
         Relative gap at which to stop; accuracy is usually flat well above it.
     solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or
-        :class:`maxmargin.solvers.CuttingPlane` if some weights must not be negative.
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
+        some weights must not be negative and the task has a compiled form.
+    oracle : {"cheap", "dear"}, default "cheap"
+        "dear" saves calls of the argmax and spends time on what it said before; use it when a call takes
+        much more than a millisecond. See the user guide, "Dear oracles".
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
-        Threads for passes over all examples (they help tasks that release the interpreter's lock).
+        Workers for passes over all examples, and for a few examples at a time where the oracle is dear.
+    engine : {"threads", "processes"} or engine object, default "threads"
+        What the workers are. Threads help tasks that release the interpreter's lock; processes
+        help every task that can be pickled. An engine object is not closed by the fit.
     warm_start : bool, default False
         Start from the weights of the previous fit (cutting planes only).
     random_state : int, default 0
@@ -91,9 +97,11 @@ class StructuredSVM(CertifiedEstimator):
         nonnegative: Any = None,
         tol: Any = 5e-2,
         solver: Any = "auto",
+        oracle: str = "cheap",
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -107,9 +115,11 @@ class StructuredSVM(CertifiedEstimator):
         self.nonnegative = nonnegative
         self.tol = tol
         self.solver = solver
+        self.oracle = oracle
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -145,7 +155,10 @@ class StructuredSVM(CertifiedEstimator):
         def whole(w: Array) -> Array:
             return w if fixed is None else fixed.whole(w)
 
-        engine = make_engine(self.n_jobs)
+        if self.oracle not in ("cheap", "dear"):
+            raise ValueError(f"oracle={self.oracle!r}: use 'cheap' or 'dear'.")
+        own = isinstance(self.engine, str)
+        engine = make_engine(self.n_jobs, self.engine, one_blas_thread) if own else self.engine
         previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
         start = previous if previous is not None and previous.shape == (dim,) else None
         if start is not None and fixed is not None:
@@ -160,17 +173,19 @@ class StructuredSVM(CertifiedEstimator):
                 sample_weight=weight,
                 engine=engine,
                 fixed=fixed,
+                dear=self.oracle == "dear",
             )
             result = self._minimize(
                 risk,
-                self._solver(omega),
+                self._solver(risk, omega),
                 regularizer=omega,
                 start=None if start is None else Start(start),
                 fitted=lambda w: {"coef_": whole(w), "task_": self.task_},
                 data={"X": X, "y": y},
             )
         finally:
-            engine.close()
+            if own:
+                engine.close()
         self.coef_ = whole(result.w)
         return self
 
@@ -190,10 +205,12 @@ class StructuredSVM(CertifiedEstimator):
             signed = np.setdiff1d(signed, fixed.indices)
         return fixed, SquaredNorm(nonnegative=np.sort(signed))
 
-    def _solver(self, omega: SquaredNorm) -> Any:
+    def _solver(self, risk: TaskRisk, omega: SquaredNorm) -> Any:
         if self.solver != "auto":
             return self.solver
-        return CuttingPlane() if len(omega.nonnegative) else DualCoordinate()
+        if len(omega.nonnegative) and not risk.signed_sets:
+            return CuttingPlane()
+        return DualCoordinate(mode="dear" if self.oracle == "dear" else "stream")
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The output of largest score for each input.

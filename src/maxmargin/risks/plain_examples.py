@@ -16,6 +16,7 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Answers, ConstraintCache, WorkingSets
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
 from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.plain_sets import PlainWorkingSets
@@ -35,6 +36,8 @@ class Labeling:
 
 class PlainExamples:
     """Examples whose oracle is the task's Python methods."""
+
+    signed_sets = True
 
     def __init__(
         self,
@@ -122,9 +125,9 @@ class PlainExamples:
         """See :class:`maxmargin.core.Examples`."""
         return PlainCache(self, lo, hi, size)
 
-    def working_sets(self, caps: Array) -> WorkingSets:
+    def working_sets(self, caps: Array, regularizer: SquaredNorm | None = None) -> WorkingSets:
         """See :class:`maxmargin.core.Examples`."""
-        return PlainWorkingSets(self, caps)
+        return PlainWorkingSets(self, caps, regularizer)
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """See :class:`maxmargin.core.Examples`."""

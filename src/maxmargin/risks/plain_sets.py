@@ -75,6 +75,11 @@ class PlainWorkingSets:
         truths = self._sets.alpha[self._sets.first]
         return int(np.count_nonzero(self._sets.alpha) - np.count_nonzero(truths))
 
+    @property
+    def gaps(self) -> Array:
+        """What each example was last seen to lack."""
+        return self._sets.gaps
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
         self._tick += 1
@@ -91,6 +96,22 @@ class PlainWorkingSets:
                 )
             total += gap
         return SweepStats(calls, total, new)
+
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        self._tick += 1
+        sets = self._sets
+        return order[(sets.caps[order] > 0.0) & (sets.gaps[order] >= skip_below)]
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        new = 0
+        total = 0.0
+        for answer in answers:
+            i = answer.lo
+            new += self._take(i, answer.labelings[0])
+            total += compiled.visit(self._sets, self._u, self._w, self._signed, i, 0.0, self._tick)
+        return SweepStats(len(answers), total, new)
 
     def epoch(self, order: IntArray) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""

@@ -9,6 +9,7 @@ on all examples and refreshes the caches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import count, pairwise
@@ -20,6 +21,7 @@ from maxmargin.compiled import envelope
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.lines import LineShard, Pins, check_weights
@@ -38,10 +40,10 @@ PLANE_ENTRIES = 2**24
 class _Shard(LineShard):
     """Examples ``lo .. hi-1``, their weights, and the constraints seen. Its scores are the cached model's."""
 
-    def __init__(self, examples: Examples, weights: Array, bounds: tuple[int, int]) -> None:
+    def __init__(self, examples: Examples, weights: Array, spec: tuple[int, int, int]) -> None:
         super().__init__()
         self._examples = examples
-        self._lo, self._hi = bounds
+        self._number, self._lo, self._hi = spec
         self._weights = weights[self._lo : self._hi]
         self._cache: ConstraintCache | None = None
         self._last: tuple[int, Answers] | None = None
@@ -49,8 +51,27 @@ class _Shard(LineShard):
     def oracle(self, w: Array) -> Answers:
         return self._examples.oracle(w, self._lo, self._hi)
 
+    def oracle_runs(self, w: Array) -> list[Answers]:
+        """The same without examples of weight zero: one part per run of neighbours."""
+        runs = np.flatnonzero(np.diff(np.concatenate([[0], self._weights > 0.0, [0]])))
+        return [
+            self._examples.oracle(w, self._lo + int(lo), self._lo + int(hi))
+            for lo, hi in runs.reshape(-1, 2)
+        ]
+
+    def oracle_for(self, w: Array, examples: list[list[int]]) -> list[Answers]:
+        """Answers for the examples listed for this shard, which may be any: each shard can see all."""
+        return [self._examples.oracle(w, i, i + 1) for i in examples[self._number]]
+
     def measure(self, key: int, w: Array) -> tuple[float, float]:
         """(value, upper) of the real risk at w; remembered once a model was asked for."""
+        if self._cache is None and not self._weights.all():
+            parts = self.oracle_runs(w)
+            weights = [self._weights[a.lo - self._lo : a.hi - self._lo] for a in parts]
+            pairs = list(zip(weights, parts, strict=True))
+            return sum(float(s @ a.values) for s, a in pairs), sum(
+                float(s @ a.uppers) for s, a in pairs
+            )
         answers = self.oracle(w)
         self._last = key, answers
         if self._cache is not None:
@@ -120,11 +141,15 @@ def require_rescaling(task: Task, rescaling: str) -> None:
 class TaskEvaluation:
     """A structured risk pinned at w: one call of the oracle per example, planes only if asked for."""
 
-    def __init__(self, engine: Engine, key: int, w: Array) -> None:
+    def __init__(
+        self, engine: Engine, key: int, w: Array, known: tuple[float, float] | None = None
+    ) -> None:
         self.w = w
         self._engine, self._key = engine, key
         self._handle = engine.publish(w)
-        self.value, self.upper = engine.reduce("measure", key, self._handle)
+        self.value: float
+        self.upper: float
+        self.value, self.upper = known or engine.reduce("measure", key, self._handle)
         self._cuts: list[Cut] | None = None
 
     def cut(self) -> Cut:
@@ -160,6 +185,9 @@ class TaskRisk:
     fixed : FixedWeights, optional
         Weights that are not learned; w is zero there. Compiled forms do not know them: the task's Python
         methods are used instead.
+    dear : bool, default False
+        The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at a
+        point for which all answers were just given costs nothing.
 
     Examples
     --------
@@ -189,6 +217,7 @@ class TaskRisk:
         engine: Engine | None = None,
         examples: Examples | None = None,
         fixed: FixedWeights | None = None,
+        dear: bool = False,
     ) -> None:
         require_rescaling(task, rescaling)
         if fixed is not None and examples is not None:
@@ -208,31 +237,67 @@ class TaskRisk:
         self._examples = examples
         self._weights = check_weights(sample_weight, n)
         # every shard of a cut is a vector of its own: few of them where vectors are long
-        n_shards = max(1, min(MAX_SHARDS, n // MIN_EXAMPLES, max(2, PLANE_ENTRIES // dim)))
+        fewest = 1 if dear else MIN_EXAMPLES
+        n_shards = max(1, min(MAX_SHARDS, n // fewest, max(2, PLANE_ENTRIES // dim)))
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
         self.n_blocks = n_shards
         self.engine: Engine = engine or SerialEngine()
         self.engine.open(
             partial(_Shard, examples, self._weights),
-            list(pairwise(bounds)),
+            [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))],
         )
         self._pins = Pins(self.engine, n_shards)
         self._keys = count()
+        self._dear = dear
+        self._known: tuple[Array, tuple[float, float]] | None = None
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
             return self._pins.evaluate(w, is_upper=False)
-        return TaskEvaluation(self.engine, next(self._keys), frozen(w))
+        known = self._known[1] if self._known is not None and self._known[0] is w else None
+        return TaskEvaluation(self.engine, next(self._keys), frozen(w), known)
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""
         return [self.evaluate(w) for w in points]
 
-    def working_sets(self, C: float) -> WorkingSets:
+    @property
+    def signed_sets(self) -> bool:
+        """Whether the working sets know weights that must not be negative."""
+        return bool(getattr(self._examples, "signed_sets", False))
+
+    def working_sets(self, C: float, regularizer: SquaredNorm | None = None) -> WorkingSets:
         """Fresh dual state for the coordinate solver."""
-        return self._examples.working_sets(C * self._weights)
+        if regularizer is None or not len(regularizer.nonnegative):
+            return self._examples.working_sets(self.caps(C))
+        if not self.signed_sets:
+            raise TypeError(
+                f"the working sets of {type(self._examples).__name__} cannot keep weights from becoming "
+                "negative. Use solver=CuttingPlane()."
+            )
+        signed: Any = self._examples
+        sets: WorkingSets = signed.working_sets(self.caps(C), regularizer)
+        return sets
+
+    def caps(self, C: float) -> Array:
+        """c_i = C s_i."""
+        return C * self._weights
 
     def answers(self, w: Array) -> list[Answers]:
-        """The oracle's answers for all examples, in shard order."""
-        return self.engine.gather("oracle", self.engine.publish(w))
+        """The oracle's answers for all examples of positive weight, in shard order."""
+        parts = self.engine.gather("oracle_runs", self.engine.publish(w))
+        return [answers for shard in parts for answers in shard]
+
+    def answers_for(self, w: Array, examples: IntArray) -> list[Answers]:
+        """The oracle's answers for these examples, one each, in this order."""
+        lists = [examples[k :: self.n_blocks].tolist() for k in range(self.n_blocks)]
+        found = self.engine.gather("oracle_for", self.engine.publish(w), lists)
+        return [found[k % self.n_blocks][k // self.n_blocks] for k in range(len(examples))]
+
+    def remember(self, w: Array, answers: Sequence[Answers]) -> None:
+        """These are all answers at w, a frozen array: a dear evaluation there need not be repeated."""
+        if self._dear:
+            pairs = [(self._weights[a.lo : a.hi], a) for a in answers]
+            value = math.fsum(float(s @ a.values) for s, a in pairs)
+            self._known = w, (value, math.fsum(float(s @ a.uppers) for s, a in pairs))

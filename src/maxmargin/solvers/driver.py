@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core import requests as ask
-from maxmargin.core.protocols import Risk
+from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     CERTIFICATE_OF,
@@ -28,7 +28,7 @@ from maxmargin.core.result import (
     relative_gap,
 )
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 
@@ -76,6 +76,7 @@ class _Driver:
     observer: Observer | None = None
     history: list[IterationRecord] = field(default_factory=list)
     passes: float = 0.0
+    asked: int = 0
     spent: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
 
@@ -114,22 +115,30 @@ class _Driver:
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
             case ask.Cuts(at, per_block):
                 answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
-            case ask.OpenSets():
+            case ask.OpenSets(held):
                 if not hasattr(risk, "working_sets"):
                     raise TypeError(
                         f"DualCoordinate cannot train {type(risk).__name__}: it has no working sets of "
                         "single examples. Use solver=CuttingPlane()."
                     )
-                answer, what = risk.working_sets(self.problem.C), "oracle"
+                if held is None:
+                    held = risk.working_sets(self.problem.C, self.problem.regularizer)
+                else:
+                    held.rescale(risk.caps(self.problem.C))
+                answer, what = held, "oracle"
             case ask.Sweep(sets, kind, order, skip_below):
                 if kind == "stream":
                     answer, what = sets.stream(order, skip_below), "oracle"
                 else:
                     answer, what = sets.epoch(order), "qp"
                 self.passes += answer.oracle_calls / max(1, sets.n_examples)
-            case ask.Confirm(sets, w):
-                answer, what = sets.confirm(risk.answers(w)), "oracle"
-                self.passes += 1
+            case ask.Ask(sets, order, skip_below, at_once):
+                answer, what = self._ask(sets, order, skip_below, at_once), "oracle"
+                self.passes += answer.oracle_calls / max(1, sets.n_examples)
+            case ask.Confirm(sets, w, dear):
+                parts = self._ask_all(w) if dear else risk.answers(w)
+                answer, what = sets.confirm(parts), "oracle"
+                self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
             case ask.OpenDuals(method, C):
                 answer = risk.row_duals(method, C, self.problem.regularizer)
                 what = "oracle"
@@ -148,8 +157,45 @@ class _Driver:
         self._spend(what, before)
         return answer
 
+    def _ask(
+        self, sets: WorkingSets, order: IntArray, skip_below: float, at_once: int
+    ) -> SweepStats:
+        """The oracle, a few examples at a time; none is asked once the time is over."""
+        calls = new = 0
+        due = sets.begin(order, skip_below)
+        while calls < len(due) and not self._late():
+            answers = self.risk.answers_for(sets.w, due[calls : calls + at_once])
+            stats = sets.absorb(answers)
+            calls, new = calls + len(answers), new + stats.new_planes
+            self._tell(len(answers))
+        return SweepStats(calls, float(sets.gaps[order].sum()), new)
+
+    def _ask_all(self, w: Array) -> list[Answers]:
+        examples = np.flatnonzero(self.risk.caps(1.0) > 0.0)
+        parts: list[Answers] = []
+        self.asked, n = 0, self.risk.n_blocks
+        for k in range(0, len(examples), n):
+            parts += self.risk.answers_for(w, examples[k : k + n])
+            self._tell(len(parts) - k)
+        self.risk.remember(w, parts)
+        self.asked = 0
+        return parts
+
+    def _tell(self, calls: int) -> None:
+        """How far a pass of a dear oracle is, for callbacks that want to know."""
+        self.asked += calls
+        for callback in self.callbacks:
+            if hasattr(callback, "on_oracle"):
+                callback.on_oracle(self.asked, self.problem.n_examples)
+
+    def _late(self) -> bool:
+        return (
+            self.max_seconds is not None and time.perf_counter() - self.started >= self.max_seconds
+        )
+
     def _report(self, report: ask.Report) -> StopReason | None:
         state, spent = self.state, self.spent
+        self.asked = 0
         elapsed = time.perf_counter() - self.started
         record = IterationRecord(
             iteration=len(self.history) + 1,
@@ -223,7 +269,8 @@ def minimize(
     max_iter, max_seconds : optional
         Limits; the best point is returned with its bounds.
     callbacks : sequence of callables
-        Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit.
+        Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit. One with a
+        method ``on_oracle(done, total)`` hears how far a pass of a dear oracle is.
     observer : callable, optional
         Like a callback, but called with the record and the incumbent's weights.
     random_state : int

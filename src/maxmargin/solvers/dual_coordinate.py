@@ -7,39 +7,47 @@ Each example keeps the few labellings its oracle returned, the truth first (plan
 so the simplex is an equality and the paper's single step is a pair step with plane 0. One
 iteration:
 
-    stream   for i in random order: ask the oracle at the current w, add its answer, solve the
-             example's simplex problem; examples whose last gap was far below their share of the
-             tolerance are skipped
-    epochs   the same block steps over the cached planes, without the oracle, until their gap fell
-    to 0.3 of the stream's confirm  when the gaps seen add up to less than 1.5 tolerances: the
-    oracle on all examples at the fixed w gives the true
-             upper bound; its answers enter the sets
+    stream   for i in random order: ask the oracle at the current w, add its answer, solve the example's
+             simplex problem; examples whose last gap was far below their share of the tolerance are skipped
+    epochs   the same block steps over the cached planes, without the oracle, until their gap fell to 0.3 of
+             the stream's
+    confirm  when the gaps seen add up to less than 1.5 tolerances: the oracle on all examples at the fixed
+             w gives the true upper bound; its answers enter the sets
 
-Batch mode confirms every iteration instead of streaming: algorithm 1 of Joachims, Finley and Yu
-(n-slack), whose reduced problem is solved by the epochs. D of any multipliers is a true lower bound
-at all times.
+Batch mode confirms every iteration instead of streaming: algorithm 1 of Joachims, Finley and Yu (n-slack),
+whose reduced problem is solved by the epochs. In dear mode (an oracle that costs more than epochs over all
+the sets) the stream is cut into chunks with epochs over all examples after each, more examples are skipped,
+and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same time.
+
+D of any multipliers is a true lower bound at all times. With weights that must not be negative w is the
+clipped point; see :mod:`maxmargin.compiled.plane_sets`. Sets held from another C are carried over: they are
+worked on first, and the first question is a confirming pass.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from maxmargin.core.protocols import SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.requests import Confirm, OpenSets, Report, Steps, Sweep
+from maxmargin.core.requests import Ask, Confirm, OpenSets, Report, Request, Steps, Sweep
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 from maxmargin.solvers.row_dual import Coordinates, ascend
 
+Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
-SKIP = 0.3
+SKIP = {"stream": 0.3, "dear": 1.0}
 #: estimated gap, in tolerances, at which a confirming pass is worth it
 CONFIRM_AT = 1.5
 #: a confirming pass is forced after this many passes without one: an estimate may never trigger it
 CONFIRM_EVERY = 15
+#: epochs over all sets after each chunk of a dear pass
+CHUNK_EPOCHS = 3
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
 
@@ -66,14 +74,21 @@ class DualCoordinate:
 
     Parameters
     ----------
-    mode : {"stream", "batch"}, default "stream"
+    mode : {"stream", "batch", "dear"}, default "stream"
         "stream" lets every oracle call see the newest weights; "batch" asks for all examples at
-        fixed weights, the n-slack algorithm of Joachims, Finley and Yu.
+        fixed weights, the n-slack algorithm of Joachims, Finley and Yu; "dear" spends more time on the
+        sets to save calls of the oracle. It pays when a pass of the oracle takes longer than ten epochs over
+        the sets, which is surely so when a call takes much more than a millisecond.
     max_epochs : int, default 10
         Sweeps over the cached planes between two passes of the oracle (ten times as many in batch
         mode).
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
+    chunks : int, default 20
+        Dear mode: pieces of a pass, with three epochs over all sets after each.
+    at_once : int, default 4
+        Dear mode: oracle calls that see the same weights, and can be made at the same time by an engine
+        with as many workers. The result depends on it, not on the number of workers.
 
     Examples
     --------
@@ -85,13 +100,19 @@ class DualCoordinate:
     True
     """
 
-    mode: Literal["stream", "batch"] = "stream"
+    mode: Literal["stream", "batch", "dear"] = "stream"
     max_epochs: int = 10
     idle: int = 8
+    chunks: int = 20
+    at_once: int = 4
 
     def __post_init__(self) -> None:
-        if self.mode not in ("stream", "batch"):
-            raise ValueError(f"mode={self.mode!r}: use 'stream' or 'batch'.")
+        if self.mode not in ("stream", "batch", "dear"):
+            raise ValueError(f"mode={self.mode!r}: use 'stream', 'batch' or 'dear'.")
+        if self.chunks < 1 or self.at_once < 1:
+            raise ValueError(
+                f"chunks={self.chunks!r}, at_once={self.at_once!r}: at least 1 each is needed."
+            )
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop over rows where the risk shows them, else over working sets."""
@@ -105,38 +126,34 @@ class DualCoordinate:
                 "DualCoordinate penalises every coordinate; for an intercept that is not penalised use "
                 "solver=CuttingPlane()."
             )
-        if len(problem.regularizer.nonnegative):
-            raise ValueError("DualCoordinate does not keep weights from becoming negative.")
-        stopping, n = problem.stopping, problem.n_examples
-        rng = np.random.default_rng(problem.random_state)
-        sets: WorkingSets = yield OpenSets()
+        n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
+        held = state.memory if hasattr(state.memory, "rescale") else None
+        sets: WorkingSets = yield OpenSets(held)
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         stall, unconfirmed = StallDetector(window=30, patience=300), 0
-        upper_guess = np.inf
+        upper_guess, carried = np.inf, held is not None and self.mode != "batch"
         while True:
-            if self.mode == "stream":
-                allowed = stopping.allowed_gap(min(state.upper, upper_guess), problem.C)
-                skip = SKIP * allowed / n if np.isfinite(allowed) else 0.0
-                stats: SweepStats = yield Sweep(sets, "stream", rng.permutation(n), skip)
-                estimate = stats.gap
-                unconfirmed += 1
-            else:
-                yield from self._confirm(sets, state)
+            if carried:  # what is known already is used before the oracle is asked
+                estimate = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
+                carried = False
+            elif self.mode == "batch":
+                yield from self._confirm(sets, problem, state)
                 estimate = state.gap
-            epochs = self.max_epochs if self.mode == "stream" else 10 * self.max_epochs
+            else:
+                allowed = problem.stopping.allowed_gap(min(state.upper, upper_guess), problem.C)
+                skip = SKIP[self.mode] * allowed / n if np.isfinite(allowed) else 0.0
+                estimate = yield from self._pass(sets, rng, skip)
+                unconfirmed += 1
             if not (self.mode == "batch" and state.met(problem)):
-                for _ in range(epochs):
-                    stats = yield Sweep(sets, "epoch", rng.permutation(n))
-                    if stats.gap <= EPOCH_EFFORT * estimate:
-                        break
-            sets.drop_idle(self.idle)
+                yield from self._epochs(sets, rng, EPOCH_EFFORT * estimate)
+            sets.drop_idle(self.idle * (self.chunks if self.mode == "dear" else 1))
             state.raise_lower(sets.dual_value(), dual)
-            if self.mode == "stream":
+            if self.mode != "batch":
                 upper_guess = state.lower + estimate
-                allowed = stopping.allowed_gap(upper_guess, problem.C)
+                allowed = problem.stopping.allowed_gap(upper_guess, problem.C)
                 if estimate <= CONFIRM_AT * allowed or unconfirmed >= CONFIRM_EVERY:
-                    yield from self._confirm(sets, state)
+                    yield from self._confirm(sets, problem, state)
                     unconfirmed = 0
             asked = yield Report(sets.n_planes, sets.n_support, method="working sets")
             if state.met(problem):
@@ -149,8 +166,29 @@ class DualCoordinate:
                 state.stop = "stalled"
                 return
 
-    @staticmethod
-    def _confirm(sets: WorkingSets, state: SolverState) -> Steps:
+    def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:
+        """One pass of the oracle over the examples that lack something; the sum of their gaps."""
+        n = sets.n_examples
+        if self.mode == "stream":
+            stats: SweepStats = yield Sweep(sets, "stream", rng.permutation(n), skip)
+            return stats.gap
+        total = 0.0
+        for chunk in np.array_split(rng.permutation(n), min(self.chunks, n)):
+            stats = yield Ask(sets, chunk, skip, self.at_once)
+            total += stats.gap
+            if stats.oracle_calls:
+                for _ in range(CHUNK_EPOCHS):
+                    yield Sweep(sets, "epoch", rng.permutation(n))
+        return total
+
+    def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
+        """Block steps over the sets until their gap is at most this."""
+        for _ in range(self.max_epochs * (10 if self.mode == "batch" else 1)):
+            stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
+            if stats.gap <= goal:
+                return
+
+    def _confirm(self, sets: WorkingSets, problem: Problem, state: SolverState) -> Steps:
         w = frozen(sets.w)
-        _, risk_upper = yield Confirm(sets, w)
-        state.offer(w, 0.5 * float(w @ w) + risk_upper)
+        _, risk_upper = yield Confirm(sets, w, dear=self.mode == "dear")
+        state.offer(w, problem.regularizer.value(w) + risk_upper)

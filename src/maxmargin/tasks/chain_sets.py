@@ -87,6 +87,10 @@ class ChainWorkingSets:
         truths = self._planes.alpha[self._planes.first_plane]
         return int(np.count_nonzero(self._planes.alpha) - np.count_nonzero(truths))
 
+    @property
+    def gaps(self) -> Array:
+        return self._planes.gaps
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
         position, calls, added, gap = 0, 0, 0, 0.0
@@ -106,6 +110,21 @@ class ChainWorkingSets:
             if position == len(order):
                 return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
 
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        self._tick += 1
+        planes = self._planes
+        return order[(planes.caps[order] > 0.0) & (planes.gaps[order] >= skip_below)]
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        before, total = self.n_planes, 0.0
+        self._make_room(np.array([part.lo for part in answers], dtype=np.int64))
+        for part in answers:
+            self._enter(part)
+            gap = self.epoch(np.array([part.lo])).gap
+            self._planes.gaps[part.lo] = gap
+            total += gap
+        return SweepStats(len(answers), total, self.n_planes - before)
+
     def epoch(self, order: IntArray) -> SweepStats:
         gap = epoch_sweep(self._chains, self._planes, self._scratch, self._w, order, self._tick)
         return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
@@ -118,26 +137,30 @@ class ChainWorkingSets:
         uppers: list[float] = []
         covered = 0
         for part in answers:
-            if part.lo != covered:
+            if caps[covered : part.lo].any():
                 raise ValueError(f"the answers skip from example {covered} to {part.lo}")
             covered = part.hi
-            confirm_range(
-                self._chains,
-                self._planes,
-                self._scratch,
-                self._w,
-                part.lo,
-                part.hi,
-                part.labelings,
-                part.losses,
-                part.values,
-                self._tick,
-            )
+            self._enter(part)
             values.extend(caps[part.lo : part.hi] * part.values)
             uppers.extend(caps[part.lo : part.hi] * part.uppers)
-        if covered != self.n_examples:
+        if caps[covered:].any():
             raise ValueError(f"answers for {covered} of {self.n_examples} examples")
         return math.fsum(values), math.fsum(uppers)
+
+    def _enter(self, part: Answers) -> None:
+        """The answers enter the sets, which have room, and the gaps are refreshed."""
+        confirm_range(
+            self._chains,
+            self._planes,
+            self._scratch,
+            self._w,
+            part.lo,
+            part.hi,
+            part.labelings,
+            part.losses,
+            part.values,
+            self._tick,
+        )
 
     def drop_idle(self, age: int) -> None:
         drop_planes(self._chains.starts, self._planes, self._tick - age + 1)
