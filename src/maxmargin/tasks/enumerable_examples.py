@@ -188,12 +188,30 @@ class CandidateSets:
         truths = self._held.alpha[self._candidates.truth]
         return int(np.count_nonzero(self._held.alpha) - np.count_nonzero(truths))
 
+    @property
+    def gaps(self) -> Array:
+        return self._held.gaps
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
         calls, added, gap = stream_sweep(
             self._candidates, self._held, self._scratch, self._w, order, skip_below, self._tick
         )
         return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
+
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        self._tick += 1
+        held = self._held
+        return order[(held.caps[order] > 0.0) & (held.gaps[order] >= skip_below)]
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        before, total = self.n_planes, 0.0
+        for part in answers:
+            self._enter(part)
+            gap = self.epoch(np.array([part.lo])).gap
+            self._held.gaps[part.lo] = gap
+            total += gap
+        return SweepStats(len(answers), total, self.n_planes - before)
 
     def epoch(self, order: IntArray) -> SweepStats:
         gap = epoch_sweep(self._candidates, self._held, self._scratch, self._w, order)
@@ -202,21 +220,27 @@ class CandidateSets:
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
         self._tick += 1
         terms: list[float] = []
+        missing = self._held.caps > 0.0
         for part in answers:
-            confirm_range(
-                self._candidates,
-                self._held,
-                self._scratch,
-                self._w,
-                part.lo,
-                part.labelings,
-                self._tick,
-            )
+            self._enter(part)
+            missing[part.lo : part.hi] = False
             terms.extend(self._held.caps[part.lo : part.hi] * part.values)
-        if sum(part.hi - part.lo for part in answers) != self.n_examples:
+        if missing.any():
             raise ValueError(f"answers are needed for all {self.n_examples} examples.")
         total = math.fsum(terms)
         return total, total
+
+    def _enter(self, part: Answers) -> None:
+        """The answers enter the sets, and the gaps are refreshed."""
+        confirm_range(
+            self._candidates,
+            self._held,
+            self._scratch,
+            self._w,
+            part.lo,
+            part.labelings,
+            self._tick,
+        )
 
     def drop_idle(self, age: int) -> None:
         held = self._held
