@@ -76,7 +76,7 @@ def errors(w):
 
 print(f"wrong pairs per true pair: {errors(svm.coef_):.2f} learned, {errors(guess):.2f} guessed")
 
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
 image = axes[0].imshow(task.substitutions(svm.coef_), cmap="RdBu", vmin=-3, vmax=3)
 axes[0].set_xticks(range(6), SYMBOLS)
 axes[0].set_yticks(range(6), SYMBOLS)
