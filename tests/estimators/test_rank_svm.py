@@ -31,8 +31,9 @@ def _expected(estimator):
 
 @parametrize_with_checks(
     [
-        RankSVM(),
-        RankSVM(query_weight="equal", pair_weight="difference", n_jobs=2),
+        # weights and repeated rows lead to one optimum by ways that differ: go to its end
+        RankSVM(tol=1e-10),
+        RankSVM(tol=1e-10, query_weight="equal", pair_weight="difference", n_jobs=2),
         RankSVM(loss="ndcg", k=5),
     ],
     expected_failed_checks=_expected,

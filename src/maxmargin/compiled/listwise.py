@@ -33,8 +33,6 @@ from maxmargin.compiled.ordering import sort
 from maxmargin.compiled.pairs import longest_query, n_levels, query_end
 
 PRECISION, GAIN = 0, 1
-#: parts of a query's line that wait to be split
-STACK = 256
 
 
 @inlined
@@ -164,29 +162,13 @@ def cut(scores, labels, weight, kind, k, gradient):
     return offset
 
 
-@inlined
-def _leader(
-    kind, labels, lo, m, discount, truth, scale, s, d, t, sign, here, tie, order, keys, coef
-):
-    """The line a + b t that leads just after (sign 1) or before (-1) t."""
-    for q in range(m):
-        here[q] = s[lo + q] + t * d[q]
-        tie[q] = sign * d[q]
-    a = _best(kind, labels, lo, m, discount, truth, scale, here, tie, order, keys, coef)
-    b = 0.0
-    for q in range(m):
-        a += coef[q] * s[lo + q]
-        b += coef[q] * d[q]
-    return a, b
-
-
 @entry
 def slopes(s, r, labels, weight, kind, k, ts, out):
     """Add the right derivatives of L(s + t (r - s)) at each t."""
     room = longest_query(labels)
     discount, truth, coef = _discounts(room, k), np.empty(room), np.empty(room)
     order, keys = np.empty((2, room), np.int64), np.empty((2, room))
-    here, tie, d = np.empty(room), np.empty(room), np.empty(room)
+    here, d = np.empty(room), np.empty(room)
     lo = 0
     while lo < labels.shape[0]:
         hi = query_end(labels, lo)
@@ -197,65 +179,11 @@ def slopes(s, r, labels, weight, kind, k, ts, out):
                 order[0, q] = q
                 d[q] = r[lo + q] - s[lo + q]
             for p in range(ts.shape[0]):
-                line = _leader(
-                    kind, labels, lo, m, discount, truth, scale, s, d, ts[p], 1.0, here, tie,
-                    order, keys, coef,
-                )  # fmt: skip
-                out[p] += u * line[1]
+                for q in range(m):
+                    here[q] = s[lo + q] + ts[p] * d[q]
+                _best(kind, labels, lo, m, discount, truth, scale, here, d, order, keys, coef)
+                total = 0.0
+                for q in range(m):
+                    total += coef[q] * d[q]
+                out[p] += u * total
         lo = hi
-
-
-@entry
-def kinks(s, r, labels, weight, kind, k, lo, hi, ts, jumps):
-    """Kinks in (lo, hi); returns their number, or -1 if there is no room.
-
-    The lines that lead at the two ends of a part meet at a point in it: either no other leads there, and
-    it is the only kink, or the part is split in two (Eisner and Severance)."""
-    room = longest_query(labels)
-    discount, truth, coef = _discounts(room, k), np.empty(room), np.empty(room)
-    order, keys = np.empty((2, room), np.int64), np.empty((2, room))
-    here, tie, d = np.empty(room), np.empty(room), np.empty(room)
-    first, last = np.nextafter(lo, np.inf), np.nextafter(hi, -np.inf)
-    parts = np.empty((STACK, 4))  # a and b of the lines at the two ends
-    count, start = 0, 0
-    while start < labels.shape[0]:
-        end = query_end(labels, start)
-        scale, m = _scale(kind, labels, start, end, discount, truth), end - start
-        n_parts, seen, t, sign = 0, 0, lo, 1.0
-        a0, b0, a1, b1 = 0.0, 0.0, 0.0, 0.0
-        u = _mean(weight, start, end)
-        for q in range(m):
-            order[0, q] = q
-            d[q] = r[start + q] - s[start + q]
-        while scale > 0.0:
-            a, b = _leader(
-                kind, labels, start, m, discount, truth, scale, s, d, t, sign, here, tie,
-                order, keys, coef,
-            )  # fmt: skip
-            seen += 1
-            if seen == 1:  # at lo; next at hi
-                a0, b0, t, sign = a, b, hi, -1.0
-                continue
-            if seen == 2:
-                parts[0, 0], parts[0, 1], parts[0, 2], parts[0, 3] = a0, b0, a, b
-                n_parts = int(b > b0)
-            elif b0 < b < b1 and a + b * t - (a0 + b0 * t) > 1e-13 * (abs(a) + abs(b * t)):
-                if n_parts + 2 > STACK:
-                    return -1
-                parts[n_parts, 0], parts[n_parts, 1] = a, b
-                parts[n_parts, 2], parts[n_parts, 3] = a1, b1
-                parts[n_parts + 1, 0], parts[n_parts + 1, 1] = a0, b0
-                parts[n_parts + 1, 2], parts[n_parts + 1, 3] = a, b
-                n_parts += 2
-            else:
-                if count >= ts.shape[0]:
-                    return -1
-                ts[count], jumps[count] = t, u * (b1 - b0)
-                count += 1
-            if n_parts == 0:
-                break
-            n_parts -= 1
-            a0, b0, a1, b1 = parts[n_parts]
-            t, sign = min(max((a0 - a1) / (b1 - b0), first), last), 1.0
-        start = end
-    return count

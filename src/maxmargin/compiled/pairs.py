@@ -9,9 +9,7 @@ levels, not the number of its pairs.
                                                 or an entry of a matrix (MATRIX; then O(m (log m + K)))
 
 On the line s + t d a pair is worth 1 - (s_i - s_j) - t (d_i - d_j); one that is worth nothing counts as
-violated if d_j > d_i, which makes slopes right derivatives. A pair has a kink in (lo, hi) if the points
-s_i - 1 and s_j change places between lo and hi: sorting the order at lo into the order at hi by insertion
-meets each such pair once.
+violated if d_j > d_i, which makes slopes right derivatives.
 
 Labels have three columns: relevance y, number of the query, rank of y among the query's relevances.
 """
@@ -26,8 +24,6 @@ from maxmargin.compiled.ordering import sort
 EQUAL, DIFFERENCE, MATRIX = 0, 1, 2
 #: sums over the rows of a level: of u, u x, u y, u x y
 SUMS = 4
-#: insertions per kink that there is room for, and per row, before a bracket is called too wide
-MOVES = 16
 
 
 @inlined
@@ -198,87 +194,3 @@ def slopes(s, r, labels, weight, kind, matrix, ts, out):
                     total += rows[0, k] * (sums[1, k] - rows[1, k] * sums[0, k])
                 out[q] += total
         lo = hi
-
-
-@inlined
-def _importance(labels, weight, kind, matrix, i, j):
-    """c_ij."""
-    k = 1.0
-    if kind == DIFFERENCE:
-        k = labels[i, 0] - labels[j, 0]
-    elif kind == MATRIX:
-        k = matrix[int(labels[i, 0]), int(labels[j, 0])]
-    return weight[i] * weight[j] * k
-
-
-@inlined
-def _points(labels, lo, m, size, order, keys, d, points):
-    """The points s_i - 1 (odd numbers) and s_j (even ones) in one ascending order; rows that can only be
-    the upper or the lower one of a pair have one point. Returns their number."""
-    a, b, n = 0, 0, 0
-    while a < m or b < m:
-        lower = b < m
-        if a < m and b < m:
-            edge = keys[0, a] - 1.0
-            tied = keys[0, b] == edge and d[order[0, b]] < d[order[0, a]]
-            lower = keys[0, b] < edge or tied
-        row = order[0, b] if lower else order[0, a]
-        level = labels[lo + row, 2]
-        if lower:
-            b += 1
-        else:
-            a += 1
-        if (lower and level < size - 1) or (not lower and level > 0):
-            points[n] = 2 * row + int(not lower)
-            n += 1
-    return n
-
-
-@entry
-def kinks(s, r, labels, weight, kind, matrix, lo, hi, ts, jumps):
-    """Kinks in (lo, hi); returns their number, or -1 if there is no room."""
-    room = longest_query(labels)
-    order, keys = np.empty((2, room), np.int64), np.empty((2, room))
-    here, d = np.empty(room), np.empty(room)
-    points, ends = np.empty(2 * room, np.int64), np.empty(2 * room)
-    first, last = np.nextafter(lo, np.inf), np.nextafter(hi, -np.inf)
-    count, start, patience = 0, 0, MOVES * (ts.shape[0] + labels.shape[0])
-    while start < labels.shape[0]:
-        end = query_end(labels, start)
-        m, size = end - start, n_levels(labels, start, end)
-        n = 0
-        if size > 1:
-            for k in range(m):
-                order[0, k] = k
-                d[k] = r[start + k] - s[start + k]
-                here[k] = s[start + k] + lo * d[k]
-            sort(here, d, m, order, keys)
-            n = _points(labels, start, m, size, order, keys, d, points)
-        for k in range(n):
-            row = points[k] >> 1
-            ends[k] = s[start + row] + hi * d[row] - (points[k] & 1)
-        for k in range(1, n):
-            point, at, p = points[k], ends[k], k
-            row = point >> 1
-            while p > 0 and (
-                at < ends[p - 1] or (at == ends[p - 1] and d[row] > d[points[p - 1] >> 1])
-            ):
-                other = points[p - 1] >> 1
-                upper, lower = (row, other) if point & 1 else (other, row)
-                i, j = start + upper, start + lower
-                if (point ^ points[p - 1]) & 1 and labels[i, 2] > labels[j, 2]:
-                    if count >= ts.shape[0]:
-                        return -1
-                    b = d[lower] - d[upper]
-                    t = (s[i] - s[j] - 1.0) / b  # not a number where b is zero: then nothing jumps
-                    ts[count] = min(max(t, first), last)
-                    jumps[count] = abs(b) * _importance(labels, weight, kind, matrix, i, j)
-                    count += int(b != 0.0)
-                points[p], ends[p] = points[p - 1], ends[p - 1]
-                p -= 1
-            points[p], ends[p] = point, at
-            patience -= k - p
-            if patience < 0:
-                return -1
-        start = end
-    return count

@@ -71,6 +71,9 @@ def query_labels(relevance: npt.ArrayLike, groups: npt.ArrayLike | None = None) 
 class _QueryLoss(ScoreLoss):
     """What losses of rankings share."""
 
+    #: queries are sorted for every slope
+    dear: ClassVar[bool] = True
+
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         good = y.ndim == 2 and y.shape[1] == 3 and y.dtype == np.float64
@@ -147,22 +150,6 @@ class PairHinge(_QueryLoss):
         pairs.slopes(scores, other, y, weight, self._kind, self._matrix, ts, out)
         return out
 
-    def breakpoints(
-        self,
-        scores: Array,
-        other: Array,
-        y: Labels,
-        weight: Array,
-        lo: float,
-        hi: float,
-        limit: int,
-    ) -> tuple[Array, Array] | None:
-        """See :meth:`ScoreLoss.breakpoints`."""
-        ts, jumps = np.empty(limit), np.empty(limit)
-        kind, matrix = self._kind, self._matrix
-        count = pairs.kinks(scores, other, y, weight, kind, matrix, lo, hi, ts, jumps)
-        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
-
 
 def _levels_matrix(importance: Any) -> Array:
     matrix: Array = np.ascontiguousarray(importance, dtype=np.float64)
@@ -191,21 +178,6 @@ class _ListLoss(_QueryLoss):
         out = np.zeros(len(ts))
         listwise.slopes(scores, other, y, weight, self._kind, self._k, ts, out)
         return out
-
-    def breakpoints(
-        self,
-        scores: Array,
-        other: Array,
-        y: Labels,
-        weight: Array,
-        lo: float,
-        hi: float,
-        limit: int,
-    ) -> tuple[Array, Array] | None:
-        """See :meth:`ScoreLoss.breakpoints`."""
-        ts, jumps = np.empty(limit), np.empty(limit)
-        count = listwise.kinks(scores, other, y, weight, self._kind, self._k, lo, hi, ts, jumps)
-        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
 
 class AveragePrecision(_ListLoss):

@@ -195,6 +195,7 @@ class CuttingPlane:
             omega.inner(best.w, direction),
             problem.C,
             guess,
+            dear=problem.dear_slopes,
         )
         return min(step, limit)
 
