@@ -1,14 +1,14 @@
 """The multiclass rows of the cutting-plane paper's table: 1-slack, n-slack, line searches, the default.
 
 Every class is a listed candidate with the row's features in its own block (``tasks.Enumerable``), so
-all solvers see the same structured problem. Covertype (7 classes) at growing sizes with C_mean = n C
-fixed, as in the paper, and MNIST (10 classes), to a certified gap of 0.01, at most 3,000 passes and 60
-CPU seconds.
+all solvers see the same structured problem. Covertype (7 classes) at growing sizes up to the paper's, with
+C_mean = n C fixed as there, and MNIST (10 classes), to a certified gap of 0.01, at most 3,000 passes and
+300 CPU seconds.
 """
 
 from __future__ import annotations
 
-from benchmarks.common import Bench, Cell, Row, command_line, cpu, peak_memory_gb
+from benchmarks.common import Bench, Cell, Row, command_line, cpu
 
 # ruff: isort: split
 from typing import Any, NamedTuple
@@ -20,13 +20,14 @@ from benchmarks import datasets
 from benchmarks.problems import Watch
 
 TITLE = "Solvers for structures: multiclass"
-TOL, PASSES, LIMIT = 1e-2, 3000, 60.0
+TOL, PASSES, LIMIT = 1e-2, 3000, 300.0
 #: rows, C_mean
 SETS = {
     "covtype 3k": (3_000, 1000.0),
     "covtype 10k": (10_000, 1000.0),
     "covtype 30k": (30_000, 1000.0),
     "covtype 100k": (100_000, 1000.0),
+    "covtype 523k": (522_911, 1000.0),
     "mnist 2k": (2_000, 1000.0),
     "mnist 10k": (10_000, 1000.0),
 }
@@ -61,7 +62,7 @@ def load(name: str, quick: bool) -> Data:
         X, y = datasets.mnist(sparse=True)
     X = sp.csr_matrix(sp.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
     rows = np.random.default_rng(0).permutation(X.shape[0])
-    train, test = rows[:n], rows[-10_000:]
+    train, test = rows[:n], rows[-10_000:]  # never the same ones: the sets are larger than both
     return Data(X[train], y[train], X[test], y[test], int(y.max()) + 1)
 
 
@@ -148,12 +149,12 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     out = fit(data, spec["method"], C, watch)
     if out["stop"] == "callback":
         out["stop"] = "3,000 passes" if out["passes"] >= PASSES else "CPU limit"
-    return {**out, "C": C, "memory_gb": peak_memory_gb()}
+    return {**out, "C": C}
 
 
 def table(bench: Bench) -> None:
     """All fits."""
-    for name in SETS:
+    for name in sorted(SETS, key=lambda name: SETS[name][0]):  # the small ones first
         for method in reversed(METHODS):
             bench.run(f"{name} {method}", {"set": name, "method": method})
         report(bench)
@@ -178,7 +179,6 @@ def report(bench: Bench) -> None:
                         "support vectors": c["support"],
                         "objective": f"{c['objective']:.6g}",
                         "test accuracy %": f"{100 * c['accuracy']:.2f}",
-                        "memory GB": c["memory_gb"],
                     }
                 )
     called = "\n".join(f"- **{m}**: `{code}`" for m, code in METHODS.items())

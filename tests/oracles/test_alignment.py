@@ -10,10 +10,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin import StructuredSVM
+from maxmargin import StructuredSVM, load
 from maxmargin.tasks import Alignment
 from maxmargin.testing import check_task, solve_structured_qp
 
@@ -49,6 +49,7 @@ def naive_score(task, w, x, y):
 texts = st.text("ACG", max_size=4)
 
 
+@settings(max_examples=max(150, settings().max_examples))
 @given(
     a=texts,
     b=texts,
@@ -147,8 +148,10 @@ def test_what_is_no_alignment_is_refused(x, y, words):
 def test_symbols_without_a_score_are_refused():
     task = Alignment()
     task.setup([("AB", "A")], [[]])
-    with pytest.raises(ValueError, match="'Z' does not occur"):
+    with pytest.raises(ValueError, match="'Z' is not one of"):
         task.inference(("Z", "A"), np.zeros(task.dim))
+    with pytest.raises(ValueError, match="example 0: the symbol 'B'"):
+        Alignment(symbols="AC").setup([("AB", "A")], [[]])
     with pytest.raises(ValueError, match="two gaps"):
         Alignment.from_rows("A-", "B-")
     with pytest.raises(ValueError, match="different lengths"):
@@ -160,3 +163,14 @@ def test_symbols_are_anything_hashable():
     assert x == ([1, "u"], [1, (2, 3)])
     svm = StructuredSVM(Alignment(symmetric=False)).fit([x], [y])
     assert np.array_equal(svm.predict([x])[0], [[0, 0]])
+
+
+def test_a_saved_aligner_needs_its_alphabet_only(tmp_path):
+    x, y = Alignment.from_rows("ACG-", "A-GG")
+    svm = StructuredSVM(Alignment(affine=True)).fit([x], [y])
+    svm.save(tmp_path / "aligner")
+    again = load(tmp_path / "aligner", task=Alignment(affine=True, symbols="GCA"))
+    new = ("GCA", "GA")
+    assert np.array_equal(again.predict([new])[0], svm.predict([new])[0])
+    with pytest.raises(ValueError, match="dimension"):
+        load(tmp_path / "aligner", task=Alignment(symbols="GCA"))

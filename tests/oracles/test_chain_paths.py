@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles.test_chain import LENGTHS, VARIANTS, Problem
 
@@ -103,6 +103,7 @@ def slack_problem(seed, K, masked, costs, weights):
     return p
 
 
+@settings(max_examples=max(60, settings().max_examples))
 @given(
     seed=st.integers(0, 10**6),
     K=st.integers(1, 4),

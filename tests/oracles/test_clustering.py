@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import StructuredSVM
@@ -40,6 +40,7 @@ def draw(seed, n, kind):
     return np.triu(scores, 1) + np.triu(scores, 1).T
 
 
+@settings(max_examples=max(100, settings().max_examples))
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 6), kind=st.sampled_from(["normal", "whole"]))
 def test_the_three_argmaxes_against_enumeration(seed, n, kind):
     scores = draw(seed, n, kind)

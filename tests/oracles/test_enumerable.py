@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import StructuredSVM, minimize
@@ -51,6 +51,7 @@ def test_task_and_compiled_form(form, losses):
     check_task(task, X, Y, outputs=lambda x: range(x.shape[0]), n_trials=30)
 
 
+@settings(max_examples=max(100, settings().max_examples))
 @given(seed=st.integers(0, 10**6), rescaling=st.sampled_from(["margin", "slack"]))
 def test_compiled_oracle_is_plain_python(seed, rescaling):
     task, X, Y = draw(seed)

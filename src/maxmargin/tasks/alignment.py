@@ -10,7 +10,7 @@ argmax     is the same dynamic programme with other pair scores (:mod:`maxmargin
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,13 @@ class Alignment(Task):
         different alphabets.
     affine : bool, default False
         Whether a run of gaps has a score of its own, besides that of each unpaired symbol.
+    symbols : sequence, optional
+        The alphabet; by default the symbols that occur in the training data.
 
     Attributes
     ----------
     symbols_ : list
-        The symbols seen by ``setup``, in the order of the weights.
+        The symbols, sorted, in the order of the weights.
     feature_names : list
         Names of the weights: (p, q) for pairs of symbols, "gap", and "open" if ``affine``.
 
@@ -61,25 +63,35 @@ class Alignment(Task):
     ('GATTA', 'G-TTA')
     """
 
-    def __init__(self, symmetric: bool = True, affine: bool = False) -> None:
+    def __init__(
+        self, symmetric: bool = True, affine: bool = False, symbols: Sequence[Any] | None = None
+    ) -> None:
         self.symmetric = symmetric
         self.affine = affine
+        self.symbols = symbols
+        if symbols is not None:
+            self._learn(symbols)
 
     # -- the task ---------------------------------------------------------------------------------
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        seen = {symbol for a, b in X for sequence in (a, b) for symbol in sequence}
-        try:
-            self.symbols_: list[Hashable] = sorted(seen)
-        except TypeError:  # symbols of several kinds have no order: that of their names
-            self.symbols_ = sorted(seen, key=repr)
-        self._number = {symbol: k for k, symbol in enumerate(self.symbols_)}
+        if self.symbols is None:
+            self._learn(symbol for a, b in X for sequence in (a, b) for symbol in sequence)
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             try:
+                self._encode(x)
                 _check(x, _pairs(y))
             except ValueError as error:
                 raise ValueError(f"example {i}: {error}") from None
         return self.dim
+
+    def _learn(self, symbols: Iterable[Hashable]) -> None:
+        seen: set[Any] = set(symbols)
+        try:
+            self.symbols_: list[Any] = sorted(seen)
+        except TypeError:  # symbols of several kinds have no order: that of their names
+            self.symbols_ = sorted(seen, key=repr)
+        self._number = {symbol: k for k, symbol in enumerate(self.symbols_)}
 
     @property
     def dim(self) -> int:
@@ -155,7 +167,7 @@ class Alignment(Task):
             a, b = (np.array([self._number[s] for s in part], dtype=np.int64) for part in x)
         except KeyError as error:
             raise ValueError(
-                f"the symbol {error.args[0]!r} does not occur in the training data: it has no score."
+                f"the symbol {error.args[0]!r} is not one of the alphabet's: it has no score."
             ) from None
         return a, b
 

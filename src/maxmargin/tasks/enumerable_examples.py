@@ -30,6 +30,9 @@ from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray, sparsify
 from maxmargin.tasks.chain_examples import writable
 
+#: multipliers are scaled back when their sum left the cap by more than this share of it
+DRIFT = 1e-14
+
 
 class EnumerableExamples:
     """Examples whose candidates lie below one another in one CSR matrix (``core.protocols.Examples``).
@@ -248,6 +251,11 @@ class CandidateSets:
 
     def dual_value(self) -> float:
         c, held = self._candidates, self._held
+        total = np.add.reduceat(held.alpha, c.starts[:-1])
+        far = np.abs(total - held.caps) > DRIFT * held.caps  # steps keep the sums up to rounding
+        if far.any():
+            scale = np.divide(held.caps, total, out=np.ones(len(total)), where=far)
+            held.alpha[:] *= np.repeat(scale, np.diff(c.starts))
         rows = np.flatnonzero((held.alpha != 0.0) & (held.used >= 0))
         owners = np.searchsorted(c.starts, rows, side="right") - 1
         self._w[:] = 0.0
