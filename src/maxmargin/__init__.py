@@ -10,6 +10,8 @@ from maxmargin.estimators import (
     RankSVM,
     SequenceTagger,
     StructuredSVM,
+    StructuredSVMCV,
+    structured_path,
     svc_path,
 )
 from maxmargin.persistence import load
@@ -25,12 +27,14 @@ __all__ = [
     "RankSVM",
     "SequenceTagger",
     "StructuredSVM",
+    "StructuredSVMCV",
     "engines",
     "load",
     "losses",
     "minimize",
     "risks",
     "solvers",
+    "structured_path",
     "svc_path",
     "tasks",
 ]

@@ -8,7 +8,9 @@ from maxmargin.estimators.measure_svc import MeasureSVC
 from maxmargin.estimators.path import svc_path
 from maxmargin.estimators.rank_svm import RankSVM
 from maxmargin.estimators.sequence_tagger import SequenceTagger
+from maxmargin.estimators.structured_path import structured_path
 from maxmargin.estimators.structured_svm import StructuredSVM
+from maxmargin.estimators.structured_svm_cv import StructuredSVMCV
 
 __all__ = [
     "GrammarParser",
@@ -19,5 +21,7 @@ __all__ = [
     "RankSVM",
     "SequenceTagger",
     "StructuredSVM",
+    "StructuredSVMCV",
+    "structured_path",
     "svc_path",
 ]

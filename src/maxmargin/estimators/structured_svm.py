@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -10,12 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import Start
+from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.engines import make_engine
-from maxmargin.estimators._base import CertifiedEstimator, one_blas_thread, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
-from maxmargin.risks.fixed import FixedWeights, find_weights, fix_weights
+from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.risks.task import TaskRisk, require_rescaling
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
@@ -143,67 +141,30 @@ class StructuredSVM(CertifiedEstimator):
         """
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
-        self.task_ = copy.deepcopy(self.task)
-        dim = self.task_.setup(X, y)
-        if not isinstance(dim, int | np.integer) or dim < 1:
-            raise TypeError(
-                f"{type(self.task_).__name__}.setup must return the dimension of the joint "
-                f"features, a positive int; it returned {dim!r}."
-            )
-        fixed, omega = self._constrained(int(dim))
-
-        def whole(w: Array) -> Array:
-            return w if fixed is None else fixed.whole(w)
-
-        if self.oracle not in ("cheap", "dear"):
-            raise ValueError(f"oracle={self.oracle!r}: use 'cheap' or 'dear'.")
-        own = isinstance(self.engine, str)
-        engine = make_engine(self.n_jobs, self.engine, one_blas_thread) if own else self.engine
         previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
-        start = previous if previous is not None and previous.shape == (dim,) else None
-        if start is not None and fixed is not None:
-            start = fixed.learned(start)
-        try:
-            risk = TaskRisk(
-                self.task_,
-                X,
-                y,
-                int(dim),
-                rescaling=self.rescaling,  # type: ignore[arg-type]
-                sample_weight=weight,
-                engine=engine,
-                fixed=fixed,
-                dear=self.oracle == "dear",
-            )
-            result = self._minimize(
-                risk,
-                self._solver(risk, omega),
-                regularizer=omega,
-                start=None if start is None else Start(start),
-                fitted=lambda w: {"coef_": whole(w), "task_": self.task_},
-                data={"X": X, "y": y},
-            )
-        finally:
-            if own:
-                engine.close()
-        self.coef_ = whole(result.w)
+        with StructuredProblem(self, X, y) as problem:
+            start = None
+            if previous is not None and previous.shape == (problem.dim,):
+                start = Start(problem.learned(previous))
+            self._solve(problem, weight, start)
         return self
 
-    def _constrained(self, dim: int) -> tuple[FixedWeights | None, SquaredNorm]:
-        """What is not learned, and what must not become negative."""
-        names = getattr(self.task_, "feature_names", None)
-        fixed = fix_weights(self.fixed, dim, names)
-        asked = () if self.nonnegative is None else self.nonnegative
-        signed = find_weights(asked, dim, names, "nonnegative")
-        if fixed is not None:
-            whole = fixed.whole(np.zeros(dim))
-            below = signed[whole[signed] < 0.0]
-            if len(below):
-                raise ValueError(
-                    f"weight {below[0]} is fixed at {whole[below[0]]} but must not be negative."
-                )
-            signed = np.setdiff1d(signed, fixed.indices)
-        return fixed, SquaredNorm(nonnegative=np.sort(signed))
+    def _solve(
+        self, problem: StructuredProblem, weight: Any, start: Start | SolveResult | None
+    ) -> SolveResult:
+        """Fit with these weights of the examples."""
+        risk = problem.risk(weight)
+        self.task_ = problem.task
+        result = self._minimize(
+            risk,
+            self._solver(risk, problem.omega),
+            regularizer=problem.omega,
+            start=start,
+            fitted=lambda w: {"coef_": problem.whole(w), "task_": self.task_},
+            data={"X": problem.X, "y": problem.y},
+        )
+        self.coef_ = problem.whole(result.w)
+        return result
 
     def _solver(self, risk: TaskRisk, omega: SquaredNorm) -> Any:
         if self.solver != "auto":

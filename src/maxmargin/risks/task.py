@@ -263,6 +263,11 @@ class TaskRisk:
         return [self.evaluate(w) for w in points]
 
     @property
+    def examples(self) -> Examples:
+        """The examples, for another risk of the same with other weights."""
+        return self._examples
+
+    @property
     def signed_sets(self) -> bool:
         """Whether the working sets know weights that must not be negative."""
         return bool(getattr(self._examples, "signed_sets", False))

@@ -1,0 +1,93 @@
+"""What fits of one task to the same examples share: the task after setup, the examples, the engine."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from maxmargin.core.protocols import Examples
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.engines import Engine, make_engine
+from maxmargin.estimators._base import one_blas_thread
+from maxmargin.risks.fixed import FixedWeights, find_weights, fix_weights
+from maxmargin.risks.task import TaskRisk
+
+if TYPE_CHECKING:
+    from maxmargin.estimators.structured_svm import StructuredSVM
+
+
+class StructuredProblem:
+    """A task set up on examples, for any C and any weights of the examples. To be closed after use."""
+
+    def __init__(self, svm: StructuredSVM, X: Sequence[Any], y: Sequence[Any]) -> None:
+        if svm.oracle not in ("cheap", "dear"):
+            raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'dear'.")
+        self.X, self.y = X, y
+        self.task = copy.deepcopy(svm.task)
+        dim = self.task.setup(X, y)
+        if not isinstance(dim, int | np.integer) or dim < 1:
+            raise TypeError(
+                f"{type(self.task).__name__}.setup must return the dimension of the joint "
+                f"features, a positive int; it returned {dim!r}."
+            )
+        self.dim = int(dim)
+        self.fixed, self.omega = self._constrained(svm)
+        self._rescaling: Any = svm.rescaling
+        self._dear = svm.oracle == "dear"
+        self._own = isinstance(svm.engine, str)
+        self._engine: Engine = (
+            make_engine(svm.n_jobs, svm.engine, one_blas_thread) if self._own else svm.engine
+        )
+        self._examples: Examples | None = None
+
+    def _constrained(self, svm: StructuredSVM) -> tuple[FixedWeights | None, SquaredNorm]:
+        """What is not learned, and what must not become negative."""
+        names = getattr(self.task, "feature_names", None)
+        fixed = fix_weights(svm.fixed, self.dim, names)
+        asked = () if svm.nonnegative is None else svm.nonnegative
+        signed = find_weights(asked, self.dim, names, "nonnegative")
+        if fixed is not None:
+            whole = fixed.whole(np.zeros(self.dim))
+            below = signed[whole[signed] < 0.0]
+            if len(below):
+                raise ValueError(
+                    f"weight {below[0]} is fixed at {whole[below[0]]} but must not be negative."
+                )
+            signed = np.setdiff1d(signed, fixed.indices)
+        return fixed, SquaredNorm(nonnegative=np.sort(signed))
+
+    def risk(self, weight: Any) -> TaskRisk:
+        """The risk with these weights of the examples. It takes the engine from the risk before it."""
+        risk = TaskRisk(
+            self.task,
+            self.X,
+            self.y,
+            self.dim,
+            rescaling=self._rescaling,
+            sample_weight=weight,
+            engine=self._engine,
+            examples=self._examples,
+            fixed=self.fixed if self._examples is None else None,
+            dear=self._dear,
+        )
+        self._examples = risk.examples
+        return risk
+
+    def whole(self, w: Array) -> Array:
+        """The weights with those that are not learned."""
+        return w if self.fixed is None else self.fixed.whole(w)
+
+    def learned(self, w: Array) -> Array:
+        """The weights without those that are not learned."""
+        return w if self.fixed is None else self.fixed.learned(w)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._own:
+            self._engine.close()

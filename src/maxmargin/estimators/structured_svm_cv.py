@@ -1,0 +1,282 @@
+"""StructuredSVMCV: C chosen by cross-validation, with labellings shared by all folds and values of C."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.result import SolveResult
+from maxmargin.core.vectors import Array
+from maxmargin.estimators._base import ENDING
+from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._grid import Done
+from maxmargin.estimators._grid_table import GridTable
+from maxmargin.estimators._structured import StructuredProblem
+from maxmargin.estimators.structured_svm import StructuredSVM
+from maxmargin.solvers import DualCoordinate
+from maxmargin.tasks.base import Task
+
+#: parameters that every cell has
+SHARED = (
+    "rescaling",
+    "fixed",
+    "nonnegative",
+    "tol",
+    "solver",
+    "oracle",
+    "max_iter",
+    "n_jobs",
+    "engine",
+    "random_state",
+)
+
+
+class StructuredSVMCV(BaseEstimator):
+    """Large-margin training of any task, with C chosen by cross-validation.
+
+    Trains a :class:`StructuredSVM` for all folds and values of C, each cell certified to the same tolerance.
+    What the argmax said for an example is a constraint in every fold that trains on it, and at every C: all
+    cells share one collection of labellings, and each starts from the multipliers of the cell before.
+
+    Parameters
+    ----------
+    task : Task
+        What is predicted and how. Its ``setup`` sees all examples, held-out ones included: alphabets are
+        the same in all folds.
+    Cs : int or array, default 5
+        Values of C; a number asks for that many between 1e-3 and 10.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn: 5 by default.
+    scoring : callable, optional
+        ``scoring(estimator, X, Y)``, the larger the better; by default minus the mean loss of the task.
+    refit : bool, default True
+        Train with the best C on all examples.
+    rescaling, fixed, nonnegative, tol, solver, oracle, max_iter, n_jobs, engine, random_state
+        See :class:`StructuredSVM`.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``split0_test_score``,
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the
+        certificate of each cell: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
+        ``split0_converged``.
+    best_params_, best_score_, best_index_
+        The best C.
+    best_estimator_ : StructuredSVM
+        Trained on all examples with the best C, if ``refit``; it can be saved.
+    coef_ : array
+        That of ``best_estimator_``.
+    oracle_calls_ : float
+        Calls of the argmax per example, all cells and the refit together.
+    n_splits_ : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import StructuredSVMCV
+    >>> from maxmargin.tasks import Chain
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 2, 3) for _ in range(20)]
+    >>> X = [np.eye(2)[y] + 0.3 * rng.normal(size=(3, 2)) for y in Y]
+    >>> search = StructuredSVMCV(Chain(n_labels=2), Cs=[0.01, 0.1, 1.0], cv=3).fit(X, Y)
+    >>> len(search.cv_results_["params"]), bool(search.cv_results_["split0_converged"].all())
+    (3, True)
+    >>> search.best_score_ > -0.5
+    True
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        Cs: Any = 5,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        rescaling: str = "margin",
+        fixed: Any = None,
+        nonnegative: Any = None,
+        tol: Any = 5e-2,
+        solver: Any = "auto",
+        oracle: str = "cheap",
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        random_state: Any = 0,
+    ) -> None:
+        self.task = task
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.rescaling = rescaling
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.tol = tol
+        self.solver = solver
+        self.oracle = oracle
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.random_state = random_state
+
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Train all cells, and the best C on all examples.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs, of whatever kind the task wants.
+        sample_weight : array, optional
+            Factors of C by example. Held-out examples are scored without them.
+        groups : array, optional
+            Groups for the splitter.
+
+        Returns
+        -------
+        StructuredSVMCV
+            The fitted estimator.
+        """
+        check_pairs(X, y)
+        if self.scoring is not None and not callable(self.scoring):
+            raise ValueError(
+                f"scoring={self.scoring!r}: give a callable scoring(estimator, X, Y), or None for the "
+                "task's own loss."
+            )
+        weight = check_example_weights(sample_weight, len(y))
+        weight = np.ones(len(y)) if weight is None else weight
+        Cs = self._values()
+        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        splits = [
+            (everyone[train], everyone[test])
+            for train, test in check_cv(self.cv).split(everyone, None, groups)
+        ]
+        table = GridTable(len(splits), [None], Cs)
+        self.n_splits_, self.oracle_calls_ = len(splits), 0.0
+        with StructuredProblem(self._template(len(splits)), X, y) as problem:
+            last = None
+            try:
+                for cell in self._cells(problem, weight, splits, table):
+                    last = cell
+                    if last.stop_reason in ENDING:
+                        self._interrupted(table)
+                        break
+            except KeyboardInterrupt:  # while a fold was scored: what is done is kept
+                self._interrupted(table)
+            self._select(table)
+            if self.refit:
+                best = self._template(len(splits)).set_params(**self.best_params_)
+                self.oracle_calls_ += best._solve(problem, weight, last).oracle_calls
+                self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
+        return self
+
+    def _values(self) -> Array:
+        """The values of C, ascending."""
+        if isinstance(self.Cs, Integral):
+            Cs: Array = np.logspace(-3, 1, int(self.Cs))
+        else:
+            Cs = np.sort(np.asarray(self.Cs, dtype=np.float64).ravel())
+        if not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
+            raise ValueError(f"Cs={self.Cs!r}: give positive numbers, or how many.")
+        return Cs
+
+    def _template(self, n_splits: int) -> StructuredSVM:
+        shared = {name: getattr(self, name) for name in SHARED}
+        svm = StructuredSVM(self.task, **shared)
+        if self.solver == "auto" and self.nonnegative is None:
+            # planes of examples that are held out must outlast the folds that do not ask for them
+            mode: Any = "dear" if self.oracle == "dear" else "stream"
+            svm.solver = DualCoordinate(mode=mode, idle=8 * (n_splits + 1))
+        return svm
+
+    def _cells(
+        self, problem: StructuredProblem, weight: Array, splits: list[Any], table: GridTable
+    ) -> Iterator[SolveResult]:
+        """All folds at the smallest C, then at the next: each cell starts where the last one ended."""
+        last: SolveResult | None = None
+        for i, C in enumerate(table.Cs):
+            for k, (train, test) in enumerate(splits):
+                svm = self._template(len(splits)).set_params(C=float(C))
+                counts = np.bincount(train, minlength=len(weight))  # a splitter may draw twice
+                before = time.perf_counter()
+                last = svm._solve(problem, weight * counts, last)
+                seconds = time.perf_counter() - before
+                self.oracle_calls_ += last.oracle_calls
+                if last.stop_reason not in ENDING:
+                    held_out = [problem.X[j] for j in test], [problem.y[j] for j in test]
+                    done = Done((k, 0, i), [last], seconds, "path")
+                    table.put(done, self._score(svm, *held_out))
+                yield last
+
+    def _score(self, svm: StructuredSVM, X: list[Any], Y: list[Any]) -> float:
+        return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
+
+    def _interrupted(self, table: GridTable) -> None:
+        scores = table.results()["mean_test_score"]
+        if np.isnan(scores).all():
+            raise KeyboardInterrupt  # no C was tried on every fold: nothing to choose from
+        warnings.warn(
+            f"interrupted: {np.isfinite(scores).sum()} of {len(scores)} values of C were tried on every "
+            "fold; the others hold NaN, and the best of these is taken.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _select(self, table: GridTable) -> None:
+        results = table.results()
+        del results["param_class_weight"]
+        for name in [name for name in results if name.endswith("_scheme")]:
+            del results[name]
+        results["params"] = [{"C": params["C"]} for params in results["params"]]
+        self.cv_results_ = results
+        means = results["mean_test_score"]
+        if np.isnan(means).all():
+            raise ValueError("no value of C has a score: the scorer returned NaN.")
+        self.best_index_ = int(results["rank_test_score"].argmin())
+        self.best_score_ = float(means[self.best_index_])
+        self.best_params_ = results["params"][self.best_index_]
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Outputs by ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs.
+
+        Returns
+        -------
+        list
+            Outputs.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict(X)
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """The score of ``best_estimator_`` by ``scoring``.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs.
+
+        Returns
+        -------
+        float
+            The larger the better.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self._score(self.best_estimator_, list(X), list(y))
