@@ -26,12 +26,12 @@ def classes(n=60, d=4, K=4, seed=0):
 def chains(n=40, length=4):
     rng = np.random.default_rng(1)
     Y = [tuple(int(v) for v in rng.integers(0, 3, length)) for _ in range(n)]
-    return [np.eye(3)[list(y)] + 0.6 * rng.normal(size=(length, 3)) for y in Y], Y
+    return [np.eye(3)[list(y)] + 1.0 * rng.normal(size=(length, 3)) for y in Y], Y
 
 
 PROBLEMS = {
     "plain, dense": (TinyMulticlass(), classes()),
-    "plain, sparse": (TinyChain(), chains(15, 2)),
+    "plain, sparse": (TinyChain(), chains(20, 3)),
     "compiled": (Chain(3), chains()),
 }
 
