@@ -32,10 +32,10 @@ SIZES = {  # queries, rows of a query, features, parameters
     "1,000,000 rows in 10,000 queries, C x 100": (10_000, 100, 50, {"C": 1e-4}),
     "1,000,000 rows in 10,000 queries, C x 10,000": (10_000, 100, 50, {"C": 1e-2}),
     "1,000,000 rows in 10,000 queries, ndcg": (10_000, 100, 50, {"loss": "ndcg", "C": 0.01}),
-    "1,000,000 rows in 10,000 queries, map": (10_000, 100, 50, {"loss": "map", "C": 0.01}),
     "200 queries of 88 rows": (200, 88, 50, {"C": 0.1}),
     "200 queries of 88 rows, C x 100": (200, 88, 50, {"C": 10.0}),
     "one query of 100,000 rows": (1, 100_000, 50, {"C": 1e-8}),
+    "1,000,000 rows in 10,000 queries, map": (10_000, 100, 50, {"loss": "map", "C": 0.01}),
 }
 
 
@@ -151,7 +151,7 @@ def fold(spec: Cell, bench: Bench) -> Cell:
 
     def scores(C: float, rows: Any, others: Any) -> Any:
         if name == POINTWISE:
-            svr = LinearSVR(C=C, max_iter=200_000, random_state=0)
+            svr = LinearSVR(C=C, max_iter=3000, random_state=0)
             return svr.fit(X[rows], y[rows]).predict(X[others])
         est = RankSVM(C=C, **RANKERS[name])
         est.fit(X[rows], targets(y[rows], RANKERS[name]), groups[rows])
@@ -313,7 +313,7 @@ def fold_tables(bench: Bench) -> list[tuple[str, list[Row], str]]:
     notes = (
         "LightGBM's lambdarank example, both parts: 3,773 rows, 251 queries, 300 features. Means over 5 "
         "folds of queries; the difference is paired over the folds. C from 1e-5 to 1 by tens, by NDCG@10 of "
-        "3 inner folds, the same for all."
+        "3 inner folds, the same for all. LinearSVR has at most 3,000 epochs (its default is 1,000)."
     )
     return [("Web search", rows, notes)]
 
