@@ -12,7 +12,8 @@ from scipy.optimize import Bounds, LinearConstraint, linear_sum_assignment
 from maxmargin import StructuredSVM, load
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Bounded, IntegerProgram, WeightedSolution
-from maxmargin.testing import check_task, solve_structured_qp
+from maxmargin.tasks.recombination import recombine
+from maxmargin.testing import check_task, solve_structured_qp, structured_objective
 
 
 def tiny(rng, n=None, d=3):
@@ -44,7 +45,7 @@ def feasible(x):
 def test_both_argmaxes_against_all_solutions(sense):
     rng = np.random.default_rng(0)
     sign = -1.0 if sense == "minimize" else 1.0
-    for _ in range(500):
+    for _ in range(300):
         x, label = tiny(rng)
         weights = rng.choice([0.0, 1.0, 0.25], size=len(label))  # some are not labelled
         y = WeightedSolution(label, weights)
@@ -172,6 +173,59 @@ def test_the_certificate_of_a_search_cut_short_holds():
     assert short.lower_bound_ <= true.objective_ * (1 + 1e-9)
     assert true.lower_bound_ <= short.objective_ * (1 + 1e-9)
     assert short.objective_ > short.lower_bound_
+
+
+def test_recombinations_are_feasible_and_no_worse():
+    rng = np.random.default_rng(7)
+    better = 0
+    for _ in range(1500):
+        x, _ = tiny(rng, n=7)
+        Y = feasible(x).astype(float)
+        known = list(Y[rng.integers(0, len(Y), 4)])
+        costs = rng.normal(size=7)
+        columns = sp.csc_array(x["constraints"].A) if "constraints" in x else None
+        found = recombine(columns, costs, known[0], known[1:])
+        assert (found == Y).all(axis=1).any()
+        assert costs @ found <= min(costs @ known[0], *(costs @ y for y in known)) + 1e-12
+        better += costs @ found < min(costs @ y for y in known) - 1e-9
+    assert better > 100  # and often ahead of all that was known
+
+
+def test_quick_answers_save_solves_and_no_bound_comes_from_them():
+    # many small choices in one programme, independent of each other
+    rng = np.random.default_rng(8)
+    blocks = [assignment(rng) for _ in range(12)]
+    A = sp.block_diag([x.constraints[0].A for x, _ in blocks])
+    x = {"features": np.vstack([x.features for x, _ in blocks]), "constraints": (A, 1, 1)}
+    y = np.concatenate([label for _, label in blocks])
+    solves = {}
+    for quick in (False, True):
+        count = []
+
+        class Counted(IntegerProgram):
+            def _solve(self, known, costs, count=count):
+                count.append(1)
+                return super()._solve(known, costs)
+
+        svm = StructuredSVM(Counted(recombine=quick), 0.1, tol=1e-5).fit([x], [y])
+        assert svm.converged_
+        solves[quick] = len(count), svm.lower_bound_, svm.objective_
+        # F of the weights, by a task that knows nothing yet
+        other = IntegerProgram()
+        other.setup([x], [y])
+        F = structured_objective(other, [x], [y], svm.coef_, 0.1)
+        assert svm.objective_ == pytest.approx(F, rel=1e-8)
+    assert solves[True][0] <= 0.5 * solves[False][0]
+    assert solves[True][1] <= solves[False][2]
+    assert solves[False][1] <= solves[True][2]
+
+
+def test_the_limits_of_a_fit_find_a_true_bound_however_short():
+    rng = np.random.default_rng(9)
+    X, Y = zip(*[assignment(rng) for _ in range(5)], strict=True)
+    for limit in (1, 2, 3):
+        svm = StructuredSVM(IntegerProgram(), 10.0, tol=1e-9, max_iter=limit).fit(X, Y)
+        assert np.isfinite(svm.objective_)
 
 
 def test_known_solutions_replace_worse_answers():

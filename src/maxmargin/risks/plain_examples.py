@@ -8,6 +8,7 @@ the planes and move their offsets; see :mod:`maxmargin.risks.fixed`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -50,6 +51,7 @@ class PlainExamples:
     ) -> None:
         self.task, self.dim = task, dim
         self._X, self._Y, self._rescaling, self._fixed = X, Y, rescaling, fixed
+        self._quick = False
 
     def __len__(self) -> int:
         return len(self._Y)
@@ -79,10 +81,13 @@ class PlainExamples:
         """(labelling, value, upper bound of the maximum) at the whole w, fixed weights included."""
         task, x, y = self.task, self._X[i], self._Y[i]
         slack = self._rescaling == "slack"
-        found = (task.slack_augmented_inference if slack else task.loss_augmented_inference)(
-            x, y, w
-        )
         bound = None
+        found = task.quick_augmented_inference(x, y, w) if self._quick else None
+        if found is not None:
+            bound = float("inf")
+        else:
+            ask = task.slack_augmented_inference if slack else task.loss_augmented_inference
+            found = ask(x, y, w)
         if isinstance(found, Bounded):
             found, bound = found.y, found.upper
         loss = float(task.loss(y, found))
@@ -127,7 +132,15 @@ class PlainExamples:
 
     def working_sets(self, caps: Array, regularizer: SquaredNorm | None = None) -> WorkingSets:
         """See :class:`maxmargin.core.Examples`."""
-        return PlainWorkingSets(self, caps, regularizer)
+        return PlainWorkingSets(self.eager(), caps, regularizer)
+
+    def eager(self) -> PlainExamples:
+        """The same examples, content with quick answers where the task has them: never for bounds."""
+        if self._rescaling == "slack":
+            return self
+        other = copy.copy(self)
+        other._quick = True
+        return other
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """See :class:`maxmargin.core.Examples`."""

@@ -15,6 +15,10 @@ It is linear in y where y*_j lies at a bound, as it does for 0/1 variables, so t
 is the same programme with other costs. Unlabelled variables have l_j = 0 and keep the value supplied for them
 in Psi(x, y*): that keeps the problem convex (to complete them by the argmax would make them latent).
 
+A solve is dear, and most of what it finds is known: on the way an answer is first sought among
+recombinations of known solutions (:mod:`maxmargin.tasks.recombination`), and HiGHS is asked if none is ahead
+of all answers so far.
+
 A search that is cut short (``time_limit``, ``mip_rel_gap``) answers with its best solution and its bound:
 the risk is then known from both sides, and so is the optimum.
 """
@@ -26,13 +30,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, Vector, sparsify
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.programs import Outcome, Program, read_program, solve_program
+from maxmargin.tasks.recombination import recombine
 
-#: solutions remembered per example, and examples remembered that ``setup`` did not see
-POOL, UNSEEN = 50, 1024
+#: solved solutions and answers remembered per example, and examples remembered that ``setup`` did not see
+SOLVED, ANSWERED, UNSEEN = 50, 200, 1024
+#: a recombination must be this far ahead, relative to the costs, to be worth an answer
+AHEAD = 1e-9
 
 
 class WeightedSolution(NamedTuple):
@@ -56,7 +64,34 @@ class _Known:
 
     x: Any
     program: Program
-    pool: list[Array] = field(default_factory=list)
+    #: what solves found, and what was ever answered
+    solved: list[Array] = field(default_factory=list)
+    answered: list[Array] = field(default_factory=list)
+    #: the last costs, and what the solve found
+    last: tuple[Array, Outcome] | None = None
+    columns: sp.csc_array | None = None
+
+    def remember(self, costs: Array, found: Outcome) -> None:
+        """Keep what a solve found."""
+        self.last = costs, found
+        if found.y is not None and not _holds(self.solved, found.y):
+            self.solved = [*self.solved[1 - SOLVED :], found.y]
+
+    def answer(self, y: Array) -> None:
+        """Keep what was answered."""
+        if not _holds(self.answered, y):
+            self.answered = [*self.answered[1 - ANSWERED :], y]
+
+
+def _holds(solutions: list[Array], y: Array) -> bool:
+    return any(np.array_equal(y, other) for other in solutions)
+
+
+class _Memory(dict[int, _Known]):
+    """What is known of each input, by its id: a cache, made anew where it is needed. Copies are empty."""
+
+    def __reduce__(self) -> Any:
+        return _Memory, ()
 
 
 class IntegerProgram(Task):
@@ -85,6 +120,9 @@ class IntegerProgram(Task):
         Seconds for one solve. A solve that ends without a solution answers with the label and its bound.
     mip_rel_gap : float, default 0.0
         Relative gap at which HiGHS may stop. (Its own default of 1e-4 is not exact.)
+    recombine : bool, default True
+        Seek answers among recombinations of known solutions before a solve: training then needs a fraction of
+        the solves. (With a solver of your own and no ``constraints`` there is nothing to recombine by.)
     feature_names : sequence of str, optional
         Names of the weights, for ``StructuredSVM(fixed=..., nonnegative=...)``.
 
@@ -115,6 +153,7 @@ class IntegerProgram(Task):
         solver: Callable[[Array, Any], Any] | None = None,
         time_limit: float | None = None,
         mip_rel_gap: float = 0.0,
+        recombine: bool = True,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         if sense not in ("minimize", "maximize"):
@@ -127,15 +166,13 @@ class IntegerProgram(Task):
         self.solver = solver
         self.time_limit = time_limit
         self.mip_rel_gap = mip_rel_gap
+        self.recombine = recombine
         self.feature_names = None if feature_names is None else list(feature_names)
-        self._known: dict[int, _Known] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known": {}}  # made anew where it is needed
+        self._known = _Memory()
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         """Check all programmes and labels; returns the number of weights."""
-        self._known = {}
+        self._known = _Memory()
         widths = set()
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             try:
@@ -213,20 +250,35 @@ class IntegerProgram(Task):
         """The solution of largest loss minus cost, with its bound."""
         known = self._recall(x, keep=True)
         program = known.program
-        values, weights = self._label(y)
-        slope = np.where(values <= program.low, weights, -weights)
-        costs = self._costs(program, w) - slope
-        found = self._solve(known, costs)
+        costs, constant, label = self._augmented(program, y, w)
+        found = self._remembered(known, costs)
         if found.exact and found.y is not None:
+            known.answer(found.y)
             return self._output(program, found.y)
-        best, bound = values if found.y is None else found.y, found.bound
-        for other in (values, *known.pool):  # what is known may beat a search that was cut short
+        best = label if found.y is None else found.y
+        # what is known may beat a search that was cut short
+        for other in (label, *known.answered):
             if costs @ other < costs @ best:
                 best = other
-        self._remember(known, best)
-        # max of loss + score = - slope' y* - min of the costs
-        upper = -float(slope @ values) - min(bound, float(costs @ best))
+        known.answer(best)
+        upper = constant - min(found.bound, float(costs @ best))
         return Bounded(self._output(program, best), upper)
+
+    def quick_augmented_inference(self, x: Any, y: Any, w: Array) -> Array | None:
+        """A recombination of known solutions that is ahead of all answers so far, if there is one."""
+        known = self._recall(x, keep=True)
+        program = known.program
+        if not (self.recombine and known.solved) or (self.solver and program.matrix is None):
+            return None
+        costs, _, label = self._augmented(program, y, w)
+        if known.columns is None and program.matrix is not None:
+            known.columns = sp.csc_array(program.matrix)
+        best = min((label, *known.answered), key=lambda z: float(costs @ z))
+        found = recombine(known.columns, costs, best, (label, *known.solved))
+        if float(costs @ (best - found)) <= AHEAD * float(np.abs(costs).sum()):
+            return None
+        known.answer(found)
+        return self._output(program, found)
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -244,11 +296,19 @@ class IntegerProgram(Task):
             self._known[id(x)] = known
         return known
 
-    def _remember(self, known: _Known, y: Array) -> None:
-        if self.time_limit is None and self.mip_rel_gap == 0.0 and self.solver is None:
-            return  # complete searches: nothing known can beat them
-        if not any(np.array_equal(y, other) for other in known.pool):
-            known.pool = [*known.pool[1 - POOL :], y]
+    def _augmented(self, program: Program, y: Any, w: Array) -> tuple[Array, float, Array]:
+        """(costs, constant, label) with loss + score = constant - costs' y."""
+        label, weights = self._label(y)
+        slope = np.where(label <= program.low, weights, -weights)
+        return self._costs(program, w) - slope, -float(slope @ label), label
+
+    def _remembered(self, known: _Known, costs: Array) -> Outcome:
+        """Solve, unless these very costs came last."""
+        if known.last is not None and np.array_equal(known.last[0], costs):
+            return known.last[1]
+        found = self._solve(known, costs)
+        known.remember(costs, found)
+        return found
 
     def _psi(self, program: Program, y: Array) -> Vector:
         psi = np.asarray(program.features.T @ y, dtype=np.float64)
