@@ -182,8 +182,9 @@ class CoordinateRisk(Risk, Protocol):
     def answers(self, w: Array) -> list[Answers]:
         """The oracle's answers for all examples at ``w``, in shard order."""
 
-    def answers_for(self, w: Array, examples: IntArray) -> list[Answers]:
-        """The oracle's answers for these examples at ``w``, one each, in this order."""
+    def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
+        """The oracle's answers for these examples at ``w``, one each, in this order. ``quick``: some that
+        may fall short of the maximum will do (their bounds are infinite)."""
 
 
 class RowDuals(Protocol):

@@ -59,9 +59,11 @@ class _Shard(LineShard):
             for lo, hi in runs.reshape(-1, 2)
         ]
 
-    def oracle_for(self, w: Array, examples: list[list[int]]) -> list[Answers]:
+    def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
         """Answers for the examples listed for this shard, which may be any: each shard can see all."""
-        return [self._examples.oracle(w, i, i + 1) for i in examples[self._number]]
+        eager = getattr(self._examples, "eager", None) if quick else None
+        source = self._examples if eager is None else eager()
+        return [source.oracle(w, i, i + 1) for i in examples[self._number]]
 
     def measure(self, key: int, w: Array) -> tuple[float, float]:
         """(value, upper) of the real risk at w; remembered once a model was asked for."""
@@ -294,10 +296,10 @@ class TaskRisk:
         parts = self.engine.gather("oracle_runs", self.engine.publish(w))
         return [answers for shard in parts for answers in shard]
 
-    def answers_for(self, w: Array, examples: IntArray) -> list[Answers]:
-        """The oracle's answers for these examples, one each, in this order."""
+    def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
+        """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
         lists = [examples[k :: self.n_blocks].tolist() for k in range(self.n_blocks)]
-        found = self.engine.gather("oracle_for", self.engine.publish(w), lists)
+        found = self.engine.gather("oracle_for", self.engine.publish(w), lists, quick)
         return [found[k % self.n_blocks][k // self.n_blocks] for k in range(len(examples))]
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:

@@ -166,7 +166,7 @@ class _Driver:
         calls = new = 0
         due = sets.begin(order, skip_below)
         while calls < len(due) and not self._late():
-            answers = self.risk.answers_for(sets.w, due[calls : calls + at_once])
+            answers = self.risk.answers_for(sets.w, due[calls : calls + at_once], quick=True)
             stats = sets.absorb(answers)
             calls, new = calls + len(answers), new + stats.new_planes
             self._tell(len(answers))
