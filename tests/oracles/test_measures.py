@@ -171,6 +171,36 @@ def test_against_all_tables(name, seed, n):
     check(loss, scores, y, best_table(scores, y, reference))
 
 
+def near_ties(loss, seed):
+    """Scores that make up for the losses along a random path of tables: many tables are nearly the best."""
+    rng = np.random.default_rng(seed)
+    P, N = (int(k) for k in rng.integers(1, 60, 2))
+    losses = table_losses(loss, P, N)
+    delta = (P + N) * np.maximum(0.0, losses)
+    low, high = [], []
+    while len(low) < P or len(high) < N:
+        c, b = len(low), len(high)
+        if b == N or (c < P and rng.random() < P / (P + N)):
+            low.append(delta[c + 1, b] - delta[c, b])
+        else:
+            high.append(delta[c, b] - delta[c, b + 1])
+    scores = np.concatenate([low, high]) + rng.choice([0.0, 1e-3, 0.1, 1.0]) * rng.normal(
+        size=P + N
+    )
+    order = rng.permutation(P + N)
+    return scores[order], np.repeat([1.0, -1.0], [P, N])[order], AllTables(losses)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_where_many_tables_are_nearly_the_best(name):
+    loss, _ = TABLES[name]
+    for seed in range(600):
+        if isinstance(loss, AtK) and loss.k is not None and seed % 10:
+            continue
+        scores, y, every_table = near_ties(loss, seed)
+        check(loss, scores, y, every_table.value(scores, y, np.ones(len(y))))
+
+
 @given(seed=st.integers(0, 100_000), n=st.integers(2, 40), beta=st.floats(0.05, 5.0))
 def test_every_beta(seed, n, beta):
     scores, y, _ = draw(seed, n)
