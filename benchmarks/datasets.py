@@ -400,6 +400,20 @@ def scene(split: Split = "train") -> Vectors:
 
 
 @cache
+def yeast(split: Split = "train") -> Vectors:
+    """Yeast: 1,500 / 917 x 103 float64, indicators of 14 labels."""
+    from sklearn.datasets import load_svmlight_file
+
+    _need(split, "train", "test")
+    with lzma.open(find(f"classification/yeast_{split}.svm.xz")) as file:
+        X, lists = load_svmlight_file(file, n_features=103, multilabel=True)
+    y = np.zeros((len(lists), 14), dtype=np.int64)
+    for row, labels in enumerate(lists):
+        y[row, np.asarray(labels, dtype=np.int64)] = 1
+    return Vectors(X.toarray(), y)
+
+
+@cache
 def ud_ewt(split: Literal["train", "dev", "test"] = "train") -> list[Sentence]:
     """UD English EWT: 12,544 / 2,001 / 2,077 sentences of (form, upos, xpos, head, deprel)."""
     _need(split, "train", "dev", "test")
