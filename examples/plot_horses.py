@@ -4,8 +4,9 @@ Cutting out horses: labels for pixels
 
 Is a pixel part of a horse? Looked at alone, brown earth and a brown horse are the same thing. Here
 every pixel is a node of a grid, and :class:`~maxmargin.GraphLabeler` learns two things together: what
-pixels look like, and how much neighbours that look alike belong together. The best labelling of a grid
-is a minimum cut, so every argmax of the training is exact, and so is the certificate.
+pixels look like, and how much neighbours that look alike belong together. With two labels and
+neighbours that attract, the best labelling is a minimum cut: every argmax of the training is exact, and
+so is the certificate.
 
 The pictures are the Weizmann horses (Borenstein and Ullman), read from the folder that
 ``MAXMARGIN_DATA`` names. Without them the example draws blobs of its own and says so.
@@ -77,7 +78,8 @@ images, masks, train, test = load_horses() if file.exists() else draw_blobs()
 # Features
 # --------
 # Of a pixel: its colour and its surroundings', how much it looks like the picture's border and like its
-# middle, and where it is. Of an edge: its direction, and that times the likeness of the two pixels.
+# middle, and where it is. Of an edge: its direction, and that times the likeness of the two pixels, at two
+# scales.
 
 
 def likeness(image, colours, scale=0.1):
@@ -107,20 +109,21 @@ print(graphs[0])
 # %%
 # Training
 # --------
-# Two labels and one weight per edge feature for pairs that agree. For comparison, a linear SVM that sees
+# One weight per edge feature, for pairs that agree, and not negative. For comparison, a linear SVM that sees
 # the same features of every pixel alone.
 
 X, Y = [graphs[i] for i in train], [masks[i] for i in train]
-labeler = GraphLabeler(C=0.03, edges="potts").fit(X, Y)
+labeler = GraphLabeler(C=0.1, edges="attractive").fit(X, Y)
 print(f"{labeler.lower_bound_:.1f} <= F* <= {labeler.objective_:.1f}   ({labeler.certificate_})")
 
 rows, labels = np.concatenate([x.features for x in X]), np.concatenate([y.ravel() for y in Y])
-alone = LinearSVC(C=0.03, tol=1e-2, fit_intercept=False).fit(rows, labels)
+alone = LinearSVC(C=0.1, tol=1e-2, fit_intercept=False).fit(rows, labels)
 
 # %%
-# What agreement is worth, for edges to the right and down: always, and times the likeness of the pixels.
+# What agreement is worth, for edges to the right and down: always, and for pixels that are very or somewhat
+# alike.
 
-print(labeler.pair_coef_[:, 0, 0].round(2))
+print(labeler.pair_coef_[:, 0, 0].reshape(3, 2).round(2))
 
 # %%
 # On test pictures

@@ -296,7 +296,7 @@ def test_grids():
     assert (down[:, 1] == down[:, 0] + 4).all()
     np.testing.assert_array_equal(graph.edge_features[:9], [[1, 0]] * 9)
     calm = grid_graph(image, edge_features="contrast").edge_features
-    assert calm.shape == (17, 4)
+    assert calm.shape == (17, 6)
     assert ((calm[:, 2:].max(axis=1) > 0) & (calm[:, 2:].max(axis=1) < 1)).all()
     both = grid_graph(image, edge_features="neighbors").edge_features.toarray()
     np.testing.assert_array_equal(both[0], [1, 0, 0, 1, 2, 3, 0, 0, 0, 0])

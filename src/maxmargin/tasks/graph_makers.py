@@ -11,6 +11,9 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.tasks.graph_input import Graph
 
+#: scales at which neighbouring pixels are compared, in mean squared differences
+CONTRASTS = (0.2, 2.0)
+
 
 def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
     """The grid of an image: one node per pixel, edges to the right and down.
@@ -21,8 +24,9 @@ def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
         Features of pixels.
     edge_features : {"direction", "contrast", "neighbors"}, default "direction"
         "direction": whether an edge goes right or down, one-hot. "contrast": also the same times
-        ``exp(-|difference|^2 / (2 mean |difference|^2))``, small where neighbours differ. "neighbors": the
-        features of both pixels of an edge, for each direction apart, and its direction.
+        ``exp(-|difference|^2 / (s mean |difference|^2))`` for s = 0.2 and s = 2, small where neighbours
+        differ. "neighbors": the features of both pixels of an edge, for each direction apart, and its
+        direction.
 
     Returns
     -------
@@ -58,8 +62,8 @@ def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
     if edge_features == "contrast":
         jump = ((features[edges[:, 0]] - features[edges[:, 1]]) ** 2).sum(axis=1)
         usual = jump.mean() if len(jump) and jump.any() else 1.0
-        calm = np.exp(-jump / (2.0 * usual))
-        return Graph(features, edges, np.hstack([direction, direction * calm[:, None]]))
+        calm = [np.exp(-jump / (scale * usual))[:, None] for scale in CONTRASTS]
+        return Graph(features, edges, np.hstack([direction, *(direction * part for part in calm)]))
     if edge_features == "neighbors":
         both = np.hstack([features[edges[:, 0]], features[edges[:, 1]]])
         blocks = [sp.csr_matrix(direction[:, [k]] * both) for k in (0, 1)]
