@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from maxmargin import StructuredSVM, minimize
 from maxmargin.losses import CandidateHinge
 from maxmargin.risks import ScoreRisk, TaskRisk
+from maxmargin.risks.plain_examples import PlainExamples
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
 from maxmargin.tasks import Choice, Enumerable
 from maxmargin.tasks.enumerable_examples import EnumerableExamples
@@ -106,11 +107,11 @@ def test_both_families_and_all_solvers_reach_the_optimum(seed, rescaling):
     labels = CandidateHinge.labels(
         [len(x) for x in X], [c.right for c in Y], np.concatenate([c.losses for c in Y])
     )
-    packed = task.pack(X, Y, rescaling=rescaling)
+    plain = PlainExamples(task, X, Y, dim, rescaling)
     risks = {
         "scores": lambda: ScoreRisk(np.concatenate(X), labels, CandidateHinge(rescaling)),
-        "plain": lambda: TaskRisk(task, X, Y, dim, rescaling=rescaling),
-        "compiled": lambda: TaskRisk(task, X, Y, dim, rescaling=rescaling, examples=packed),
+        "plain": lambda: TaskRisk(task, X, Y, dim, rescaling=rescaling, examples=plain),
+        "compiled": lambda: TaskRisk(task, X, Y, dim, rescaling=rescaling),
     }
     solvers = [CuttingPlane(), CuttingPlane(use_cache=False, line_search=False)]
     for name, risk in risks.items():

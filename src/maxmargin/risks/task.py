@@ -224,8 +224,8 @@ class TaskRisk:
         require_rescaling(task, rescaling)
         if fixed is not None and examples is not None:
             raise ValueError("compiled examples do not know fixed weights; pass X and Y only.")
-        if examples is None and rescaling == "margin" and fixed is None:
-            examples = task.pack(X, Y)
+        if examples is None and fixed is None:
+            examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
         if examples is None:
             examples = PlainExamples(task, X, Y, dim, rescaling, fixed)
         n = len(examples)

@@ -137,3 +137,7 @@ class Task(ABC):
         proves that a compiled form agrees with them.
         """
         return None
+
+    def pack_slack(self, X: Sequence[Any], Y: Sequence[Any]) -> Examples | None:
+        """The same for slack rescaling, where the oracle is another one."""
+        return None

@@ -130,6 +130,10 @@ class Enumerable(Task):
             rescaling,
         )
 
+    def pack_slack(self, X: Sequence[Any], Y: Sequence[Any]) -> EnumerableExamples:
+        """The same for slack rescaling."""
+        return self.pack(X, Y, rescaling="slack")
+
     def _check(self, x: Any, y: Any) -> None:
         m, index = x.shape[0], _index(y)
         if not 0 <= index < m:
