@@ -1,0 +1,221 @@
+"""Weights of motile's trackers: maxmargin against structsvm, the bundle method of motile's ``fit_weights``.
+
+Both minimise ``lambda/2 |w|^2 + max_y [Delta(y*, y) + <w, features' (y* - y)>]`` (for us divided by lambda,
+with C = 1 / lambda), on the same programme, the same labelled solution and the same mask, to the same
+absolute gap. Counted are the integer programmes solved. The objective of both results is recomputed by
+``maxmargin.testing``.
+
+Needs ``pip install motile`` (with its SCIP backend), in an environment of its own if need be.
+"""
+
+from __future__ import annotations
+
+import logging
+import runpy
+import warnings
+from typing import Any
+
+from benchmarks.common import HERE, Bench, Cell, Row, command_line, cpu
+
+# ruff: isort: split
+import numpy as np
+
+TITLE = "Learned costs of motile's trackers"
+LAMBDAS, EPS, LIMIT = (0.1, 0.01), 1e-3, 200
+#: frames, cells per frame, radius of candidate edges, share of labelled objects
+GRAPHS = {
+    "documentation": None,
+    "8 frames of 10": (8, 10, 0.2, 1.0),
+    "8 frames of 10, a third labelled": (8, 10, 0.2, 0.33),
+    "6 frames of 12, dense": (6, 12, 0.35, 1.0),
+}
+
+
+def synthetic(frames: int, cells: int, radius: float, labelled: float) -> Any:
+    """Cells that walk, divide and vanish, with false detections, in motile's form."""
+    import motile
+    import networkx as nx
+    from motile.constraints import MaxChildren, MaxParents
+    from motile.costs import (
+        EdgeSelectedCost,
+        NodeAppearCost,
+        NodeDisappearCost,
+        NodeSelectedCost,
+        NodeSplitCost,
+    )
+
+    rng = np.random.default_rng(0)
+    graph, tracks, before = nx.DiGraph(), [(p, None) for p in rng.random((cells, 2))], []
+
+    def gt(label: int) -> int | None:
+        return label if rng.random() < labelled else None
+
+    def score(mean: float, spread: float) -> float:
+        return float(np.clip(mean + spread * rng.normal(), 0.0, 1.0))
+
+    for t in range(frames):
+        now, following = [], []
+        for place, parent in tracks:
+            if t and rng.random() < 0.05:  # lost; another one comes in
+                following.append((rng.random(2), None))
+                continue
+            place = np.clip(place + 0.05 * rng.normal(size=2), 0.0, 1.0)
+            now.append((len(graph), place, parent))
+            graph.add_node(len(graph), t=t, score=score(0.7, 0.2), gt=gt(1))
+            children = 2 if rng.random() < 0.05 else 1
+            following += [(place + 0.02 * rng.normal(size=2), now[-1][0]) for _ in range(children)]
+        for _ in range(len(now) // 3):
+            now.append((len(graph), rng.random(2), -1))
+            graph.add_node(len(graph), t=t, score=score(0.3, 0.2), gt=gt(0))
+        for a, at, _ in before:
+            for b, to, parent in now:
+                distance = float(np.linalg.norm(at - to))
+                true = int(parent == a)
+                if distance < radius or true:
+                    edge = {"distance": distance, "score": score(0.2 + 0.6 * true, 0.3)}
+                    graph.add_edge(a, b, gt=gt(true), **edge)
+        tracks, before = following, now
+    solver = motile.Solver(motile.TrackGraph(graph))
+    solver.add_constraint(MaxParents(1))
+    solver.add_constraint(MaxChildren(2))
+    solver.add_cost(NodeSelectedCost(attribute="score"))
+    solver.add_cost(EdgeSelectedCost(attribute="distance"), "distance")
+    solver.add_cost(EdgeSelectedCost(attribute="score"), "edge")
+    solver.add_cost(NodeAppearCost())
+    solver.add_cost(NodeDisappearCost())
+    solver.add_cost(NodeSplitCost())
+    return solver
+
+
+def cell(spec: Cell, bench: Bench) -> Cell:
+    """One graph, one lambda, one program."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    script = runpy.run_path(str(HERE.parent / "examples" / "motile_weights.py"))
+    shape = GRAPHS[spec["graph"]]
+    solver = script["tracker"]() if shape is None else synthetic(*shape)
+    x = script["program"](solver)
+    y = script["labelled_solution"](solver, x)
+    lam = spec["lambda"]
+    began = cpu()
+    run = _structsvm if spec["who"] == "structsvm" else _maxmargin
+    w, out = run(spec, solver, x, y, lam)
+    out["seconds"] = cpu() - began
+    from maxmargin.tasks import IntegerProgram
+    from maxmargin.testing import structured_objective
+
+    task = IntegerProgram()
+    task.setup([x], [y])
+    out["F"] = lam * structured_objective(task, [x], [y], w, 1.0 / lam)
+    return {**out, "variables": len(y.values), "labelled": int(np.sum(y.weights))}
+
+
+def _structsvm(spec: Cell, solver: Any, x: Any, y: Any, lam: float) -> tuple[Any, Cell]:
+    import structsvm
+
+    loss = structsvm.SoftMarginLoss(
+        solver.constraints, x["features"].T, y.values, structsvm.HammingCosts(y.values, y.weights)
+    )
+    solves = 0
+
+    def value_and_gradient(w: Any) -> Any:
+        nonlocal solves
+        solves += 1
+        return loss.value_and_gradient(w)
+
+    method = structsvm.BundleMethod(value_and_gradient, x["features"].shape[1], lam, EPS)
+    method._solver.set_verbose(False)  # it prints SCIP's log otherwise
+    return method.optimize(LIMIT), {"solves": solves}
+
+
+def _maxmargin(spec: Cell, solver: Any, x: Any, y: Any, lam: float) -> tuple[Any, Cell]:
+    from maxmargin import StructuredSVM
+    from maxmargin.solvers import AbsoluteGap
+    from maxmargin.tasks import IntegerProgram
+
+    solves = 0
+
+    class Counted(IntegerProgram):
+        def _solve(self, known: Any, costs: Any) -> Any:
+            nonlocal solves
+            solves += 1
+            return super()._solve(known, costs)
+
+    params = {}
+    if spec["who"].endswith("signed"):
+        # splits, appearing and disappearing must cost something; the last weight keeps its value
+        params = {"nonnegative": list(range(6, x["features"].shape[1] - 1)), "fixed": {-1: 1.0}}
+    task = Counted(recombine="without" not in spec["who"])
+    svm = StructuredSVM(task, 1.0 / lam, tol=AbsoluteGap(EPS / lam), **params).fit([x], [y])
+    bounds = {"lower": lam * svm.lower_bound_, "upper": lam * svm.objective_}
+    return svm.coef_, {"solves": solves, "stop": svm.stop_reason_, **bounds}
+
+
+def table(bench: Bench) -> None:
+    """All graphs."""
+    try:
+        import motile  # noqa: F401
+    except ImportError:
+        raise SystemExit("benchmarks.motile needs the package motile: pip install motile") from None
+    graphs = ["documentation"] if bench.quick else list(GRAPHS)
+    rows: list[Row] = []
+    for graph in graphs:
+        for lam in LAMBDAS:
+            first = None
+            for who in ("structsvm", "maxmargin", "maxmargin without recombination"):
+                spec = {"graph": graph, "lambda": lam, "who": who}
+                c = bench.run(f"{graph} {lam:g} {who}", spec)
+                first = first or c
+                failed = "error" in c
+                rows.append(
+                    {
+                        "graph": graph,
+                        "variables": c.get("variables"),
+                        "labelled": c.get("labelled"),
+                        "lambda": lam,
+                        "trained by": who,
+                        "solves": c.get("solves"),
+                        "of structsvm's": None
+                        if failed or "error" in first
+                        else f"{100 * c['solves'] / first['solves']:.0f} %",
+                        "objective": None if failed else f"{c['F']:.6f}",
+                        "lower bound": f"{c['lower']:.6f}" if "lower" in c else None,
+                        "CPU s": c.get("seconds"),
+                    }
+                )
+    rows2: list[Row] = []
+    for graph in graphs[1:3]:
+        c = bench.run(
+            f"{graph} signed", {"graph": graph, "lambda": 0.01, "who": "maxmargin signed"}
+        )
+        rows2.append(
+            {
+                "graph": graph,
+                "lambda": 0.01,
+                "solves": c.get("solves"),
+                "objective": c.get("upper"),
+                "lower bound": c.get("lower"),
+                "stop": c.get("stop"),
+                "CPU s": c.get("seconds"),
+            }
+        )
+    notes = (
+        f"Absolute gap {EPS:g} of lambda/2 |w|^2 + R(w) for all; structsvm at most {LIMIT} iterations. "
+        "Objectives are recomputed by maxmargin.testing at the weights returned. structsvm solves with SCIP, "
+        "maxmargin with HiGHS: seconds compare both the number of solves and the solvers."
+    )
+    sections = [("To the same gap", rows, notes)]
+    if rows2:
+        sections.append(
+            (
+                "Signed and fixed weights",
+                rows2,
+                "Appearing, disappearing and splitting must not pay; the last constant keeps the value 1. "
+                "structsvm has neither. Bounds are without the fixed weight's share of the norm.",
+            )
+        )
+    bench.save(TITLE, sections)
+
+
+if __name__ == "__main__":
+    command_line("motile", TITLE, cell, table)
