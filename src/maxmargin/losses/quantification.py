@@ -69,8 +69,8 @@ class Prevalence(TableLoss):
 class QMeasure(TableLoss):
     """n (1 - Q) in the maximum over labellings; a cut costs O(n log n).
 
-    Q is the harmonic mean of recall and of 1 - |m - P| / max(P, N), the accuracy of the count, which weighs
-    beta times as much as recall.
+    Q is the harmonic mean of recall and of ``1 - |m - P| / max(P, N)``, the accuracy of the count m of rows
+    called positive, which weighs beta times as much as recall.
 
     Parameters
     ----------
