@@ -152,6 +152,19 @@ class NaiveSets:
             total += self.gaps[i]
         return SweepStats(calls, total, new)
 
+    def begin(self, order, skip_below):
+        return np.array(
+            [i for i in order if self.caps[i] > 0.0 and self.gaps[i] >= skip_below], dtype=int
+        )
+
+    def absorb(self, answers):
+        new = 0
+        for part in answers:
+            new += self._add(part.lo, part.labelings[0])
+            self.gaps[part.lo] = self._gap(part.lo)
+            self._step(part.lo)
+        return SweepStats(len(answers), sum(self.gaps[part.lo] for part in answers), new)
+
     def epoch(self, order):
         total = 0.0
         for i in order:

@@ -284,6 +284,19 @@ class DropsSupport(NaiveSets):
             self.sets[i], self.alpha[i] = self.sets[i][:1], [float(self.caps[i])]
 
 
+class AsksForAll(NaiveSets):
+    def begin(self, order, skip_below):
+        return np.asarray(order)
+
+
+class AbsorbsWithoutW(NaiveSets):
+    def absorb(self, answers):
+        before = self.w
+        stats = super().absorb(answers)
+        self.w = before
+        return stats
+
+
 class WrongConfirm(NaiveSets):
     def confirm(self, answers):
         value, upper = super().confirm(answers)
@@ -306,6 +319,8 @@ class WrongConfirm(NaiveSets):
         (_spoil(sets=StaleW), "recomputed|fell"),
         (_spoil(sets=NoExchange), "not optimal"),
         (_spoil(sets=DropsSupport), "drop_idle"),
+        (_spoil(sets=AsksForAll), "begin"),
+        (_spoil(sets=AbsorbsWithoutW), "w after absorb"),
         (_spoil(sets=WrongConfirm), "confirm"),
     ],
 )

@@ -10,6 +10,7 @@ on all examples and refreshes the caches.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from itertools import count, pairwise
@@ -188,8 +189,8 @@ class TaskRisk:
         Weights that are not learned; w is zero there. Compiled forms do not know them: the task's Python
         methods are used instead.
     dear : bool, default False
-        The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at a
-        point for which all answers were just given costs nothing.
+        The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at
+        one of the last points evaluated costs nothing.
 
     Examples
     --------
@@ -251,14 +252,18 @@ class TaskRisk:
         self._pins = Pins(self.engine, n_shards)
         self._keys = count()
         self._dear = dear
-        self._known: tuple[Array, tuple[float, float]] | None = None
+        self._known: deque[tuple[Array, tuple[float, float]]] = deque(maxlen=3)
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
             return self._pins.evaluate(w, is_upper=False)
-        known = self._known[1] if self._known is not None and self._known[0] is w else None
-        return TaskEvaluation(self.engine, next(self._keys), frozen(w), known)
+        w = frozen(w)
+        known = next((values for at, values in self._known if at is w), None)
+        evaluation = TaskEvaluation(self.engine, next(self._keys), w, known)
+        if self._dear and known is None:
+            self._known.append((w, (evaluation.value, evaluation.upper)))
+        return evaluation
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""
@@ -307,4 +312,4 @@ class TaskRisk:
         if self._dear:
             pairs = [(self._weights[a.lo : a.hi], a) for a in answers]
             value = math.fsum(float(s @ a.values) for s, a in pairs)
-            self._known = w, (value, math.fsum(float(s @ a.uppers) for s, a in pairs))
+            self._known.append((w, (value, math.fsum(float(s @ a.uppers) for s, a in pairs))))

@@ -134,6 +134,7 @@ class DualCoordinate:
         stall, unconfirmed = StallDetector(window=30, patience=300), 0
         upper_guess, carried = np.inf, held is not None and self.mode != "batch"
         while True:
+            state.candidate = dual.point
             if carried:  # what is known already is used before the oracle is asked
                 estimate = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
                 carried = False
@@ -152,8 +153,10 @@ class DualCoordinate:
             if self.mode != "batch":
                 upper_guess = state.lower + estimate
                 allowed = problem.stopping.allowed_gap(upper_guess, problem.C)
-                if estimate <= CONFIRM_AT * allowed or unconfirmed >= CONFIRM_EVERY:
+                close = np.isfinite(estimate) and estimate <= CONFIRM_AT * allowed
+                if close or unconfirmed >= CONFIRM_EVERY:
                     yield from self._confirm(sets, problem, state)
+                    state.candidate = None  # evaluated, as long as the sets do not move
                     unconfirmed = 0
             asked = yield Report(sets.n_planes, sets.n_support, method="working sets")
             if state.met(problem):

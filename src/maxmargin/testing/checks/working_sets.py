@@ -195,6 +195,42 @@ def check_working_sets(
     _check_fresh(sets, dim, n)
     _check_climb(sets, examples, objective, caps, kind, rng)
     _check_housekeeping(sets, rng)
+    _check_absorb(examples, caps, rng)
+
+
+def _check_absorb(examples: Examples, caps: Array, rng: np.random.Generator) -> None:
+    """Answers given elsewhere, a few at one w."""
+    sets = examples.working_sets(caps)
+    lower = 0.0
+    for _ in range(2):
+        order = rng.permutation(len(examples))
+        due = np.asarray(sets.begin(order, -np.inf))
+        require(
+            due.tolist() == [i for i in order if caps[i] > 0.0],
+            "begin must name the examples of positive cap whose gap is large enough, in the order given",
+        )
+        for k in range(0, len(due), 3):
+            w = sets.w.copy()
+            stats = sets.absorb([examples.oracle(w, int(i), int(i) + 1) for i in due[k : k + 3]])
+            asked = len(due[k : k + 3])
+            require(
+                stats.oracle_calls == asked,
+                f"absorb took {asked} answers and reports {stats.oracle_calls}",
+            )
+            moved = sets.w.copy()
+            value = sets.dual_value()
+            require_at_least(value, lower, "the dual value fell in absorb", abs(value))
+            require_same_vector(sets.w, moved, "w after absorb against w recomputed")
+            lower = value
+        gaps = np.asarray(sets.gaps)
+        require(
+            gaps.shape == caps.shape and bool(np.isfinite(gaps).all() and (gaps >= -1e-9).all()),
+            "gaps must be finite and not negative once every example was visited",
+        )
+    require(
+        len(sets.begin(np.arange(len(examples)), np.inf)) == 0,
+        "begin with skip_below=inf named examples whose gaps were seen",
+    )
 
 
 def _check_fresh(sets: WorkingSets, dim: int, n: int) -> None:

@@ -1,0 +1,137 @@
+"""Dear oracles: fewer calls, none for nothing, progress and limits between two of them."""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+from tests.data import datasets, require
+from tests.slow_tasks import examples
+
+from maxmargin import SequenceTagger, StructuredSVM
+from maxmargin.solvers import DualCoordinate
+from maxmargin.testing import structured_objective
+from maxmargin.testing.examples import TinyMulticlass
+
+DEAR = DualCoordinate(mode="dear")
+
+
+class Counting(TinyMulticlass):
+    """Counts its calls, across copies; may be slow, may press Ctrl-C."""
+
+    calls = 0
+    pause = 0.0
+    press_at = -1
+
+    def loss_augmented_inference(self, x, y, w):
+        cls = type(self)
+        cls.calls += 1
+        time.sleep(cls.pause)
+        if cls.calls == cls.press_at:
+            signal.raise_signal(signal.SIGINT)
+        return super().loss_augmented_inference(x, y, w)
+
+
+@pytest.fixture(autouse=True)
+def fresh_counter():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    Counting.calls, Counting.pause, Counting.press_at = 0, 0.0, -1
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_no_call_is_made_twice():
+    """All calls are counted in ``oracle_calls``: the last pass is the certificate."""
+    X, y = examples(50)
+    svm = StructuredSVM(Counting(), 1.0, tol=1e-3, oracle="dear").fit(X, y)
+    assert svm.converged_
+    assert Counting.calls == pytest.approx(50 * svm.history_[-1]["oracle_calls"])
+    F = structured_objective(svm.task_, X, y, svm.coef_, 1.0)
+    assert svm.objective_ == pytest.approx(F, rel=1e-12)
+
+
+def test_fewer_calls_than_streaming():
+    X, y = examples(150, d=8)
+    passes = {
+        mode: StructuredSVM(TinyMulticlass(), 1.0, tol=1e-3, solver=DualCoordinate(mode=mode))
+        .fit(X, y)
+        .history_[-1]["oracle_calls"]
+        for mode in ("stream", "dear")
+    }
+    assert passes["dear"] <= 0.9 * passes["stream"]
+
+
+@pytest.mark.data
+def test_fewer_calls_than_streaming_on_letters():
+    X, Y, folds = require(datasets.ocr_letters)
+    some = np.flatnonzero(folds == 0)[:300]
+    X, Y = [X[i] for i in some], [Y[i] for i in some]
+    passes = [
+        SequenceTagger(C=0.1, tol=1e-2, solver=solver).fit(X, Y).history_[-1]["oracle_calls"]
+        for solver in (DualCoordinate(), DEAR)
+    ]
+    assert passes[1] <= 0.9 * passes[0]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 16])
+def test_progress_is_told_after_every_batch(at_once):
+    told = []
+
+    def callback(record):
+        return False
+
+    callback.on_oracle = lambda done, total: told.append((done, total))
+    X, y = examples(20)
+    solver = DualCoordinate(mode="dear", at_once=at_once, chunks=4)
+    StructuredSVM(Counting(), solver=solver, oracle="dear", callbacks=[callback]).fit(X, y)
+    assert {total for _, total in told} == {20}
+    # a chunk of 5 is asked in batches
+    first = [done for done, _ in told[: 4 * -(-5 // at_once)]]
+    assert first == sorted(set(first))
+    assert first[-1] == 20
+    assert max(done for done, _ in told) == 20
+
+
+def test_the_progress_line_shows_it():
+    from io import StringIO
+
+    from maxmargin.callbacks import ProgressLine
+
+    class Terminal(StringIO):
+        def isatty(self):
+            return True
+
+    line = ProgressLine(Terminal())
+    X, y = examples(20)
+    StructuredSVM(TinyMulticlass(), oracle="dear", callbacks=[line]).fit(X, y)
+    assert "oracle 20/20" in line.stream.getvalue()
+
+
+def test_a_time_limit_ends_a_pass():
+    X, y = examples(60)
+    Counting.pause = 0.01
+    svm = StructuredSVM(Counting(), 1.0, oracle="dear", max_seconds=0.1).fit(X, y)
+    assert svm.stop_reason_ == "max_seconds"
+    # a part of the first pass, and one confirming pass
+    assert Counting.calls < 60 + 40
+    assert svm.lower_bound_ <= svm.objective_
+    assert svm.objective_ <= structured_objective(svm.task_, X, y, np.zeros(9), 1.0)
+
+
+def test_ctrl_c_between_two_calls():
+    X, y = examples(60)
+    Counting.press_at = 25
+    svm = StructuredSVM(Counting(), 1.0, oracle="dear").fit(X, y)
+    assert svm.stop_reason_ == "interrupted"
+    assert Counting.calls <= 25 + 60  # and the confirming pass
+    F = structured_objective(svm.task_, X, y, svm.coef_, 1.0)
+    assert svm.objective_ == pytest.approx(F, rel=1e-9)
+    assert 0.0 < svm.lower_bound_ <= svm.objective_
+
+
+def test_wrong_settings_are_named():
+    with pytest.raises(ValueError, match="at least 1"):
+        DualCoordinate(mode="dear", at_once=0)
+    X, y = examples(5)
+    with pytest.raises(ValueError, match="'cheap' or 'dear'"):
+        StructuredSVM(TinyMulticlass(), oracle="slow").fit(X, y)
