@@ -30,12 +30,10 @@ POINTWISE = "LinearSVR on single rows"
 SIZES = {  # queries, rows of a query, features, parameters
     "1,000,000 rows in 10,000 queries": (10_000, 100, 50, {"C": 1e-6}),
     "1,000,000 rows in 10,000 queries, C x 100": (10_000, 100, 50, {"C": 1e-4}),
-    "1,000,000 rows in 10,000 queries, C x 10,000": (10_000, 100, 50, {"C": 1e-2}),
     "1,000,000 rows in 10,000 queries, ndcg": (10_000, 100, 50, {"loss": "ndcg", "C": 0.01}),
     "200 queries of 88 rows": (200, 88, 50, {"C": 0.1}),
     "200 queries of 88 rows, C x 100": (200, 88, 50, {"C": 10.0}),
     "one query of 100,000 rows": (1, 100_000, 50, {"C": 1e-8}),
-    "1,000,000 rows in 10,000 queries, map": (10_000, 100, 50, {"loss": "map", "C": 0.01}),
 }
 
 
@@ -43,7 +41,7 @@ SIZES = {  # queries, rows of a query, features, parameters
 
 
 def web_search() -> tuple[Any, Any, Any]:
-    """All 251 queries, features scaled to variance one."""
+    """All 251 queries, features scaled to variance one over all rows."""
     from sklearn.preprocessing import StandardScaler
 
     from benchmarks import datasets
