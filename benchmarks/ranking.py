@@ -310,8 +310,8 @@ def fold_tables(bench: Bench) -> list[tuple[str, list[Row], str]]:
         )
     notes = (
         "LightGBM's lambdarank example, both parts: 3,773 rows, 251 queries, 300 features. Means over 5 "
-        "folds of queries; the difference is paired over the folds. C from 1e-5 to 0.1 by tens, by NDCG@10 of "
-        "3 inner folds, the same for all. LinearSVR has at most 3,000 epochs (its default is 1,000)."
+        "folds of queries; the difference is paired over the folds. C from 1e-5 to 0.1 by tens, by NDCG@10 "
+        "of 3 inner folds, the same for all. LinearSVR has at most 3,000 epochs (its default is 1,000)."
     )
     return [("Web search", rows, notes)]
 
