@@ -21,13 +21,13 @@ from benchmarks.common import HERE, Bench, Cell, Row, command_line, cpu
 import numpy as np
 
 TITLE = "Learned costs of motile's trackers"
-LAMBDAS, EPS, LIMIT = (0.1, 0.01), 1e-3, 200
+LAMBDAS, EPS, LIMIT = (0.1, 0.01), 1e-3, 60
 #: frames, cells per frame, radius of candidate edges, share of labelled objects
 GRAPHS = {
     "documentation": None,
     "8 frames of 10": (8, 10, 0.2, 1.0),
-    "8 frames of 10, a third labelled": (8, 10, 0.2, 0.33),
-    "6 frames of 12, dense": (6, 12, 0.35, 1.0),
+    "6 frames of 8, a third labelled": (6, 8, 0.2, 0.33),
+    "5 frames of 6, dense": (5, 6, 0.35, 1.0),
 }
 
 

@@ -228,6 +228,21 @@ def test_the_limits_of_a_fit_find_a_true_bound_however_short():
         assert np.isfinite(svm.objective_)
 
 
+@pytest.mark.parametrize(
+    "engine",
+    [{"oracle": "dear"}, {"oracle": "dear", "n_jobs": 2}, {"n_jobs": 2, "engine": "processes"}],
+    ids=str,
+)
+def test_dear_oracles_and_processes_reach_the_same_optimum(engine):
+    rng = np.random.default_rng(10)
+    X, Y = zip(*[assignment(rng) for _ in range(8)], strict=True)
+    plain = StructuredSVM(IntegerProgram(), 0.5, tol=1e-4).fit(X, Y)
+    other = StructuredSVM(IntegerProgram(), 0.5, tol=1e-4, **engine).fit(X, Y)
+    assert other.converged_
+    assert other.lower_bound_ <= plain.objective_ * (1 + 1e-9)
+    assert plain.lower_bound_ <= other.objective_ * (1 + 1e-9)
+
+
 def test_known_solutions_replace_worse_answers():
     """A solver that forgets: once it has found a solution, worse answers are not taken any more."""
     x = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}

@@ -123,6 +123,8 @@ class IntegerProgram(Task):
     recombine : bool, default True
         Seek answers among recombinations of known solutions before a solve: training then needs a fraction of
         the solves. (With a solver of your own and no ``constraints`` there is nothing to recombine by.)
+        Worker processes know the solutions they found themselves: with them the way to the optimum may
+        differ, the certificate holds.
     feature_names : sequence of str, optional
         Names of the weights, for ``StructuredSVM(fixed=..., nonnegative=...)``.
 
@@ -257,8 +259,9 @@ class IntegerProgram(Task):
             return self._output(program, found.y)
         best = label if found.y is None else found.y
         # what is known may beat a search that was cut short
+        rounding = AHEAD * float(np.abs(costs).sum())
         for other in (label, *known.answered):
-            if costs @ other < costs @ best:
+            if costs @ other < costs @ best - rounding:
                 best = other
         known.answer(best)
         upper = constant - min(found.bound, float(costs @ best))
