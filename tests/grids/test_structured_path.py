@@ -7,7 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from tests.data import datasets, require
 
-from maxmargin import StructuredSVM, StructuredSVMCV, structured_path
+from maxmargin import StructuredSVM, StructuredSVMCV, minimize, structured_path
+from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain
 from maxmargin.testing import structured_objective
@@ -158,6 +159,13 @@ def test_own_scoring_and_clone():
 
 def test_what_cannot_be_is_named():
     X, y = classes()
+    risks = []
+    for n in (60, 50):
+        task = TinyMulticlass()
+        risks.append(TaskRisk(task, X[:n], y[:n], task.setup(X, y)))
+    first = minimize(risks[0], 0.1, solver=DualCoordinate())
+    with pytest.raises(ValueError, match="60 examples; the risk has 50"):
+        minimize(risks[1], 0.1, solver=DualCoordinate(), start=first)
     with pytest.raises(ValueError, match="callable"):
         StructuredSVMCV(TinyMulticlass(), scoring="accuracy").fit(X, y)
     with pytest.raises(ValueError, match="positive numbers"):

@@ -47,7 +47,7 @@ class _Shard(LineShard):
         self._number, self._lo, self._hi = spec
         self._weights = weights[self._lo : self._hi]
         self._cache: ConstraintCache | None = None
-        self._last: tuple[int, Answers] | None = None
+        self._last: tuple[int, list[Answers]] | None = None
 
     def oracle(self, w: Array) -> Answers:
         return self._examples.oracle(w, self._lo, self._hi)
@@ -68,26 +68,26 @@ class _Shard(LineShard):
 
     def measure(self, key: int, w: Array) -> tuple[float, float]:
         """(value, upper) of the real risk at w; remembered once a model was asked for."""
-        if self._cache is None and not self._weights.all():
-            parts = self.oracle_runs(w)
-            weights = [self._weights[a.lo - self._lo : a.hi - self._lo] for a in parts]
-            pairs = list(zip(weights, parts, strict=True))
-            return sum(float(s @ a.values) for s, a in pairs), sum(
-                float(s @ a.uppers) for s, a in pairs
-            )
-        answers = self.oracle(w)
-        self._last = key, answers
+        # a cache takes answers for all examples; else those without weight need not be asked for
+        parts = self.oracle_runs(w) if self._cache is None else [self.oracle(w)]
+        self._last = key, parts
         if self._cache is not None:
-            self._cache.insert(answers)
+            self._cache.insert(parts[0])
             self._scores.clear()  # scores of entries that may be gone
-        return float(self._weights @ answers.values), float(self._weights @ answers.uppers)
+        pairs = [(self._weights_of(part), part) for part in parts]
+        value = sum(float(weights @ part.values) for weights, part in pairs)
+        return value, sum(float(weights @ part.uppers) for weights, part in pairs)
 
     def cut_at(self, key: int, w: Array) -> Cut:
         """The cut of the real risk at w: from the answers just given, or from the oracle again."""
-        answers = (
-            self._last[1] if self._last is not None and self._last[0] == key else self.oracle(w)
-        )
-        return self._examples.cut(answers, self._weights)
+        same = self._last is not None and self._last[0] == key
+        parts = self._last[1] if same and self._last is not None else self.oracle_runs(w)
+        if not parts:
+            return self._examples.cut(self._examples.oracle(w, self._lo, self._lo), np.empty(0))
+        return add_cuts(self._examples.cut(part, self._weights_of(part)) for part in parts)
+
+    def _weights_of(self, part: Answers) -> Array:
+        return self._weights[part.lo - self._lo : part.hi - self._lo]
 
     def scores_at(self, w: Array) -> Array:
         if self._cache is None:

@@ -125,6 +125,11 @@ class _Driver:
                     )
                 if held is None:
                     held = risk.working_sets(self.problem.C, self.problem.regularizer)
+                elif held.n_examples != self.problem.n_examples:
+                    raise ValueError(
+                        f"start holds working sets of {held.n_examples} examples; the risk has "
+                        f"{self.problem.n_examples}. Start from a result of the same examples."
+                    )
                 else:
                     held.rescale(risk.caps(self.problem.C))
                 answer, what = held, "oracle"

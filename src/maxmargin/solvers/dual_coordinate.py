@@ -127,7 +127,7 @@ class DualCoordinate:
                 "solver=CuttingPlane()."
             )
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
-        held = state.memory if hasattr(state.memory, "rescale") else None
+        held = state.memory if hasattr(state.memory, "absorb") else None
         sets: WorkingSets = yield OpenSets(held)
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
