@@ -90,8 +90,9 @@ def _with_few_slopes(
     there: whoever moves evaluates F first.
 
     Secants of f', and a cut of the bracket where a secant did not halve it: f' jumps at kinks. Measured with
-    F1 and the ROC area on a9a, w8a and covtype (``python -m benchmarks.measures``): 3 to 5 slopes per iteration
-    instead of 16 to 59, a third to a quarter of the time; as many iterations, but on F1 up to twice as many.
+    F1 and the ROC area on a9a, w8a and covtype (``python -m benchmarks.measures``): 3 to 5 slopes per
+    iteration instead of 16 to 59, a third to a quarter of the time; as many iterations, but on F1 up to twice
+    as many.
     """
     ts = np.array([0.0, guess])
     slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
