@@ -19,7 +19,8 @@ from maxmargin import StructuredSVM
 from maxmargin.core.vectors import dot
 from maxmargin.tasks import Parsing
 from maxmargin.tasks.grammar import Grammar, Shape, derive
-from maxmargin.tasks.trees import constituents, words
+from maxmargin.tasks.lexicon import attributes
+from maxmargin.tasks.trees import constituents, tagged_words, words
 from maxmargin.testing import check_task
 
 LABELS, TAGS, WORDS = ("A", "B", "C"), ("x", "y", "A"), ("a", "b", "cat", "Dog", "3")
@@ -99,7 +100,7 @@ class Problem:
             loss=loss,
             horizontal=(0, 1, 2, None)[int(rng.integers(4))],
             parents=bool(rng.integers(2)),
-            families=bool(rng.integers(2)),
+            attributes=bool(rng.integers(2)),
             min_count=int(rng.integers(1, 4)),
             **options,
         )
@@ -113,13 +114,17 @@ class Problem:
         """{tree: score} of all trees."""
         out = {}
         place = {rule: k for k, rule in enumerate(self.grammar.rules)}
-        scores = self.grammar.scores(self.w)
+        n = len(place)
+        pairs = {pair: n + k for k, pair in enumerate(self.grammar.pairs)}
         for rules in all_derivations(self.grammar, sentence, limit):
             numbers = [place[rule] for rule in rules]
             tree = self.grammar.tree(numbers, sentence)
             assert tree not in out  # no two derivations of one tree
             assert derive(tree, self.grammar.lexicon, self.grammar.shape) == rules
-            out[tree] = float(sum(scores[k] for k in numbers))
+            tagged = [tag for tag, _ in tagged_words(tree)]
+            seen = zip(tagged, attributes(sentence), strict=True)
+            also = [pairs[a, tag] for tag, own in seen for a in own if (a, tag) in pairs]
+            out[tree] = float(sum(self.w[k] for k in numbers + also))
         return out
 
     def plain_loss(self, truth, tree):

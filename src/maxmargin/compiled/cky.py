@@ -3,7 +3,7 @@
 A derivation gives every span (i, j) it uses an *upper* symbol and a *lower* one, joined by a unary chain:
 
     lower(i, j, A)  =  max over A -> B C and i < k < j   w(A -> B C) + upper(i, k, B) + upper(k, j, C)
-                       w(tag -> word)  for spans of one word
+                       score of tag -> word  for spans of one word
     upper(i, j, A)  =  max over chains A = c_0 -> .. -> c_m   w(chain) + loss(chain, i, j) + lower(i, j, c_m)
     best            =  max over A   w(start -> A) + upper(0, n, A)
 
@@ -73,6 +73,16 @@ class PackedGrammar(NamedTuple):
     chain_bottom: IntArray
 
 
+class Words(NamedTuple):
+    """A sentence: the tags that word i may have are ``tag[ptr[i]:ptr[i + 1]]``, with their lexical rules
+    and scores."""
+
+    ptr: IntArray
+    tag: IntArray
+    rule: IntArray
+    score: FloatArray
+
+
 class Truth(NamedTuple):
     """The brackets of a labelled tree by span: ``place[i, j]`` is -1 or a number g, whose labels are
     ``label[ptr[g]:ptr[g + 1]]``. An array ``place`` of shape (0, 0) stands for no truth: no loss."""
@@ -107,19 +117,18 @@ def fill(
     g: PackedGrammar,
     w: FloatArray,
     offsets: IntArray,
-    words: IntArray,
+    words: Words,
     truth: Truth,
     beam: int,
     chart: Chart,
 ) -> None:
-    """Search: all upper and lower scores of a sentence, given as the classes of its words.
+    """Search: all upper and lower scores of a sentence.
 
     With ``beam`` > 0 only that many symbols of each span (of two words or more) are kept, those of largest
     score: faster, but the best derivation may be lost.
     """
-    n = len(words)
+    n = len(words.ptr) - 1
     w_chain, w_rule = w[offsets[1] : offsets[2]], w[offsets[2] : offsets[3]]
-    w_word = w[offsets[3] :]
     low = np.empty(g.n_symbols)
     up = np.empty(g.n_phrases)
     # finite entries of the rows: L[i, B] in [left_lo, left_hi), R[j, C] in [right_lo, right_hi)
@@ -139,9 +148,8 @@ def fill(
         for i in range(j - 1, -1, -1):
             low[:] = -np.inf
             if i == j - 1:
-                for r in range(g.lexical_ptr[words[i]], g.lexical_ptr[words[i] + 1]):
-                    tag = np.uint64(g.lexical_tag[r])
-                    low[tag] = w_word[r]
+                for x in range(words.ptr[i], words.ptr[i + 1]):
+                    low[words.tag[x]] = words.score[x]
             else:
                 combine(g, w_rule, chart.L[i], R, left_lo[i], left_hi[i], right_lo, right_hi, low)
             chart.low[i, j, :] = low[: g.n_left]

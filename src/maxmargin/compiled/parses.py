@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.compiled.cky import Chart, CodeArray, FloatArray, IntArray, PackedGrammar
+from maxmargin.compiled.cky import Chart, CodeArray, FloatArray, IntArray, PackedGrammar, Words
 from maxmargin.compiled.jit import entry, leaf
 
 ROOT, UPPER, LOWER = 0, 1, 2
@@ -77,12 +77,22 @@ def find_rule(
 
 
 @entry
-def find_word(g: PackedGrammar, word: int, tag: int) -> int:
-    """The lexical rule of a tag and a class of words."""
-    for r in range(g.lexical_ptr[word], g.lexical_ptr[word + 1]):
-        if g.lexical_tag[r] == tag:
-            return r
+def find_word(words: Words, i: int, tag: int) -> int:
+    """Where a tag of word i stands among the sentence's tags."""
+    for x in range(words.ptr[i], words.ptr[i + 1]):
+        if words.tag[x] == tag:
+            return x
     return -1
+
+
+@entry
+def word_scores(w: FloatArray, ptr: IntArray, features: IntArray) -> FloatArray:
+    """Sums of the weights of each tag's features."""
+    out = np.zeros(len(ptr) - 1)
+    for x in range(len(out)):
+        for f in range(ptr[x], ptr[x + 1]):
+            out[x] += w[features[f]]
+    return out
 
 
 @entry
@@ -90,7 +100,7 @@ def trace(
     g: PackedGrammar,
     w: FloatArray,
     offsets: IntArray,
-    words: IntArray,
+    words: Words,
     chart: Chart,
     other: Edge,
     rules: IntArray,
@@ -100,7 +110,7 @@ def trace(
 
     A bracket (label, i, j) is coded as ``(label * (n + 1) + i) * (n + 1) + j``.
     """
-    n = len(words)
+    n = len(words.ptr) - 1
     w_rule = w[offsets[2] : offsets[3]]
     start = other.rule if other.floor == ROOT else best_start(g, w, chart)[0]
     stack = np.empty((2 * n + 2, 4), dtype=np.int64)
@@ -120,7 +130,7 @@ def trace(
                 n_brackets += 1
             depth = push(stack, depth, LOWER, i, j, g.chain_bottom[c])
         elif a >= g.n_phrases and a < g.n_left:
-            rules[n_rules] = offsets[3] + find_word(g, words[i], a)
+            rules[n_rules] = offsets[3] + words.rule[find_word(words, i, a)]
             n_rules += 1
         else:
             # a symbol made by binarisation stands on both floors; its edges are of the lower one
@@ -135,13 +145,13 @@ def trace(
 
 @entry
 def second_edge(
-    g: PackedGrammar, w: FloatArray, offsets: IntArray, words: IntArray, chart: Chart
+    g: PackedGrammar, w: FloatArray, offsets: IntArray, words: Words, chart: Chart
 ) -> tuple[Edge, float]:
     """The edge by which the second-best derivation leaves the best one, and what it costs (inf: none).
 
     For charts filled without a loss.
     """
-    n = len(words)
+    n = len(words.ptr) - 1
     w_chain, w_rule = w[offsets[1] : offsets[2]], w[offsets[2] : offsets[3]]
     start, best = best_start(g, w, chart)
     found, cost = np.full(5, -1, dtype=np.int64), np.inf
@@ -212,3 +222,30 @@ def lower_edges(
                 values[m], rules[m], splits[m] = value, r, k
                 m += 1
     return values[:m], rules[:m], splits[:m]
+
+
+@entry
+def count_features(
+    rules: IntArray,
+    first_word: int,
+    ptr: IntArray,
+    rule: IntArray,
+    feature_ptr: IntArray,
+    features: IntArray,
+) -> IntArray:
+    """The features of a derivation, repeats and all: its rules, and the features of its words' tags
+    (see ``tasks.grammar.Sentence``), where the rules of the words are among them."""
+    out = np.empty(len(rules) + len(features), dtype=np.int32)
+    m, i = 0, 0
+    for r in rules:
+        if r < first_word:
+            out[m] = r
+            m += 1
+            continue
+        for x in range(ptr[i], ptr[i + 1]):
+            if first_word + rule[x] == r:
+                for f in range(feature_ptr[x], feature_ptr[x + 1]):
+                    out[m] = features[f]
+                    m += 1
+        i += 1
+    return out[:m]

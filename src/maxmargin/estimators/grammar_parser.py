@@ -38,9 +38,9 @@ class GrammarParser(CertifiedEstimator):
     parents : bool, default True
         Whether rules know the parent of a phrase: an NP under S is then another symbol than one under
         VP. Labels of predicted trees do not show it.
-    families : bool, default True
-        Whether a rule's score also has a weight that it shares with the rules that differ only in parents,
-        sisters, or in words of the same shape and ending. False: the weights of single rules alone.
+    attributes : bool, default True
+        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: the
+        weights of rules alone.
     min_count : int, default 2
         Words seen less often than this are known by their shape and ending only, as are unknown ones.
     beam : int, optional
@@ -67,7 +67,7 @@ class GrammarParser(CertifiedEstimator):
     Attributes
     ----------
     coef_ : array
-        Weights of the rules, in the order of ``grammar_.rules``, then those of families of rules.
+        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs.
     grammar_ : Grammar
         The grammar: ``symbols``, ``rules``, ``counts`` of the rules in the training trees.
     task_ : Parsing
@@ -96,7 +96,7 @@ class GrammarParser(CertifiedEstimator):
         tol: Any = 5e-2,
         horizontal: int | None = 1,
         parents: bool = True,
-        families: bool = True,
+        attributes: bool = True,
         min_count: int = 2,
         beam: int | None = None,
         max_exact_length: int = 40,
@@ -114,7 +114,7 @@ class GrammarParser(CertifiedEstimator):
         self.tol = tol
         self.horizontal = horizontal
         self.parents = parents
-        self.families = families
+        self.attributes = attributes
         self.min_count = min_count
         self.beam = beam
         self.max_exact_length = max_exact_length
@@ -132,7 +132,7 @@ class GrammarParser(CertifiedEstimator):
             loss=self.loss,
             horizontal=self.horizontal,
             parents=self.parents,
-            families=self.families,
+            attributes=self.attributes,
             min_count=self.min_count,
             beam=self.beam,
             max_exact_length=self.max_exact_length,

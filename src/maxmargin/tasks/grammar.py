@@ -13,15 +13,15 @@ So tree and derivation determine each other: the derivation is the list of its r
 rules' counts are joint features, and nothing is in the grammar that was not seen, except that words of
 the class of all unknown words may have any tag that a rare word had.
 
-Rules that differ only in parents, remembered sisters, or in words of the same shape and ending, are of one
-*family*. With ``families`` the families' counts are joint features too: a rule's score is its own weight
-plus its family's, so that rules seen once or twice learn from their relatives.
+With ``attributes`` the counts of (attribute, tag) are joint features too: forms, endings, shapes and
+neighbours of words that occurred with the tag (:func:`maxmargin.tasks.lexicon.attributes`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from maxmargin.compiled.cky import PackedGrammar
 from maxmargin.core.vectors import Array
-from maxmargin.tasks.lexicon import Lexicon
+from maxmargin.tasks.lexicon import Lexicon, attributes
 from maxmargin.tasks.trees import Tree, is_tag, tagged_words
 
 #: ("tag", name), ("phrase", label, parent) or ("part", label, parent, sisters)
@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
     horizontal: int | None = 1
     parents: bool = True
-    families: bool = True
+    attributes: bool = True
 
 
 def derive(tree: Tree, lexicon: Lexicon, shape: Shape) -> list[Rule]:
@@ -93,14 +93,32 @@ def _symbol(node: Tree, parent: str, shape: Shape) -> Symbol:
     return ("phrase", node[0], parent if shape.parents else "")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    """The tags that word i may have: ``tag[ptr[i]:ptr[i + 1]]``, with their lexical rules; the features of
+    the x-th tag are ``features[feature_ptr[x]:feature_ptr[x + 1]]``, its rule among them."""
+
+    words: tuple[str, ...]
+    ptr: Ints
+    tag: Ints
+    rule: Ints
+    feature_ptr: Ints
+    features: Ints
+
+
 class Grammar:
     """Symbols, rules and word classes, and their packed form.
 
-    Rules are numbered: starts, chains, binary rules, lexical rules; the numbers are the joint features.
+    Rules are numbered: starts, chains, binary rules, lexical rules; the numbers are joint features.
     """
 
     def __init__(
-        self, rules: Sequence[Rule], lexicon: Lexicon, shape: Shape, counts: Array | None = None
+        self,
+        rules: Sequence[Rule],
+        lexicon: Lexicon,
+        shape: Shape,
+        pairs: Sequence[tuple[str, str]] = (),
+        counts: Array | None = None,
     ) -> None:
         self.lexicon, self.shape = lexicon, shape
         self.symbols = _symbols(rules)
@@ -110,11 +128,9 @@ class Grammar:
         self.offsets = self._offsets()
         self._feature = {rule: k for k, rule in enumerate(self.rules)}
         self.packed = self._pack()
-        kin = [self._family(rule) for rule in self.rules] if shape.families else []
-        names = {name: k for k, name in enumerate(dict.fromkeys(kin))}
-        #: the family of every rule; empty without families
-        self.family: Ints = _ints([names[name] for name in kin])
-        self.n_families = len(names)
+        #: (attribute, tag) pairs, features after the rules
+        self.pairs = list(pairs)
+        self._pair = {pair: len(self.rules) + k for k, pair in enumerate(self.pairs)}
         #: how often each rule occurs in the trees the grammar was read from
         self.counts: Array = np.zeros(len(self.rules)) if counts is None else counts
 
@@ -129,34 +145,15 @@ class Grammar:
             rare = {r[1] for r in counts if r[0] == "word"}
         spare = [("word", tag, len(lexicon) - 1) for tag in sorted(rare)]
         rules = [*counts, *(rule for rule in spare if rule not in counts)]
-        grammar = cls(rules, lexicon, shape)
+        pairs = _pairs(trees, min_count) if shape.attributes else []
+        grammar = cls(rules, lexicon, shape, pairs)
         grammar.counts = np.array([counts[rule] for rule in grammar.rules], dtype=np.float64)
         return grammar
 
     @property
     def dim(self) -> int:
-        """Number of joint features: rules, then families."""
-        return len(self.rules) + self.n_families
-
-    def scores(self, w: Array) -> Array:
-        """The score of every rule."""
-        n = len(self.rules)
-        own = np.array(w[:n], dtype=np.float64)  # a copy: published weights cannot be written to
-        return own + w[n:][self.family] if self.n_families else own
-
-    def counted(self, numbers: Ints) -> Ints:
-        """The joint features of rules, repeats and all."""
-        if not self.n_families:
-            return numbers
-        return np.concatenate([numbers, len(self.rules) + self.family[numbers]])
-
-    def _family(self, rule: Rule) -> Any:
-        kind = rule[0]
-        if kind == "chain":
-            return kind, tuple(symbol[:2] for symbol in rule[1])
-        if kind == "word":
-            return kind, rule[1], self.lexicon.shape(rule[2])
-        return kind, *(symbol[:2] for symbol in rule[1:])
+        """Number of joint features: rules, then attributes with tags."""
+        return len(self.rules) + len(self.pairs)
 
     @property
     def top_label(self) -> str:
@@ -174,9 +171,25 @@ class Grammar:
             ) from None
         return np.array(numbers, dtype=np.int32)
 
-    def classes(self, sentence: Sequence[str]) -> Ints:
-        """The classes of a sentence's words."""
-        return np.array([self.lexicon.number(word) for word in sentence], dtype=np.int32)
+    def sentence(self, words: Sequence[str]) -> Sentence:
+        """The tags a sentence's words may have, with their features."""
+        packed, first = self.packed, self.offsets[3]
+        ptr, tags, rules = [0], [], []
+        feature_ptr, features = [0], []
+        seen = attributes(words) if self.pairs else [[]] * len(words)
+        for word, own in zip(words, seen, strict=True):
+            k = self.lexicon.number(word)
+            for r in range(packed.lexical_ptr[k], packed.lexical_ptr[k + 1]):
+                tag = packed.lexical_tag[r]
+                name = self.symbols[tag][1]
+                tags.append(tag)
+                rules.append(r)
+                features.append(first + r)
+                features += [f for a in own if (f := self._pair.get((a, name))) is not None]
+                feature_ptr.append(len(features))
+            ptr.append(len(tags))
+        arrays = (ptr, tags, rules, feature_ptr, features)
+        return Sentence(tuple(words), *(_ints(part) for part in arrays))
 
     def tree(self, numbers: Iterable[int], sentence: Sequence[str]) -> Tree:
         """The tree of a derivation."""
@@ -214,7 +227,7 @@ class Grammar:
         for side, count in zip(sides, smoothed, strict=True):
             total[side] += count
         logarithms = np.log(smoothed / np.array([total[side] for side in sides]))
-        return np.concatenate([logarithms, np.zeros(self.n_families)])
+        return np.concatenate([logarithms, np.zeros(len(self.pairs))])
 
     # -- packing -----------------------------------------------------------------------------------
 
@@ -280,6 +293,18 @@ class Grammar:
             top_chain=_ints(np.argsort(tops, kind="stable")),
             chain_bottom=_ints(bottoms),
         )
+
+
+def _pairs(trees: Sequence[Tree], min_count: int) -> list[tuple[str, str]]:
+    """(attribute, tag) pairs seen, of attributes seen at least ``min_count`` times."""
+    counts: Counter[str] = Counter()
+    found: dict[tuple[str, str], None] = {}
+    for tree in trees:
+        tagged = list(tagged_words(tree))
+        for (tag, _), own in zip(tagged, attributes([word for _, word in tagged]), strict=True):
+            counts.update(own)
+            found.update(((a, tag), None) for a in own)
+    return sorted(pair for pair in found if counts[pair[0]] >= min_count)
 
 
 def _symbols(rules: Iterable[Rule]) -> list[Symbol]:

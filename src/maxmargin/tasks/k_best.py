@@ -11,10 +11,10 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from maxmargin.compiled.cky import Chart
+from maxmargin.compiled.cky import Chart, Words
 from maxmargin.compiled.parses import find_word, lower_edges
 from maxmargin.core.vectors import Array
-from maxmargin.tasks.grammar import Grammar, Ints
+from maxmargin.tasks.grammar import Grammar
 
 #: (upper floor?, i, j, symbol)
 Node: TypeAlias = tuple[bool, int, int, int]
@@ -40,9 +40,9 @@ class _Derivation(NamedTuple):
 class KBest:
     """Derivations in descending order of score."""
 
-    def __init__(self, grammar: Grammar, w: Array, classes: Ints, chart: Chart) -> None:
+    def __init__(self, grammar: Grammar, w: Array, words: Words, chart: Chart) -> None:
         self._g, self._offsets = grammar.packed, grammar.offsets
-        self._w, self._words, self._chart = w, classes, chart
+        self._w, self._words, self._chart = w, words, chart
         self._edges: dict[Node, list[_Edge]] = {}
         self._heap: dict[Node, list[_Derivation]] = {}
         self._seen: dict[Node, set[tuple[int, tuple[int, ...]]]] = {}
@@ -116,10 +116,10 @@ class KBest:
         upper, i, j, a = node
         if node == _ROOT:
             for s, symbol in enumerate(g.start_symbol):
-                yield _Edge(s, float(w[s]), ((True, 0, len(self._words), int(symbol)),))
+                yield _Edge(s, float(w[s]), ((True, 0, len(self._words.ptr) - 1, int(symbol)),))
         elif g.n_phrases <= a < g.n_left:
-            rule = at[3] + find_word(g, self._words[i], a)
-            yield _Edge(rule, float(w[rule]), ())
+            x = find_word(self._words, i, a)
+            yield _Edge(at[3] + int(self._words.rule[x]), float(self._words.score[x]), ())
         elif upper and a < g.n_phrases:
             for c in g.top_chain[g.top_ptr[a] : g.top_ptr[a + 1]]:
                 rule = at[1] + int(c)

@@ -40,6 +40,28 @@ def signature(word: str) -> tuple[str, str]:
     return shape, shape
 
 
+def attributes(sentence: Sequence[str]) -> list[list[str]]:
+    """What tells the tag of each word: its form, endings and shape, and its neighbours.
+
+    Examples
+    --------
+    >>> from maxmargin.tasks.lexicon import attributes
+    >>> attributes(["It", "rains"])[1]
+    ['w=rains', '2=ns', '3=ins', '4=ains', '<a>', '<a>-s', '-1=it', '+1=']
+    """
+    lower = [word.lower() for word in sentence]
+    padded = ["", *lower, ""]
+    out = []
+    for t, word in enumerate(sentence):
+        own = [f"w={lower[t]}"]
+        own += [f"{k}={lower[t][-k:]}" for k in (2, 3, 4) if len(word) > k]
+        own += dict.fromkeys(signature(word))
+        if t == 0:  # a capital letter there says little
+            own = [*own, f"first {own[-1]}"]
+        out.append([*own, f"-1={padded[t]}", f"+1={padded[t + 2]}"])
+    return out
+
+
 class Lexicon:
     """Which class a word belongs to.
 
@@ -76,11 +98,6 @@ class Lexicon:
     def is_word(self, number: int) -> bool:
         """Whether a class is one word (else a class of rare words)."""
         return number < self.n_words
-
-    def shape(self, number: int) -> str:
-        """Shape and ending of a class."""
-        name = self.names[number]
-        return signature(name)[1] if self.is_word(number) else name
 
     def number(self, word: str) -> int:
         """The class of a word."""

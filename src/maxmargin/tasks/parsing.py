@@ -1,6 +1,6 @@
 """Parsing as a structured task: rule counts, bracket or 0/1 loss, CKY.
 
-    score(x, y) = <w, Psi(x, y)>,   Psi = how often each rule (and each family of rules) occurs in y
+    score(x, y) = <w, Psi(x, y)>,   Psi = counts of the rules, and of the attributes of words with their tags
 
 Two losses between a labelled tree y and another one:
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ from maxmargin.compiled import cky, parses
 from maxmargin.core.protocols import OracleKind
 from maxmargin.core.vectors import Array, SparseVector, from_pairs
 from maxmargin.tasks.base import Task
-from maxmargin.tasks.grammar import Grammar, Ints, Shape
+from maxmargin.tasks.chain_examples import writable
+from maxmargin.tasks.grammar import Grammar, Ints, Sentence, Shape
 from maxmargin.tasks.k_best import KBest
 from maxmargin.tasks.trees import Tree, as_tree, constituents, words
 
@@ -31,14 +32,6 @@ _NO_EDGE = parses.Edge(-1, 0, 0, 0, 0)
 _NO_TRUTH = cky.Truth(
     np.empty((0, 0), dtype=np.int32), np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32)
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sentence:
-    """Words and their classes in a grammar."""
-
-    words: tuple[str, ...]
-    classes: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +54,9 @@ class Parsing(Task):
         How many sisters a symbol made by binarisation remembers; None for all.
     parents : bool, default True
         Whether a phrase's symbol has its parent's label in it.
-    families : bool, default True
-        Whether rules also share a weight with those that differ only in parents, sisters or the word.
+    attributes : bool, default True
+        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: rule
+        counts alone, as in the paper.
     min_count : int, default 2
         Words seen less often are known by their shape and ending only.
     beam : int, optional
@@ -87,7 +81,7 @@ class Parsing(Task):
         loss: str = "span",
         horizontal: int | None = 1,
         parents: bool = True,
-        families: bool = True,
+        attributes: bool = True,
         min_count: int = 2,
         beam: int | None = None,
         max_exact_length: int = 40,
@@ -95,7 +89,7 @@ class Parsing(Task):
         if loss not in ("span", "zero-one"):
             raise ValueError(f"loss={loss!r}: use 'span' or 'zero-one'.")
         self.loss_name = loss
-        self.shape = Shape(horizontal, parents, families)
+        self.shape = Shape(horizontal, parents, attributes)
         self.min_count = _least("min_count", min_count, 1)
         self.beam = None if beam is None else _least("beam", beam, 1)
         self.max_exact_length = max_exact_length
@@ -136,7 +130,7 @@ class Parsing(Task):
             return x
         if isinstance(x, str) or len(x) == 0 or not all(isinstance(word, str) for word in x):
             raise ValueError(f"a sentence must be a list of words, and not empty; got {x!r}.")
-        return Sentence(tuple(x), self.grammar.classes(x))
+        return self.grammar.sentence(x)
 
     def parse(self, y: Any) -> Parse:
         """A tree in the form training works on; both forms are accepted everywhere."""
@@ -171,8 +165,16 @@ class Parsing(Task):
     # -- the task ----------------------------------------------------------------------------------
 
     def joint_feature(self, x: Any, y: Any) -> SparseVector:
-        """How often each rule occurs."""
-        features = self.grammar.counted(self.parse(y).rules)
+        """How often each rule, and each attribute with a tag, occurs."""
+        sentence, rules = self.sentence(x), self.parse(y).rules
+        features = parses.count_features(
+            rules,
+            self._offsets[3],
+            sentence.ptr,
+            sentence.rule,
+            sentence.feature_ptr,
+            sentence.features,
+        )
         return from_pairs(features, np.ones(len(features)), self.grammar.dim)
 
     def loss(self, y: Any, y_hat: Any) -> float:
@@ -189,66 +191,78 @@ class Parsing(Task):
 
     def inference(self, x: Any, w: Array) -> Tree:
         """The best tree; where the grammar has none for these words, a flat one (see :meth:`flat`)."""
-        sentence, scores = self.sentence(x), self.grammar.scores(w)
-        chart = self._search(sentence, scores, None)
-        found = self._read(sentence, scores, chart, _NO_EDGE)
-        return self.flat(sentence, w) if found is None else self.tree(sentence, found)
+        search = self._search(x, w, None)
+        found = search.read(_NO_EDGE)
+        return self.flat(x, w) if found is None else self.tree(x, found)
 
     def flat(self, x: Any, w: Array) -> Tree:
         """The answer where the grammar has no tree: the label most often seen at the top over all words,
         each with its best tag."""
-        sentence, packed = self.sentence(x), self.grammar.packed
-        scores = self.grammar.scores(w)[self.grammar.offsets[3] :]
+        sentence = self.sentence(x)
+        scores = parses.word_scores(writable(w), sentence.feature_ptr, sentence.features)
         tags: list[Tree] = []
-        for word, k in zip(sentence.words, sentence.classes, strict=True):
-            lo, hi = packed.lexical_ptr[k], packed.lexical_ptr[k + 1]
-            tag = packed.lexical_tag[lo + int(np.argmax(scores[lo:hi]))]
+        for word, lo, hi in zip(sentence.words, sentence.ptr, sentence.ptr[1:], strict=False):
+            tag = sentence.tag[lo + int(np.argmax(scores[lo:hi]))]
             tags.append((self.grammar.symbols[tag][1], word))
         return (self.grammar.top_label, *tags)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Parse:
         """The derivation of largest loss plus score."""
-        sentence, truth, w = self.sentence(x), self.parse(y), self.grammar.scores(w)
-        chart = self._search(sentence, w, truth.truth if self.loss_name == "span" else None)
-        best = self._read(sentence, w, chart, _NO_EDGE)
+        truth = self.parse(y)
+        search = self._search(x, w, truth.truth if self.loss_name == "span" else None)
+        best = search.read(_NO_EDGE)
         if best is None:
-            if self._beam(len(sentence.words)):
+            if self._beam(len(self.sentence(x).words)):
                 return truth  # all is lost in the beam: the labelled tree itself has value 0
             raise ValueError(
-                f"the grammar has no tree for {' '.join(sentence.words)!r}: it must be read from the trees "
-                "that are trained on."
+                f"the grammar has no tree for {' '.join(self.sentence(x).words)!r}: it must be read from "
+                "the trees that are trained on."
             )
         if self.loss_name == "span" or not self.same(best, truth):
             return best
-        edge, cost = parses.second_edge(
-            self.grammar.packed, w, self._offsets, sentence.classes, chart
-        )
+        edge, cost = parses.second_edge(*search.found)
         # the labelled tree is the best: the second best has loss 1 and scores less by ``cost``
-        return truth if cost >= 1.0 else self._read(sentence, w, chart, edge) or truth
-
-    def _search(self, sentence: Sentence, w: Array, truth: cky.Truth | None) -> cky.Chart:
-        g, n = self.grammar.packed, len(sentence.words)
-        chart, beam = cky.new_chart(n, g.n_phrases, g.n_left, g.n_symbols), self._beam(n)
-        cky.fill(g, w, self._offsets, sentence.classes, truth or _NO_TRUTH, beam, chart)
-        return chart
-
-    def _read(
-        self, sentence: Sentence, w: Array, chart: cky.Chart, other: parses.Edge
-    ) -> Parse | None:
-        g, n = self.grammar.packed, len(sentence.words)
-        if parses.best_start(g, w, chart)[0] < 0:
-            return None
-        rules = np.empty(4 * n, dtype=np.int32)
-        brackets = np.empty(2 * n * self._longest, dtype=np.int64)
-        m, b = parses.trace(g, w, self._offsets, sentence.classes, chart, other, rules, brackets)
-        return Parse(rules[:m].copy(), np.sort(brackets[:b]))
+        return truth if cost >= 1.0 else search.read(edge) or truth
 
     def k_best(self, x: Any, w: Array, k: int) -> list[tuple[float, Tree]]:
         """The k trees of largest score (fewer if there are not so many), with their scores, best first."""
-        sentence, w = self.sentence(x), self.grammar.scores(w)
-        chart = self._search(sentence, w, None)
-        found = KBest(self.grammar, w, sentence.classes, chart).derivations(k)
-        return [(score, self.grammar.tree(rules, sentence.words)) for score, rules in found]
+        search = self._search(x, w, None)
+        found = KBest(self.grammar, search.w, search.words, search.chart).derivations(k)
+        return [(score, self.grammar.tree(rules, self.sentence(x).words)) for score, rules in found]
+
+    def _search(self, x: Any, w: Array, truth: cky.Truth | None) -> _Search:
+        s, g, w = self.sentence(x), self.grammar.packed, writable(w)
+        n = len(s.words)
+        words = cky.Words(s.ptr, s.tag, s.rule, parses.word_scores(w, s.feature_ptr, s.features))
+        chart = cky.new_chart(n, g.n_phrases, g.n_left, g.n_symbols)
+        cky.fill(g, w, self._offsets, words, truth or _NO_TRUTH, self._beam(n), chart)
+        return _Search(g, w, self._offsets, words, chart, self._longest)
+
+
+class _Search(NamedTuple):
+    """A filled chart and what it was filled with."""
+
+    g: cky.PackedGrammar
+    w: Array
+    offsets: Ints
+    words: cky.Words
+    chart: cky.Chart
+    longest: int
+
+    @property
+    def found(self) -> tuple[cky.PackedGrammar, Array, Ints, cky.Words, cky.Chart]:
+        """What derivations are read from."""
+        return self[:5]
+
+    def read(self, other: parses.Edge) -> Parse | None:
+        """The best derivation, with ``other`` taken at its node; None if there is none."""
+        if parses.best_start(self.g, self.w, self.chart)[0] < 0:
+            return None
+        n = len(self.words.ptr) - 1
+        rules = np.empty(4 * n, dtype=np.int32)
+        brackets = np.empty(2 * n * self.longest, dtype=np.int64)
+        m, b = parses.trace(*self.found, other, rules, brackets)
+        return Parse(rules[:m].copy(), np.sort(brackets[:b]))
 
 
 def _least(name: str, value: Any, least: int) -> int:
