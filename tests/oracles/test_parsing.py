@@ -98,9 +98,11 @@ class Problem:
         self.X = [words(tree) for tree in self.Y]
         self.task = Parsing(
             loss=loss,
+            wrong_cost=(0.0, 0.5, 1.0)[int(rng.integers(3))],
             horizontal=(0, 1, 2, None)[int(rng.integers(4))],
             parents=bool(rng.integers(2)),
             attributes=bool(rng.integers(2)),
+            frequencies=bool(rng.integers(2)),
             min_count=int(rng.integers(1, 4)),
             **options,
         )
@@ -125,13 +127,15 @@ class Problem:
             seen = zip(tagged, attributes(sentence), strict=True)
             also = [pairs[a, tag] for tag, own in seen for a in own if (a, tag) in pairs]
             out[tree] = float(sum(self.w[k] for k in numbers + also))
+            if self.grammar.shape.frequencies:
+                out[tree] += float(self.w[-1] * sum(self.grammar.logarithms[k] for k in numbers))
         return out
 
     def plain_loss(self, truth, tree):
         if self.task.loss_name == "zero-one":
             return float(truth != tree)
         a, b = Counter(constituents(truth)), Counter(constituents(tree))
-        return float((a - b).total() + (b - a).total())
+        return float((a - b).total() + self.task.wrong_cost * (b - a).total())
 
 
 seeds = st.integers(0, 2**31)
@@ -178,9 +182,9 @@ def test_k_best(seed):
     every = problem.trees(x)
     found = problem.task.k_best(x, problem.w, 7)
     wanted = sorted(every.values(), reverse=True)[:7]
-    assert np.allclose([score for score, _ in found], wanted, atol=1e-9)
-    assert len({tree for _, tree in found}) == len(found)
-    assert all(every[tree] == pytest.approx(score, abs=1e-9) for score, tree in found)
+    assert np.allclose([score for _, score in found], wanted, atol=1e-9)
+    assert len({tree for tree, _ in found}) == len(found)
+    assert all(every[tree] == pytest.approx(score, abs=1e-9) for tree, score in found)
     assert len(problem.task.k_best(x, problem.w, 10**6)) == len(every)
 
 
@@ -190,7 +194,7 @@ def test_beam(seed, beam):
     exact, pruned = Problem(seed), Problem(seed, beam=beam, max_exact_length=2)
     for x, y in zip(exact.X, exact.Y, strict=True):
         every = exact.trees(x)
-        for _, tree in pruned.task.k_best(x, exact.w, 1):
+        for tree, _ in pruned.task.k_best(x, exact.w, 1):
             assert every[tree] <= max(every.values()) + 1e-9
             if len(x) <= 2:  # short sentences are searched exactly
                 assert every[tree] == pytest.approx(max(every.values()), abs=1e-9)
@@ -229,7 +233,7 @@ def test_relative_frequencies_are_probabilities():
     """Of every left-hand side they add up to one, and the trees of one rule count as often as seen."""
     rng = np.random.default_rng(0)
     trees = [random_tree(rng, 4) for _ in range(30)]
-    grammar = Grammar.read(trees, Shape(1, True, True), 1)
+    grammar = Grammar.read(trees, Shape(1, True, True, False), 1)
     p = np.exp(grammar.log_frequencies()[: len(grammar.rules)])
     total = Counter()
     for rule, q in zip(grammar.rules, p, strict=True):

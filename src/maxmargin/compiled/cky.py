@@ -10,10 +10,10 @@ A derivation gives every span (i, j) it uses an *upper* symbol and a *lower* one
 At most one chain per span, and only chains of the grammar (the trivial one, A alone, is one of them), so
 no closure and no cycle. Tags, and the symbols that binarisation made, stand on both floors as they are.
 
-loss(chain, i, j) = #labels of the chain - 2 #labels also in the truth's multiset of (i, j): with the
-constant #brackets of the truth added, the sum over a derivation is the number of wrong brackets plus the
-number of missing ones. All labels over one span come from one chain, so repeated labels are counted
-exactly. Without a truth the loss is left out.
+loss(chain, i, j) = c #labels of the chain - (1 + c) #labels also in the truth's multiset of (i, j): with
+the constant #brackets of the truth added, the sum over a derivation is c times the number of wrong
+brackets plus the number of missing ones. All labels over one span come from one chain, so repeated labels
+are counted exactly. Without a truth the loss is left out.
 
 The order of the work makes it fast. For a fixed end j the starts i go down; upper scores of left
 children lie in rows L[i, B, k] over their ends k, those of right children in rows R[j, C, k] over their
@@ -85,11 +85,13 @@ class Words(NamedTuple):
 
 class Truth(NamedTuple):
     """The brackets of a labelled tree by span: ``place[i, j]`` is -1 or a number g, whose labels are
-    ``label[ptr[g]:ptr[g + 1]]``. An array ``place`` of shape (0, 0) stands for no truth: no loss."""
+    ``label[ptr[g]:ptr[g + 1]]``. A wrong bracket costs ``wrong``, a missing one 1. An array ``place`` of
+    shape (0, 0) stands for no truth: no loss."""
 
     place: IntArray
     ptr: IntArray
     label: IntArray
+    wrong: float
 
 
 class Chart(NamedTuple):
@@ -140,7 +142,7 @@ def fill(
     charge = np.empty(len(g.chain_top))
     with_loss = len(truth.place) > 0
     for c in range(len(charge)):
-        charge[c] = g.path_ptr[c + 1] - g.path_ptr[c] if with_loss else 0.0
+        charge[c] = truth.wrong * (g.path_ptr[c + 1] - g.path_ptr[c]) if with_loss else 0.0
     for j in range(1, n + 1):
         R = chart.R[j]
         right_lo[:] = n + 1
@@ -154,10 +156,10 @@ def fill(
                 combine(g, w_rule, chart.L[i], R, left_lo[i], left_hi[i], right_lo, right_hi, low)
             chart.low[i, j, :] = low[: g.n_left]
             if with_loss and truth.place[i, j] >= 0:
-                spared(g, truth, truth.place[i, j], charge, -2.0)
+                spared(g, truth, truth.place[i, j], charge, -1.0 - truth.wrong)
             climb(g, w_chain, charge, low, up, chart.chain[i, j])
             if with_loss and truth.place[i, j] >= 0:
-                spared(g, truth, truth.place[i, j], charge, 2.0)
+                spared(g, truth, truth.place[i, j], charge, 1.0 + truth.wrong)
             low[: g.n_phrases] = up
             least = keep_best(low, beam, spare) if beam > 0 and i < j - 1 else -np.inf
             for s in range(g.n_symbols):

@@ -30,6 +30,8 @@ class GrammarParser(CertifiedEstimator):
         Weight of the loss; it multiplies a sum over sentences.
     loss : {"span", "zero-one"}, default "span"
         What training counts: wrong plus missing brackets, or wrong trees.
+    wrong_cost : float, default 1.0
+        With the span loss: what a wrong bracket costs; a missing one costs 1.
     tol : float or stopping rule, default 5e-2
         Relative gap at which to stop; accuracy is usually flat well above it.
     horizontal : int or None, default 1
@@ -39,8 +41,10 @@ class GrammarParser(CertifiedEstimator):
         Whether rules know the parent of a phrase: an NP under S is then another symbol than one under
         VP. Labels of predicted trees do not show it.
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: the
-        weights of rules alone.
+        Whether forms, endings, shapes and neighbours of words have weights for each tag.
+    frequencies : bool, default True
+        Whether the logarithm of a tree's probability, with relative frequencies, is a feature too: training
+        then corrects a probabilistic grammar. With both False there are the weights of rules alone.
     min_count : int, default 2
         Words seen less often than this are known by their shape and ending only, as are unknown ones.
     beam : int, optional
@@ -67,7 +71,8 @@ class GrammarParser(CertifiedEstimator):
     Attributes
     ----------
     coef_ : array
-        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs.
+        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs,
+        then that of the logarithm of the probability.
     grammar_ : Grammar
         The grammar: ``symbols``, ``rules``, ``counts`` of the rules in the training trees.
     task_ : Parsing
@@ -93,10 +98,12 @@ class GrammarParser(CertifiedEstimator):
         C: float = 1.0,
         *,
         loss: str = "span",
+        wrong_cost: float = 1.0,
         tol: Any = 5e-2,
         horizontal: int | None = 1,
         parents: bool = True,
         attributes: bool = True,
+        frequencies: bool = True,
         min_count: int = 2,
         beam: int | None = None,
         max_exact_length: int = 40,
@@ -111,10 +118,12 @@ class GrammarParser(CertifiedEstimator):
     ) -> None:
         self.C = C
         self.loss = loss
+        self.wrong_cost = wrong_cost
         self.tol = tol
         self.horizontal = horizontal
         self.parents = parents
         self.attributes = attributes
+        self.frequencies = frequencies
         self.min_count = min_count
         self.beam = beam
         self.max_exact_length = max_exact_length
@@ -130,9 +139,11 @@ class GrammarParser(CertifiedEstimator):
     def _task(self) -> Parsing:
         return Parsing(
             loss=self.loss,
+            wrong_cost=self.wrong_cost,
             horizontal=self.horizontal,
             parents=self.parents,
             attributes=self.attributes,
+            frequencies=self.frequencies,
             min_count=self.min_count,
             beam=self.beam,
             max_exact_length=self.max_exact_length,
@@ -207,7 +218,7 @@ class GrammarParser(CertifiedEstimator):
         check_is_fitted(self, "task_")
         return [self.task_.inference(x, self.coef_) for x in X]
 
-    def predict_k_best(self, X: Sequence[Any], k: int) -> list[list[tuple[float, Tree]]]:
+    def predict_k_best(self, X: Sequence[Any], k: int) -> list[list[tuple[Tree, float]]]:
         """The k best trees of each sentence, with their scores.
 
         Parameters
@@ -219,7 +230,7 @@ class GrammarParser(CertifiedEstimator):
 
         Returns
         -------
-        list of lists of (score, tree)
+        list of lists of (tree, score)
             Best first; fewer than k where there are fewer, none where the grammar has no tree.
         """
         check_is_fitted(self, "task_")

@@ -17,6 +17,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin.core.result import Certificate, StopReason
 from maxmargin.estimators import (
+    GrammarParser,
     GraphLabeler,
     LinearSVC,
     MeasureSVC,
@@ -25,6 +26,7 @@ from maxmargin.estimators import (
     StructuredSVM,
 )
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
+from maxmargin.persistence._grammars import read_parser, write_parser
 from maxmargin.persistence._values import (
     ModelFileError,
     check_label,
@@ -358,6 +360,9 @@ class Model(NamedTuple):
 
 #: the only classes a file may ask for
 MODELS: dict[str, Model] = {
+    "GrammarParser": Model(
+        GrammarParser, ("coef_", "task_", "certificate_"), write_parser, read_parser
+    ),
     "GraphLabeler": Model(GraphLabeler, ("weights_", "certificate_"), _write_graphs, _read_graphs),
     "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), _write_linear, _read_linear),

@@ -1,6 +1,9 @@
 """Parsing as a structured task: rule counts, bracket or 0/1 loss, CKY.
 
-    score(x, y) = <w, Psi(x, y)>,   Psi = counts of the rules, and of the attributes of words with their tags
+    score(x, y) = <w, Psi(x, y)>
+
+Psi counts the rules and the attributes of words with their tags, and has the logarithm of y's probability
+under relative frequencies as one more entry.
 
 Two losses between a labelled tree y and another one:
 
@@ -30,7 +33,7 @@ from maxmargin.tasks.trees import Tree, as_tree, constituents, words
 
 _NO_EDGE = parses.Edge(-1, 0, 0, 0, 0)
 _NO_TRUTH = cky.Truth(
-    np.empty((0, 0), dtype=np.int32), np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32)
+    np.empty((0, 0), dtype=np.int32), np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), 0.0
 )
 
 
@@ -50,13 +53,16 @@ class Parsing(Task):
     ----------
     loss : {"span", "zero-one"}, default "span"
         What training counts: wrong and missing brackets, or wrong trees.
+    wrong_cost : float, default 1.0
+        With the span loss: what a wrong bracket costs; a missing one costs 1.
     horizontal : int or None, default 1
         How many sisters a symbol made by binarisation remembers; None for all.
     parents : bool, default True
         Whether a phrase's symbol has its parent's label in it.
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: rule
-        counts alone, as in the paper.
+        Whether forms, endings, shapes and neighbours of words have weights for each tag.
+    frequencies : bool, default True
+        Whether the logarithm of a tree's probability, with relative frequencies, is a joint feature.
     min_count : int, default 2
         Words seen less often are known by their shape and ending only.
     beam : int, optional
@@ -79,9 +85,11 @@ class Parsing(Task):
     def __init__(
         self,
         loss: str = "span",
+        wrong_cost: float = 1.0,
         horizontal: int | None = 1,
         parents: bool = True,
         attributes: bool = True,
+        frequencies: bool = True,
         min_count: int = 2,
         beam: int | None = None,
         max_exact_length: int = 40,
@@ -89,10 +97,14 @@ class Parsing(Task):
         if loss not in ("span", "zero-one"):
             raise ValueError(f"loss={loss!r}: use 'span' or 'zero-one'.")
         self.loss_name = loss
-        self.shape = Shape(horizontal, parents, attributes)
+        if not (np.isfinite(wrong_cost) and wrong_cost >= 0.0):
+            raise ValueError(f"wrong_cost={wrong_cost!r}: it must be a number of at least 0.")
+        self.wrong_cost = float(wrong_cost)
+        memory = None if horizontal is None else _least("horizontal", horizontal, 0)
+        self.shape = Shape(memory, bool(parents), bool(attributes), bool(frequencies))
         self.min_count = _least("min_count", min_count, 1)
         self.beam = None if beam is None else _least("beam", beam, 1)
-        self.max_exact_length = max_exact_length
+        self.max_exact_length = _least("max_exact_length", max_exact_length, 0)
         #: "undergenerating" once a training sentence is too long for an exact search
         self.oracle_kind: OracleKind = "exact"  # type: ignore[misc]
 
@@ -152,9 +164,8 @@ class Parsing(Task):
                 labels.append([])
             labels[place[i, j]].append(self._label[label])
         ends = np.cumsum([0, *map(len, labels)]).astype(np.int32)
-        return cky.Truth(
-            place, ends, np.array([k for part in labels for k in part], dtype=np.int32)
-        )
+        flat = np.array([k for part in labels for k in part], dtype=np.int32)
+        return cky.Truth(place, ends, flat, self.wrong_cost)
 
     def tree(self, x: Any, y: Any) -> Tree:
         """The tree of a derivation."""
@@ -175,7 +186,17 @@ class Parsing(Task):
             sentence.feature_ptr,
             sentence.features,
         )
-        return from_pairs(features, np.ones(len(features)), self.grammar.dim)
+        values = np.ones(len(features))
+        if self.shape.frequencies:
+            features = np.append(features, self.grammar.dim - 1)
+            values = np.append(values, self.grammar.logarithms[rules].sum())
+        return from_pairs(features, values, self.grammar.dim)
+
+    def _word_scores(self, sentence: Sentence, w: Array) -> Array:
+        out = parses.word_scores(writable(w), sentence.feature_ptr, sentence.features)
+        if self.shape.frequencies:
+            out += w[-1] * self.grammar.logarithms[self._offsets[3] + sentence.rule]
+        return out
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Wrong plus missing brackets, or 0/1."""
@@ -183,7 +204,7 @@ class Parsing(Task):
         if self.loss_name == "zero-one":
             return float(not self.same(a, b))
         both = parses.common_brackets(a.brackets, b.brackets)
-        return float(len(a.brackets) + len(b.brackets) - 2 * both)
+        return float(len(a.brackets) - both + self.wrong_cost * (len(b.brackets) - both))
 
     def same(self, y_a: Any, y_b: Any) -> bool:
         """Whether two derivations, and so two trees, are equal."""
@@ -199,7 +220,7 @@ class Parsing(Task):
         """The answer where the grammar has no tree: the label most often seen at the top over all words,
         each with its best tag."""
         sentence = self.sentence(x)
-        scores = parses.word_scores(writable(w), sentence.feature_ptr, sentence.features)
+        scores = self._word_scores(sentence, w)
         tags: list[Tree] = []
         for word, lo, hi in zip(sentence.words, sentence.ptr, sentence.ptr[1:], strict=False):
             tag = sentence.tag[lo + int(np.argmax(scores[lo:hi]))]
@@ -224,19 +245,19 @@ class Parsing(Task):
         # the labelled tree is the best: the second best has loss 1 and scores less by ``cost``
         return truth if cost >= 1.0 else search.read(edge) or truth
 
-    def k_best(self, x: Any, w: Array, k: int) -> list[tuple[float, Tree]]:
+    def k_best(self, x: Any, w: Array, k: int) -> list[tuple[Tree, float]]:
         """The k trees of largest score (fewer if there are not so many), with their scores, best first."""
         search = self._search(x, w, None)
         found = KBest(self.grammar, search.w, search.words, search.chart).derivations(k)
-        return [(score, self.grammar.tree(rules, self.sentence(x).words)) for score, rules in found]
+        return [(self.grammar.tree(rules, self.sentence(x).words), score) for score, rules in found]
 
     def _search(self, x: Any, w: Array, truth: cky.Truth | None) -> _Search:
-        s, g, w = self.sentence(x), self.grammar.packed, writable(w)
+        s, g, scores = self.sentence(x), self.grammar.packed, self.grammar.rule_scores(w)
         n = len(s.words)
-        words = cky.Words(s.ptr, s.tag, s.rule, parses.word_scores(w, s.feature_ptr, s.features))
+        words = cky.Words(s.ptr, s.tag, s.rule, self._word_scores(s, w))
         chart = cky.new_chart(n, g.n_phrases, g.n_left, g.n_symbols)
-        cky.fill(g, w, self._offsets, words, truth or _NO_TRUTH, self._beam(n), chart)
-        return _Search(g, w, self._offsets, words, chart, self._longest)
+        cky.fill(g, scores, self._offsets, words, truth or _NO_TRUTH, self._beam(n), chart)
+        return _Search(g, scores, self._offsets, words, chart, self._longest)
 
 
 class _Search(NamedTuple):
