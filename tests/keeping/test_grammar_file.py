@@ -24,7 +24,7 @@ X = [words(tree) for tree in TREES]
     "options",
     [
         {},
-        {"horizontal": None, "parents": False, "attributes": False, "frequencies": False},
+        {"horizontal": None, "parents": False, "attributes": False},
         {"horizontal": 0, "min_count": 1, "loss": "zero-one", "beam": 50, "max_exact_length": 2},
     ],
 )

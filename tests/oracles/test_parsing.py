@@ -102,7 +102,6 @@ class Problem:
             horizontal=(0, 1, 2, None)[int(rng.integers(4))],
             parents=bool(rng.integers(2)),
             attributes=bool(rng.integers(2)),
-            frequencies=bool(rng.integers(2)),
             min_count=int(rng.integers(1, 4)),
             **options,
         )
@@ -127,8 +126,6 @@ class Problem:
             seen = zip(tagged, attributes(sentence), strict=True)
             also = [pairs[a, tag] for tag, own in seen for a in own if (a, tag) in pairs]
             out[tree] = float(sum(self.w[k] for k in numbers + also))
-            if self.grammar.shape.frequencies:
-                out[tree] += float(self.w[-1] * sum(self.grammar.logarithms[k] for k in numbers))
         return out
 
     def plain_loss(self, truth, tree):
@@ -233,7 +230,7 @@ def test_relative_frequencies_are_probabilities():
     """Of every left-hand side they add up to one, and the trees of one rule count as often as seen."""
     rng = np.random.default_rng(0)
     trees = [random_tree(rng, 4) for _ in range(30)]
-    grammar = Grammar.read(trees, Shape(1, True, True, False), 1)
+    grammar = Grammar.read(trees, Shape(1, True, True), 1)
     p = np.exp(grammar.log_frequencies()[: len(grammar.rules)])
     total = Counter()
     for rule, q in zip(grammar.rules, p, strict=True):

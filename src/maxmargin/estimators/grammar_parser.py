@@ -41,10 +41,8 @@ class GrammarParser(CertifiedEstimator):
         Whether rules know the parent of a phrase: an NP under S is then another symbol than one under
         VP. Labels of predicted trees do not show it.
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag.
-    frequencies : bool, default True
-        Whether the logarithm of a tree's probability, with relative frequencies, is a feature too: training
-        then corrects a probabilistic grammar. With both False there are the weights of rules alone.
+        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: the
+        weights of rules alone.
     min_count : int, default 2
         Words seen less often than this are known by their shape and ending only, as are unknown ones.
     beam : int, optional
@@ -71,8 +69,7 @@ class GrammarParser(CertifiedEstimator):
     Attributes
     ----------
     coef_ : array
-        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs,
-        then that of the logarithm of the probability.
+        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs.
     grammar_ : Grammar
         The grammar: ``symbols``, ``rules``, ``counts`` of the rules in the training trees.
     task_ : Parsing
@@ -103,7 +100,6 @@ class GrammarParser(CertifiedEstimator):
         horizontal: int | None = 1,
         parents: bool = True,
         attributes: bool = True,
-        frequencies: bool = True,
         min_count: int = 2,
         beam: int | None = None,
         max_exact_length: int = 40,
@@ -123,7 +119,6 @@ class GrammarParser(CertifiedEstimator):
         self.horizontal = horizontal
         self.parents = parents
         self.attributes = attributes
-        self.frequencies = frequencies
         self.min_count = min_count
         self.beam = beam
         self.max_exact_length = max_exact_length
@@ -143,7 +138,6 @@ class GrammarParser(CertifiedEstimator):
             horizontal=self.horizontal,
             parents=self.parents,
             attributes=self.attributes,
-            frequencies=self.frequencies,
             min_count=self.min_count,
             beam=self.beam,
             max_exact_length=self.max_exact_length,

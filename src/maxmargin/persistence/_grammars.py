@@ -19,7 +19,6 @@ _OPTIONS = (
     "horizontal",
     "parents",
     "attributes",
-    "frequencies",
     "min_count",
     "beam",
     "max_exact_length",

@@ -14,9 +14,7 @@ rules' counts are joint features, and nothing is in the grammar that was not see
 the class of all unknown words may have any tag that a rare word had.
 
 With ``attributes`` the counts of (attribute, tag) are joint features too: forms, endings, shapes and
-neighbours of words that occurred with the tag (:func:`maxmargin.tasks.lexicon.attributes`). With
-``frequencies`` there is one more joint feature: the logarithm of the tree's probability if every rule had its
-relative frequency. The trained weights are then corrections of a probabilistic grammar.
+neighbours of words that occurred with the tag (:func:`maxmargin.tasks.lexicon.attributes`).
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -50,7 +47,6 @@ class Shape(NamedTuple):
     horizontal: int | None = 1
     parents: bool = True
     attributes: bool = True
-    frequencies: bool = True
 
 
 def derive(tree: Tree, lexicon: Lexicon, shape: Shape) -> list[Rule]:
@@ -156,13 +152,8 @@ class Grammar:
 
     @property
     def dim(self) -> int:
-        """Number of joint features: rules, attributes with tags, the logarithm of the probability."""
-        return len(self.rules) + len(self.pairs) + self.shape.frequencies
-
-    def rule_scores(self, w: Array) -> Array:
-        """The scores of all rules, without the attributes of words."""
-        own = np.array(w[: len(self.rules)], dtype=np.float64)
-        return own + w[-1] * self.logarithms if self.shape.frequencies else own
+        """Number of joint features: rules, then attributes with tags."""
+        return len(self.rules) + len(self.pairs)
 
     @property
     def top_label(self) -> str:
@@ -227,25 +218,16 @@ class Grammar:
 
         return upper(self.rules[next(iter(numbers))][1])
 
-    @cached_property
-    def logarithms(self) -> Array:
-        """Logarithms of the rules' relative frequencies among those of the same left-hand side. Rules never
-        seen (for unknown words only) get half a count."""
+    def log_frequencies(self) -> Array:
+        """Logarithms of the rules' relative frequencies among those of the same left-hand side: the
+        weights of a probabilistic grammar. Rules never seen (for unknown words only) get half a count."""
         sides = [_left_hand_side(rule) for rule in self.rules]
         total: Counter[Any] = Counter()
         smoothed = np.where(self.counts > 0, self.counts, 0.5)
         for side, count in zip(sides, smoothed, strict=True):
             total[side] += count
-        return np.log(smoothed / np.array([total[side] for side in sides]))
-
-    def log_frequencies(self) -> Array:
-        """The weights by which a tree's score is the logarithm of its probability."""
-        w = np.zeros(self.dim)
-        if self.shape.frequencies:
-            w[-1] = 1.0
-        else:
-            w[: len(self.rules)] = self.logarithms
-        return w
+        logarithms = np.log(smoothed / np.array([total[side] for side in sides]))
+        return np.concatenate([logarithms, np.zeros(len(self.pairs))])
 
     # -- packing -----------------------------------------------------------------------------------
 

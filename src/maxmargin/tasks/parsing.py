@@ -2,8 +2,7 @@
 
     score(x, y) = <w, Psi(x, y)>
 
-Psi counts the rules and the attributes of words with their tags, and has the logarithm of y's probability
-under relative frequencies as one more entry.
+Psi counts the rules, and the attributes of words with their tags.
 
 Two losses between a labelled tree y and another one:
 
@@ -60,9 +59,8 @@ class Parsing(Task):
     parents : bool, default True
         Whether a phrase's symbol has its parent's label in it.
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag.
-    frequencies : bool, default True
-        Whether the logarithm of a tree's probability, with relative frequencies, is a joint feature.
+        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: rule
+        counts alone, as in the paper.
     min_count : int, default 2
         Words seen less often are known by their shape and ending only.
     beam : int, optional
@@ -89,7 +87,6 @@ class Parsing(Task):
         horizontal: int | None = 1,
         parents: bool = True,
         attributes: bool = True,
-        frequencies: bool = True,
         min_count: int = 2,
         beam: int | None = None,
         max_exact_length: int = 40,
@@ -101,7 +98,7 @@ class Parsing(Task):
             raise ValueError(f"wrong_cost={wrong_cost!r}: it must be a number of at least 0.")
         self.wrong_cost = float(wrong_cost)
         memory = None if horizontal is None else _least("horizontal", horizontal, 0)
-        self.shape = Shape(memory, bool(parents), bool(attributes), bool(frequencies))
+        self.shape = Shape(memory, bool(parents), bool(attributes))
         self.min_count = _least("min_count", min_count, 1)
         self.beam = None if beam is None else _least("beam", beam, 1)
         self.max_exact_length = _least("max_exact_length", max_exact_length, 0)
@@ -186,17 +183,7 @@ class Parsing(Task):
             sentence.feature_ptr,
             sentence.features,
         )
-        values = np.ones(len(features))
-        if self.shape.frequencies:
-            features = np.append(features, self.grammar.dim - 1)
-            values = np.append(values, self.grammar.logarithms[rules].sum())
-        return from_pairs(features, values, self.grammar.dim)
-
-    def _word_scores(self, sentence: Sentence, w: Array) -> Array:
-        out = parses.word_scores(writable(w), sentence.feature_ptr, sentence.features)
-        if self.shape.frequencies:
-            out += w[-1] * self.grammar.logarithms[self._offsets[3] + sentence.rule]
-        return out
+        return from_pairs(features, np.ones(len(features)), self.grammar.dim)
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Wrong plus missing brackets, or 0/1."""
@@ -220,7 +207,7 @@ class Parsing(Task):
         """The answer where the grammar has no tree: the label most often seen at the top over all words,
         each with its best tag."""
         sentence = self.sentence(x)
-        scores = self._word_scores(sentence, w)
+        scores = parses.word_scores(writable(w), sentence.feature_ptr, sentence.features)
         tags: list[Tree] = []
         for word, lo, hi in zip(sentence.words, sentence.ptr, sentence.ptr[1:], strict=False):
             tag = sentence.tag[lo + int(np.argmax(scores[lo:hi]))]
@@ -252,12 +239,12 @@ class Parsing(Task):
         return [(self.grammar.tree(rules, self.sentence(x).words), score) for score, rules in found]
 
     def _search(self, x: Any, w: Array, truth: cky.Truth | None) -> _Search:
-        s, g, scores = self.sentence(x), self.grammar.packed, self.grammar.rule_scores(w)
+        s, g, w = self.sentence(x), self.grammar.packed, writable(w)
         n = len(s.words)
-        words = cky.Words(s.ptr, s.tag, s.rule, self._word_scores(s, w))
+        words = cky.Words(s.ptr, s.tag, s.rule, parses.word_scores(w, s.feature_ptr, s.features))
         chart = cky.new_chart(n, g.n_phrases, g.n_left, g.n_symbols)
-        cky.fill(g, scores, self._offsets, words, truth or _NO_TRUTH, self._beam(n), chart)
-        return _Search(g, scores, self._offsets, words, chart, self._longest)
+        cky.fill(g, w, self._offsets, words, truth or _NO_TRUTH, self._beam(n), chart)
+        return _Search(g, w, self._offsets, words, chart, self._longest)
 
 
 class _Search(NamedTuple):
