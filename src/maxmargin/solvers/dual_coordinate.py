@@ -48,6 +48,8 @@ CONFIRM_AT = 1.5
 CONFIRM_EVERY = 15
 #: epochs over all sets after each chunk of a dear pass
 CHUNK_EPOCHS = 3
+#: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
+FEW = 3000
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
 
@@ -186,7 +188,8 @@ class DualCoordinate:
 
     def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
         """Block steps over the sets until their gap is at most this."""
-        for _ in range(self.max_epochs * (10 if self.mode == "batch" else 1)):
+        more = 10 if self.mode == "batch" else 1
+        for _ in range(self.max_epochs * max(more, FEW // sets.n_examples)):
             stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
             if stats.gap <= goal:
                 return
