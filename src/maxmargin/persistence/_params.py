@@ -121,6 +121,13 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "nonnegative": lambda value: value is None or _weight_names(value),
     "pair_weight": lambda value: _word(value) or _matrix(value),
     "query_weight": _word,
+    "wrong_cost": _number,
+    "horizontal": _number_or_none,
+    "parents": _flag,
+    "attributes": _flag,
+    "min_count": _number,
+    "beam": _number_or_none,
+    "max_exact_length": _number,
     "forbidden_transitions": lambda value: value is None or _word(value) or _pairs(value),
 }
 
