@@ -32,7 +32,7 @@ class LinearDecision(ClassifierMixin):
         array of shape (n_samples,) or (n_samples, n_classes)
             The larger, the more of the (second) class.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
         )

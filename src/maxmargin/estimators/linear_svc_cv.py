@@ -8,18 +8,19 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import as_design
 from maxmargin.estimators._base import _blas, _seed, _stopping
+from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._grid import (
     CellId,
     Done,
@@ -56,7 +57,7 @@ class _Known(LinearSVC):
         return float(np.average(self.predict(X) == y, weights=sample_weight))
 
 
-class LinearSVCCV(ClassifierMixin, BaseEstimator):
+class LinearSVCCV(LinearDecision, BaseEstimator):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
     Trains :class:`LinearSVC` for all folds, values of C and class weights, each cell certified to the
@@ -430,46 +431,3 @@ class LinearSVCCV(ClassifierMixin, BaseEstimator):
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_score_ = float(means[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
-
-    # -- the fitted classifier -------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores of ``best_estimator_``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-            The larger, the more of the (second) class.
-        """
-        check_is_fitted(self, "best_estimator_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X: Any) -> Any:
-        """Labels by ``best_estimator_``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Labels.
-        """
-        scores = self.decision_function(X)
-        which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[which]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
