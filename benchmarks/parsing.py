@@ -57,6 +57,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
     train = trees("train", spec["longest"], bench.quick)
     fixed = {"C": spec["C"], "loss": spec["loss"], "n_jobs": spec.get("n_jobs")}
+    fixed |= spec.get("options", {})
     fixed["solver"] = solver(spec.get("method", "default"))
     GrammarParser(**fixed, max_iter=2).fit(None, train[:30])  # loads the compiled functions
     watch = Watch(spec.get("cpu_limit", float("inf")), PASSES)
@@ -116,6 +117,8 @@ def plan() -> dict[str, Cell]:
     out: dict[str, Cell] = {}
     for loss in C:
         out[f"short {loss}"] = {"longest": SHORT, "loss": loss, "C": C[loss], "tol": 1e-2}
+    half = {"options": {"wrong_cost": 0.5}}
+    out["short span, wrong 0.5"] = out["short span"] | half
     long = {"longest": LONG, "loss": "span", "C": C["span"], "tol": 5e-2}
     out["long span"] = long | {"n_jobs": 2, "wall_limit": 3600.0}
     for method in reversed(METHODS):
@@ -161,7 +164,7 @@ def _fit_row(c: Cell) -> Row:
     whole = sum(c["split"].values())
     row: Row = {
         "words": f"<= {c['longest']}",
-        "loss": c["loss"],
+        "loss": c["loss"] + (", wrong 0.5" if "options" in c else ""),
         "n": c["n"],
         "rules": c["rules"],
         "C": f"{c['C']:g}",
