@@ -32,7 +32,8 @@ print(f"{len(parser.grammar_.rules)} rules, gap {parser.gap_:.3f}, {parser.certi
 # %%
 # The two best trees
 # ------------------
-# The search is exact, and so are the best two. Neither the sentence nor the word *telescope* is in the treebank.
+# The search is exact, and so are the best two. Neither the sentence nor the word *telescope* is in the
+# treebank.
 
 sentence = ["the", "girl", "saw", "the", "man", "with", "the", "telescope"]
 best = parser.predict_k_best([sentence], k=2)[0]
