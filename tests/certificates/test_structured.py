@@ -198,3 +198,17 @@ def test_negative_weights_and_wrong_labels_are_refused():
             ScoreRisk(A, y, CrammerSinger(1 - np.eye(3)), sample_weight=weight)
     with pytest.raises(ValueError, match="-1 and \\+1"):
         ScoreRisk(A, np.arange(len(A)), Hinge())
+
+
+@pytest.mark.parametrize("bound", [np.nan, -1e9])
+@pytest.mark.parametrize("solver", [DualCoordinate(), CuttingPlane()])
+def test_a_bound_that_is_none_is_refused(bound, solver):
+    """max(value, nan) is value in Python: taken as it is, an unknown bound would look like a proof."""
+
+    class Unknown(TinyMulticlass):
+        def loss_augmented_inference(self, x, y, w):
+            return Bounded(y, bound)
+
+    X, Y = list(np.eye(3)), [0, 1, 2]
+    with pytest.raises(ValueError, match="infinity if unknown"):
+        StructuredSVM(Unknown(), solver=solver).fit(X, Y)

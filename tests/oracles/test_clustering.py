@@ -68,17 +68,43 @@ def test_the_relaxation_is_strict_somewhere():
     """A wheel: the centre likes all, the others dislike each other. The relaxation takes halves."""
     scores = -np.ones((4, 4))
     scores[0, 1:] = scores[1:, 0] = 1.0
-    Z = relaxed_partition(scores)
+    Z, bound = relaxed_partition(scores)
     assert score(scores, Z) == pytest.approx(1.5)
+    assert bound == pytest.approx(1.5)
     assert max(score(scores, y) for y in partitions(4)) == 1.0
     assert np.allclose(Z[0, 1:], 0.5)
 
 
 def test_more_items_than_one_round_of_triangles(monkeypatch):
     scores = draw(1, 20, "normal")
-    whole = score(scores, relaxed_partition(scores))
+    whole = score(scores, relaxed_partition(scores)[0])
     monkeypatch.setattr("maxmargin.tasks.clustering.MOST_ROWS", 7)
-    assert score(scores, relaxed_partition(scores)) == pytest.approx(whole, abs=1e-5)
+    again, bound = relaxed_partition(scores)
+    assert score(scores, again) == pytest.approx(whole, rel=1e-8)
+    assert whole <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-7, 1.0, 1e6])
+def test_the_relaxation_does_not_depend_on_the_size_of_scores(size):
+    scores = draw(3, 6, "normal")
+    Z, bound = relaxed_partition(scores)
+    again, larger = relaxed_partition(size * scores)
+    assert score(scores, again) == pytest.approx(score(scores, Z), rel=1e-7)
+    assert larger == pytest.approx(size * bound, rel=1e-7)
+    assert score(scores, Z) <= bound + 1e-12
+
+
+@pytest.mark.parametrize("seed", [18, 19, 20])
+def test_bounds_of_the_relaxed_risk_do_not_cross(seed):
+    """Within the solver's tolerance a solution may break triangles, or fall short of the optimum."""
+    rng = np.random.default_rng(seed)
+    X = [np.round(rng.normal(size=(k, k, 2)), 1) for k in (3, 4, 5)]
+    Y = [rng.integers(0, 2, size=len(x)) for x in X]
+    C = float(10 ** rng.uniform(-2, 2))
+    svm = StructuredSVM(Clustering("lp"), C=C, tol=1e-5, max_iter=300).fit(X, Y)
+    assert svm.certificate_ == "relaxed"
+    assert -np.inf < svm.lower_bound_ <= svm.objective_
+    assert svm.gap_ <= 1e-4
 
 
 def test_greedy_moves_what_merging_misplaced():

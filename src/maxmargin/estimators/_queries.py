@@ -39,7 +39,13 @@ def check_groups(groups: Any, n: int) -> npt.NDArray[Any]:
         )
     if groups.dtype.kind == "f" and not np.isfinite(groups).all():
         raise ValueError("groups contains NaN or infinite values: every row needs a query.")
-    codes: npt.NDArray[Any] = np.unique(groups, return_inverse=True)[1]
+    try:
+        codes: npt.NDArray[Any] = np.unique(groups, return_inverse=True)[1]
+    except TypeError:
+        raise ValueError(
+            "groups mixes names of different kinds, or has None among them: every row needs a query, and "
+            "all must be numbers or all texts."
+        ) from None
     return codes
 
 

@@ -11,6 +11,8 @@ from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels
 from maxmargin.losses.tables import TableLoss
 
+NUMBER = (int, float, np.integer, np.floating)
+
 
 class FBeta(TableLoss):
     """n (1 - F_beta) in the maximum over labellings; a cut costs O(n log n).
@@ -32,7 +34,7 @@ class FBeta(TableLoss):
     """
 
     def __init__(self, beta: float = 1.0) -> None:
-        if not (np.isfinite(beta) and beta > 0.0):
+        if not (isinstance(beta, NUMBER) and np.isfinite(beta) and beta > 0.0):
             raise ValueError(f"beta={beta!r}: it must be a positive number.")
         self.beta = float(beta)
 
@@ -74,7 +76,7 @@ class AtK(TableLoss):
     ) -> None:
         if kind not in ("precision", "recall"):
             raise ValueError(f"kind={kind!r}: use 'precision' or 'recall'.")
-        if k is not None and not (k >= 1 and int(k) == k):
+        if k is not None and not (isinstance(k, NUMBER) and k >= 1 and int(k) == k):
             raise ValueError(f"k={k!r}: it must be a positive whole number of rows.")
         self.kind, self.k = kind, None if k is None else int(k)
 

@@ -213,6 +213,7 @@ class NDCG(_ListLoss):
     over positions p of D_p e_ranking(p), D_p = 1 / log2(1 + p). The best ranking then has s - gain / IDCG in
     descending order (rearrangement): exact, by sorting. The truth is the mean over all ideal rankings, so
     that rows of equal gain are treated alike. The loss of a query is at least 1 - NDCG of its scores' order.
+    A query whose rows all have the same gain says nothing about rankings and counts nothing.
 
     Parameters
     ----------

@@ -71,6 +71,8 @@ def find_weights(
     keys: Iterable[Any], dim: int, names: Sequence[Hashable] | None, what: str
 ) -> IntArray:
     """Indices of weights given by index or by name; ``what`` is the parameter that names them."""
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        raise ValueError(f"{what}={keys!r}: give a list of weights, by index or by name.")
     place = {} if names is None else {name: k for k, name in enumerate(names)}
     found: list[int] = []
     for key in keys:

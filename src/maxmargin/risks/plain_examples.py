@@ -110,6 +110,11 @@ class PlainExamples:
         upper = value
         if bound is not None:
             upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
+            if not upper >= value - 1e-8 * (1.0 + abs(loss) + abs(bound)):  # NaN is no bound either
+                raise ValueError(
+                    f"the oracle's bound for example {i}, Bounded(y, {bound}), is below what y attains: "
+                    "it must bound loss + score of all outputs from above (infinity if unknown)."
+                )
         if value < 0.0:
             # the truth itself has value 0, so an exact oracle never answers with less
             scale = 1.0 + abs(loss) + abs(labeling.loss)

@@ -2,8 +2,8 @@
 
 A task says what is predicted and how: the features of an input-output pair, the loss between two
 outputs, and two argmaxes. Five plain Python methods are enough; everything else on this page is
-optional and only makes things faster. After :meth:`Task.setup` a task is never written to, so it is
-safe in threads.
+optional and only makes things faster. After :meth:`Task.setup` a task must not change its answers: its
+methods are called from several threads, and whatever it remembers must be safe there.
 
 The names and the order of the arguments are those of the literature:
 

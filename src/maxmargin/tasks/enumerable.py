@@ -59,6 +59,9 @@ class Enumerable(Task):
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         if len(X) == 0:
             raise ValueError("no examples given: the number of features is not known.")
+        for i, x in enumerate(X):
+            if np.ndim(x) != 2 or not hasattr(x, "shape"):
+                raise ValueError(f"example {i}: candidates must be a matrix with one row each.")
         widths = {int(x.shape[1]) for x in X}
         if len(widths) > 1:
             raise ValueError(
@@ -135,6 +138,9 @@ class Enumerable(Task):
         return self.pack(X, Y, rescaling="slack")
 
     def _check(self, x: Any, y: Any) -> None:
+        right = y.right if isinstance(y, Choice) else y
+        if int(right) != right:
+            raise ValueError(f"the right candidate must be a row number, not {right!r}.")
         m, index = x.shape[0], _index(y)
         if not 0 <= index < m:
             raise ValueError(

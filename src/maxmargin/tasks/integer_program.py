@@ -209,9 +209,9 @@ class IntegerProgram(Task):
         if inside.any():
             k = np.flatnonzero(inside)[0]
             raise ValueError(
-                f"variable {k} is labelled {values[k]:g}, inside its bounds [{program.low[k]:g}, "
-                f"{program.high[k]:g}]: the loss |y - {values[k]:g}| is not linear there. Give the variable "
-                "the weight 0 in a WeightedSolution, or use 0/1 variables"
+                f"variable {k} is labelled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
+                f"{program.high[k]:g}], where the loss |y - label| is not linear. Round what a solver "
+                "gave; else give the variable the weight 0 in a WeightedSolution, or use 0/1 variables"
             )
 
     @staticmethod
@@ -240,7 +240,7 @@ class IntegerProgram(Task):
 
     def inference(self, x: Any, w: Array) -> Array:
         """The solution of smallest cost (largest gain)."""
-        known = self._recall(x)
+        known = self._fresh(x)  # an input may have changed since it was trained on
         found = self._solve(known, self._costs(known.program, w)).y
         if found is None:
             raise RuntimeError(
@@ -285,14 +285,18 @@ class IntegerProgram(Task):
 
     # -- parts -------------------------------------------------------------------------------------
 
+    @staticmethod
+    def _fresh(x: Any) -> _Known:
+        try:
+            return _Known(x, read_program(x))
+        except ValueError as error:
+            raise ValueError(f"the input is not a programme: {error}.") from error
+
     def _recall(self, x: Any, keep: bool = False) -> _Known:
         known = self._known.get(id(x))
         if known is not None and known.x is x:
             return known
-        try:
-            known = _Known(x, read_program(x))
-        except ValueError as error:
-            raise ValueError(f"the input is not a programme: {error}.") from error
+        known = self._fresh(x)
         if keep:
             if len(self._known) >= getattr(self, "_room", UNSEEN):
                 del self._known[next(iter(self._known))]
@@ -307,8 +311,9 @@ class IntegerProgram(Task):
 
     def _remembered(self, known: _Known, costs: Array) -> Outcome:
         """Solve, unless these very costs came last."""
-        if known.last is not None and np.array_equal(known.last[0], costs):
-            return known.last[1]
+        last = known.last  # read once: another thread may replace it
+        if last is not None and np.array_equal(last[0], costs):
+            return last[1]
         found = self._solve(known, costs)
         known.remember(costs, found)
         return found
@@ -332,6 +337,8 @@ class IntegerProgram(Task):
         bound = None
         if isinstance(answer, Bounded):
             answer, bound = answer.y, -float(answer.upper)
+            if np.isnan(bound):
+                raise ValueError("the solver's bound is NaN; give infinity if it is not known.")
         y = np.asarray(answer, dtype=np.float64)
         if y.shape != costs.shape:
             raise ValueError(f"the solver returned shape {y.shape} for {len(costs)} variables.")
