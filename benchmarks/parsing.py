@@ -120,7 +120,9 @@ def plan() -> dict[str, Cell]:
     half = {"options": {"wrong_cost": 0.5}}
     out["short span, wrong 0.5"] = out["short span"] | half
     long = {"longest": LONG, "loss": "span", "C": C["span"], "tol": 5e-2}
-    out["long span"] = long | {"n_jobs": 2, "wall_limit": 3600.0}
+    long |= {"n_jobs": 2, "wall_limit": 3600.0}
+    out["long span"] = long
+    out["long span, wrong 0.5"] = long | half
     for method in reversed(METHODS):
         spec = {"longest": SHORT, "loss": "span", "C": C["span"], "method": method, "tol": TOL}
         out[f"solver {method}"] = spec | {"splits": ["test"], "cpu_limit": LIMIT}
