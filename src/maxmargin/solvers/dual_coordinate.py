@@ -50,6 +50,8 @@ CONFIRM_EVERY = 15
 CHUNK_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
 FEW = 3000
+#: epochs end when this many of them take off less than a hundredth
+STUCK = 50
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
 
@@ -188,11 +190,15 @@ class DualCoordinate:
 
     def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
         """Block steps over the sets until their gap is at most this."""
-        more = 10 if self.mode == "batch" else 1
-        for _ in range(self.max_epochs * max(more, FEW // sets.n_examples)):
+        more, before = 10 if self.mode == "batch" else 1, np.inf
+        for k in range(self.max_epochs * max(more, FEW // sets.n_examples)):
             stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
             if stats.gap <= goal:
                 return
+            if k % STUCK == STUCK - 1:
+                if stats.gap > 0.99 * before:
+                    return
+                before = stats.gap
 
     def _confirm(self, sets: WorkingSets, problem: Problem, state: SolverState) -> Steps:
         w = frozen(sets.w)
