@@ -356,3 +356,24 @@ def test_pickled_and_saved(tmp_path):
     svm.save(tmp_path / "model")
     loaded = load(tmp_path / "model", task=IntegerProgram())
     assert all(map(np.array_equal, loaded.predict(X), svm.predict(X)))
+
+
+def test_a_bound_of_the_users_solver_that_is_nan_is_refused():
+    jobs = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}
+    task = IntegerProgram(solver=lambda costs, x: Bounded(np.array([0, 1]), np.nan))
+    with pytest.raises(ValueError, match="give infinity if it is not known"):
+        StructuredSVM(task).fit([jobs], [np.array([0, 1])])
+
+
+def test_predictions_see_inputs_as_they_are_now():
+    jobs = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}
+    svm = StructuredSVM(IntegerProgram()).fit([jobs], [np.array([0, 1])])
+    assert svm.predict([jobs])[0].tolist() == [0, 1]
+    jobs["features"] = -jobs["features"]
+    assert svm.predict([jobs])[0].tolist() == svm.predict([dict(jobs)])[0].tolist() == [1, 0]
+
+
+def test_labels_that_a_solver_left_unrounded_are_named():
+    jobs = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}
+    with pytest.raises(ValueError, match=r"labelled 0\.999999999.*Round what a solver gave"):
+        StructuredSVM(IntegerProgram()).fit([jobs], [np.array([0.0, 1.0 - 1e-9])])
