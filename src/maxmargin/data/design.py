@@ -3,7 +3,8 @@ or cast.
 
 A design answers ``dot`` (scores of rows) and ``accumulate`` (transposed product, added to an
 output). Anything with these two methods can stand for X: a file, features computed on the fly, a
-kernel's low-rank map.
+kernel's low-rank map. One that can also put rows into memory, a block at a time (:class:`BlockDesign`),
+can be trained by methods that visit single rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, products
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
 BLOCK = 256
@@ -41,6 +42,20 @@ class Design(Protocol):
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """``out += X[lo:hi].T @ coef``."""
+
+
+class BlockDesign(Design, Protocol):
+    """A design that can put rows into memory."""
+
+    def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
+        """The rows ``lo .. hi-1``, in memory. (A view where they are there already.)"""
+
+
+class TakingDesign(BlockDesign, Protocol):
+    """A design whose rows can be had in any order."""
+
+    def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
+        """These rows, in this order, in memory: a copy."""
 
 
 class DenseDesign:
@@ -74,6 +89,14 @@ class DenseDesign:
             rows = active[start : start + BLOCK]
             out += self.X[lo + rows].astype(np.float64, copy=False).T @ coef[rows]
 
+    def block(self, lo: int, hi: int) -> DenseDesign:
+        """See :class:`BlockDesign`."""
+        return DenseDesign(self.X[lo:hi])
+
+    def take(self, rows: IntArray) -> DenseDesign:
+        """See :class:`TakingDesign`."""
+        return DenseDesign(self.X[rows])
+
 
 class CSRDesign:
     """A CSR matrix with float32 or float64 data and 32- or 64-bit indices."""
@@ -98,6 +121,55 @@ class CSRDesign:
         kernel = products.csr_accumulate if coef.ndim == 1 else products.csr_accumulate_columns
         kernel(self.indptr, self.indices, self.data, coef, lo, hi, out)
 
+    def block(self, lo: int, hi: int) -> CSRDesign:
+        """See :class:`BlockDesign`."""
+        start, stop = int(self.indptr[lo]), int(self.indptr[hi])
+        indptr = self.indptr[lo : hi + 1] - self.indptr[lo]
+        return CSRDesign.of(
+            indptr, self.indices[start:stop], self.data[start:stop], (hi - lo, self.shape[1])
+        )
+
+    def take(self, rows: IntArray) -> CSRDesign:
+        """See :class:`TakingDesign`."""
+        whole = sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
+        return CSRDesign(whole[rows])
+
+    @classmethod
+    def of(cls, indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> CSRDesign:
+        """A design of these arrays as they are."""
+        design = cls.__new__(cls)
+        design.indptr, design.indices, design.data = indptr, indices, data
+        design.shape, design.nnz = shape, int(indptr[-1])
+        return design
+
+
+def is_design(X: Any) -> bool:
+    """Whether this is a design already, not a matrix that can become one."""
+    return hasattr(X, "dot") and hasattr(X, "accumulate")
+
+
+def largest_square(design: Design, block: int = 4096) -> float:
+    """The largest squared norm of a row: as the design knows it, or by a pass over its blocks."""
+    known = getattr(design, "largest_square", None)
+    if known is not None:
+        return float(known)
+    if not hasattr(design, "block"):
+        raise TypeError(
+            f"{type(design).__name__} shows no rows, so their largest norm is not known: give it an "
+            "attribute largest_square, or a method block(lo, hi)."
+        )
+    largest, n = 0.0, design.shape[0]
+    for lo in range(0, n, block):
+        part = design.block(lo, min(n, lo + block))
+        if isinstance(part, DenseDesign):
+            squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
+        else:
+            squares = np.zeros(part.shape[0])
+            rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+            np.add.at(squares, rows, part.data.astype(np.float64) ** 2)
+        largest = max(largest, float(squares.max(initial=0.0)))
+    return largest
+
 
 def as_design(X: Any) -> Design:
     """The design for an array, a SciPy sparse matrix, or anything that already is a design."""
@@ -108,7 +180,7 @@ def as_design(X: Any) -> Design:
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         return DenseDesign(np.ascontiguousarray(X))
-    if hasattr(X, "dot") and hasattr(X, "accumulate"):
+    if is_design(X):
         design: Design = X
         return design
     raise TypeError(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import as_design
+from maxmargin.estimators._door import rows_for
 
 
 class LinearDecision(ClassifierMixin):
@@ -24,7 +24,7 @@ class LinearDecision(ClassifierMixin):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             The rows.
 
         Returns
@@ -33,22 +33,19 @@ class LinearDecision(ClassifierMixin):
             The larger, the more of the (second) class.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        design = as_design(X)
+        design = rows_for(self, X)
         W = np.ascontiguousarray(self.coef_.T)
         if W.shape[1] == 1:
-            scores: Array = design.dot(W[:, 0].copy(), 0, X.shape[0]) + self.intercept_[0]
+            scores: Array = design.dot(W[:, 0].copy(), 0, design.shape[0]) + self.intercept_[0]
             return scores
-        return design.dot(W, 0, X.shape[0]) + self.intercept_
+        return design.dot(W, 0, design.shape[0]) + self.intercept_
 
     def predict(self, X: Any) -> Any:
         """The class of the largest score.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             The rows.
 
         Returns

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
+from maxmargin.data.columns import Column, LazyColumn, chunks, totals
+from maxmargin.estimators._door import Classes, Training
 from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
 
 LOSSES = ("hinge", "squared_hinge")
@@ -27,7 +27,7 @@ class LinearModel:
 
     loss: ScoreLoss
     targets: tuple[Any, ...]
-    weight: Array
+    weight: Any
     intercept: float
     n_features: int
     n_classes: int
@@ -60,38 +60,48 @@ class LinearModel:
         return self.n_features + int(self.intercept != 0.0)
 
 
-def linear_model(
-    estimator: Any, X: Any, codes: Any, classes: Any, sample_weight: Any
-) -> LinearModel:
+def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearModel:
     """Check the parameters against the data."""
-    weight = _weights(estimator.class_weight, X, codes, classes, sample_weight)
-    loss, targets = _loss(estimator, codes, classes)
+    weight = _weights(estimator.class_weight, data.weight, classes)
+    loss, targets = _loss(estimator, classes)
     intercept = _intercept_feature(estimator)
     return LinearModel(
         loss,
         targets,
         weight,
         intercept,
-        X.shape[1],
-        len(classes),
-        _regularizer(estimator, X, codes, classes, weight, intercept, loss),
+        data.n_features,
+        len(classes.names),
+        _regularizer(estimator, data, classes, weight, intercept, loss),
     )
 
 
-def _weights(class_weight: Any, X: Any, codes: Any, classes: Any, sample_weight: Any) -> Array:
-    weight: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
+    """Weights of rows times those of their classes."""
     if class_weight is not None:
-        factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-        weight = weight * factors[codes]
-    if not weight.any():
+        factors, codes = class_factors(class_weight, classes), classes.codes
+        if isinstance(weight, LazyColumn) or isinstance(codes, LazyColumn):
+            rows = weight
+            weight = LazyColumn(len(rows), lambda lo, hi: rows[lo:hi] * factors[codes[lo:hi]])
+        else:
+            weight = weight * factors[codes]
+    if not any(np.any(weight[lo:hi]) for lo, hi in chunks(len(weight))):
         raise ValueError("all sample weights are zero: there is nothing to learn from.")
     return weight
 
 
-def _loss(estimator: Any, codes: Any, classes: Any) -> tuple[ScoreLoss, tuple[Any, ...]]:
-    name, kind, n_classes = estimator.loss, estimator.multi_class, len(classes)
+def class_factors(class_weight: Any, classes: Classes) -> Array:
+    """scikit-learn's class weights, from the number of rows of each class."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        factors: Array = classes.counts.sum() / (len(classes.names) * classes.counts)
+        return factors
+    named: Array = compute_class_weight(class_weight, classes=classes.names, y=classes.names)
+    return named
+
+
+def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]:
+    name, kind, codes = estimator.loss, estimator.multi_class, classes.codes
+    n_classes = len(classes.names)
     if name not in LOSSES:
         raise ValueError(f"loss={name!r} is not known; use 'hinge' or 'squared_hinge'.")
     if kind not in KINDS:
@@ -101,7 +111,7 @@ def _loss(estimator: Any, codes: Any, classes: Any) -> tuple[ScoreLoss, tuple[An
     if kind == "auto":
         kind = "crammer_singer" if name == "hinge" else "ovr"
     if estimator.cost is not None:
-        return CrammerSinger(_cost(estimator.cost, name, kind, classes)), (codes,)
+        return CrammerSinger(_cost(estimator.cost, name, kind, classes.names)), (codes,)
     if n_classes > 2 and kind == "crammer_singer":
         if name != "hinge":
             raise ValueError(
@@ -111,7 +121,14 @@ def _loss(estimator: Any, codes: Any, classes: Any) -> tuple[ScoreLoss, tuple[An
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
     binary = Hinge() if name == "hinge" else SquaredHinge()
     positive = [1] if n_classes == 2 else range(n_classes)
-    return binary, tuple(np.where(codes == k, 1.0, -1.0) for k in positive)
+    return binary, tuple(_signs(codes, k) for k in positive)
+
+
+def _signs(codes: Column, k: int) -> Column:
+    """+1 for the class k, -1 for the others."""
+    if isinstance(codes, LazyColumn):
+        return LazyColumn(len(codes), lambda lo, hi: np.where(codes[lo:hi] == k, 1.0, -1.0))
+    return np.where(codes == k, 1.0, -1.0)
 
 
 def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
@@ -143,10 +160,9 @@ def _intercept_feature(estimator: Any) -> float:
 
 def _regularizer(
     estimator: Any,
-    X: Any,
-    codes: Any,
-    classes: Any,
-    weight: Array,
+    data: Training,
+    classes: Classes,
+    weight: Column,
     intercept: float,
     loss: ScoreLoss,
 ) -> SquaredNorm:
@@ -161,21 +177,19 @@ def _regularizer(
     """
     if intercept == 0.0 or estimator.penalize_intercept:
         return SquaredNorm()
-    totals = np.bincount(codes, weights=weight, minlength=len(classes))
-    if (totals == 0.0).any():
-        missing = classes[np.flatnonzero(totals == 0.0)[0]]
+    by_class = totals(classes.codes, weight, len(classes.names))
+    if (by_class == 0.0).any():
+        missing = classes.names[np.flatnonzero(by_class == 0.0)[0]]
         raise ValueError(
             f"class {missing!r} has no weight: an intercept that is not penalised would be infinite. "
             "Remove the class or use penalize_intercept=True."
         )
-    d = X.shape[1]
-    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-    largest = float(np.sqrt(np.asarray(squares).max()))
+    d, largest = data.n_features, data.largest_norm()
     k = loss.n_outputs()
     if k is None:
-        radius = np.sqrt(2.0 * estimator.C * weight.sum())
+        radius = np.sqrt(2.0 * estimator.C * by_class.sum())
         return SquaredNorm(np.array([d]), 1.0 + radius * largest)
     top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
-    radius = np.sqrt(2.0 * estimator.C * weight.sum() * top)
+    radius = np.sqrt(2.0 * estimator.C * by_class.sum() * top)
     spread = (k - 1) * (top + np.sqrt(2.0) * radius * largest)
     return SquaredNorm(np.arange(d * k, (d + 1) * k), 0.5 * spread)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
-
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._decision import LinearDecision
+from maxmargin.estimators._door import classes_of, training
 from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
@@ -147,15 +144,16 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            float32 and float64 data are used without a copy (dense: C order; sparse: CSR).
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            float32 and float64 data are used without a copy (dense: C order; sparse: CSR). Designs compute
+            their features on the fly; a data set (:func:`maxmargin.data.open`) is read from disk.
         y : array of shape (n_samples,)
-            Labels of any kind.
+            Labels of any kind; left out for a data set, which has its own.
         sample_weight : array of shape (n_samples,), optional
             Factors of C by row.
 
@@ -170,19 +168,16 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, last: _Fitted | None = None) -> _Fitted:
         """Fit, going on from ``last``: the same data with another C."""
         data = {"X": X, "y": y}
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        codes = np.searchsorted(self.classes_, y)  # np.unique would sort to find them
+        rows = training(self, X, y, sample_weight)
+        classes = classes_of(rows, X)
+        self.classes_ = classes.names
         if len(self.classes_) < 2:
             raise ValueError(
                 "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
                 f"class: {self.classes_[0]!r}"
             )
-        model = linear_model(self, X, codes, self.classes_, sample_weight)
-        design = last.design if last is not None else compact(X)
+        model = linear_model(self, rows, classes)
+        design = last.design if last is not None else compact(rows.design)
         engine = make_engine(self.n_jobs)
         results: list[SolveResult] = []
         try:

@@ -18,9 +18,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import as_design
+from maxmargin.data.design import as_design, is_design
 from maxmargin.estimators._base import _blas, _seed, _stopping
 from maxmargin.estimators._decision import LinearDecision
+from maxmargin.estimators._door import Classes, Training
 from maxmargin.estimators._grid import (
     CellId,
     Done,
@@ -170,7 +171,7 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train the grid, and the best setting on all rows.
 
         Parameters
@@ -189,6 +190,8 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
         LinearSVCCV
             The fitted estimator.
         """
+        if hasattr(X, "load") and is_design(X):  # folds are made of reordered rows
+            X, y, sample_weight = _loaded(X, y, sample_weight)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
@@ -215,7 +218,7 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
                 "chosen by it."
             )
         scorer = check_scoring(template, self.scoring)
-        model = linear_model(template, X, codes, self.classes_, weight)
+        model = linear_model(template, *_as_rows(X, codes, self.classes_, weight))
         factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
         grid = self._grid(model, X, codes, weight, [tr for tr, _ in splits], Cs, factors)
         trainer = GridTrainer(grid, *self._choose(grid), keep=bool(self.prune))
@@ -320,9 +323,8 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
             if model.intercept == 0.0 or self.penalize_intercept:
                 return SquaredNorm()
             one = self._template().set_params(C=C)
-            return linear_model(
-                one, X[rows], codes[rows], self.classes_, row_weight[rows]
-            ).regularizer
+            part = _as_rows(X[rows], codes[rows], self.classes_, row_weight[rows])
+            return linear_model(one, *part).regularizer
 
         return Grid(
             X=X,
@@ -431,3 +433,16 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_score_ = float(means[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
+
+
+def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
+    counts = np.bincount(codes, minlength=len(classes))
+    return Training(as_design(X), codes, weight), Classes(classes, codes, counts)
+
+
+def _loaded(data: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """A data set on disk, in memory."""
+    if y is not None or sample_weight is not None:
+        raise ValueError("y and sample_weight come from the data set: leave them out.")
+    X, labels, weight = data.load()
+    return X, labels, weight

@@ -27,6 +27,8 @@ def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"{type(rows.design).__name__} does not show single rows in memory"
     if not isinstance(rows.loss, COORDINATE if method == "coordinate" else NEWTON):
         return f"it has no form for the loss {type(rows.loss).__name__}"
+    if rows.offset is not None:
+        return "it has no form for scores with an offset"
     if len(regularizer.nonnegative):
         return "it does not keep weights from becoming negative"
     if method == "coordinate" and len(regularizer.free):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import Design
-from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.base import ScoreLoss
 
 #: entries whose visit takes as long as what surrounds an epoch
 CALL = 20_000.0
@@ -25,15 +26,17 @@ class Rows:
 
     A fold of a cross-validation is two ranges of rows that were reordered once: no copy, no mask.
     Arrays of one number per row have the length of the design; what lies outside the ranges is
-    never looked at.
+    never looked at. Labels and weights may be lazy columns, which are read a range at a time.
+    ``offset`` is added to the scores: one number per row and column.
     """
 
     design: Design
-    y: Labels
-    weight: Array
+    y: Any
+    weight: Any
     loss: ScoreLoss
     intercept: float
     ranges: tuple[tuple[int, int], ...]
+    offset: Array | None = None
 
     @property
     def n(self) -> int:
@@ -58,7 +61,8 @@ class Rows:
     def indices(self) -> IntArray:
         """Numbers of the rows that have a weight, ascending."""
         inside: IntArray = np.concatenate([np.arange(lo, hi) for lo, hi in self.ranges])
-        return inside[self.weight[inside] > 0.0]
+        here: IntArray = inside[self.weight[inside] > 0.0]
+        return here
 
     def accumulate(self, coef: Array) -> Array:
         """The flat ``X' coef`` over the ranges, the constant feature included."""

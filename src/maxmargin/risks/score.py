@@ -19,6 +19,7 @@ from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
+from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.duals import Method, refusal, row_duals
@@ -32,8 +33,18 @@ class _Shard(LineShard):
     def __init__(self, rows: Rows, lo: int, hi: int) -> None:
         super().__init__()
         self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
-        self._lo, self._hi = lo, hi
-        self._y, self._weight = rows.y[lo:hi], rows.weight[lo:hi]
+        self._rows, self._lo, self._hi = rows, lo, hi
+
+    @property
+    def _labels(self) -> tuple[Any, Any]:
+        """Labels and weights: views, or read from where they are."""
+        lo, hi = self._lo, self._hi
+        return self._rows.y[lo:hi], self._rows.weight[lo:hi]
+
+    @property
+    def _offset(self) -> Array | None:
+        offset = self._rows.offset
+        return None if offset is None else offset[self._lo : self._hi]
 
     def scores_at(self, w: Array) -> Array:
         d, columns = self._design.shape[1], self._loss.n_outputs()
@@ -42,21 +53,25 @@ class _Shard(LineShard):
         scores = self._design.dot(w[:d], self._lo, self._hi)
         if self._intercept != 0.0:
             scores += self._intercept * w[d]
+        if self._offset is not None:
+            scores += self._offset
         return scores
 
     def value_of(self, scores: Array) -> float:
-        return self._loss.value(scores, self._y, self._weight)
+        return self._loss.value(scores, *self._labels)
 
     def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
-        return self._loss.slopes(a, b, self._y, self._weight, ts)
+        return self._loss.slopes(a, b, *self._labels, ts)
 
     def kinks_of(
         self, a: Array, b: Array, lo: float, hi: float, limit: int
     ) -> tuple[Array, Array] | None:
-        return self._loss.breakpoints(a, b, self._y, self._weight, lo, hi, limit)
+        return self._loss.breakpoints(a, b, *self._labels, lo, hi, limit)
 
     def cut_of(self, scores: Array) -> Cut:
-        offset, gradient = self._loss.cut(scores, self._y, self._weight)
+        offset, gradient = self._loss.cut(scores, *self._labels)
+        if self._offset is not None:  # scores are offset + X w
+            offset += float(np.vdot(gradient, self._offset))
         d, extra = self._design.shape[1], int(self._intercept != 0.0)
         plane = np.zeros((d + extra, *gradient.shape[1:]))
         self._design.accumulate(gradient, self._lo, self._hi, plane[:d])
@@ -66,22 +81,44 @@ class _Shard(LineShard):
         return Cut(offset, plane.ravel())
 
 
+def _weights(given: Any, n: int) -> Any:
+    if not isinstance(given, LazyColumn):
+        return check_weights(given, n)
+    if len(given) != n:
+        raise ValueError(f"sample_weight has {len(given)} rows; {n} weights are needed.")
+    for lo, hi in chunks(n):
+        check_weights(given[lo:hi], hi - lo)
+    return given
+
+
+def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
+    """Finite numbers in the shape of the scores."""
+    columns = loss.n_outputs()
+    offset = np.ascontiguousarray(given, dtype=np.float64)
+    shape = (n,) if columns is None else (n, columns)
+    if offset.shape != shape or not np.isfinite(offset).all():
+        raise ValueError(
+            f"offset has shape {offset.shape}; finite numbers of shape {shape}, like the scores, are needed."
+        )
+    return offset
+
+
 def _make_shard(rows: Rows, bounds: tuple[int, int]) -> _Shard:
     return _Shard(rows, *bounds)
 
 
 class ScoreRisk:
-    """R(w) = L(X w) over in-memory rows.
+    """R(w) = L(X w) over rows in memory, on disk, or computed on the fly.
 
     Parameters
     ----------
     X : array, CSR matrix or design
         The rows; used as they are, without a copy.
-    y : array
+    y : array or LazyColumn
         Labels as the loss wants them.
     loss : ScoreLoss
         The loss of scores.
-    sample_weight : array, optional
+    sample_weight : array or LazyColumn, optional
         Weight of each row.
     intercept : float, default 0
         Value of a constant feature, whose weight comes last in w; 0 for none.
@@ -89,6 +126,8 @@ class ScoreRisk:
         Where the shards live; the calling thread by default.
     ranges : sequence of (lo, hi), optional
         Row ranges that belong to the problem, ascending; all rows by default.
+    offset : array, optional
+        Numbers that are added to the scores, of their shape: R(w) = L(offset + X w).
 
     Examples
     --------
@@ -114,19 +153,29 @@ class ScoreRisk:
         intercept: float = 0.0,
         engine: Engine | None = None,
         ranges: Sequence[tuple[int, int]] | None = None,
+        offset: Any = None,
     ) -> None:
         design = as_design(X)
         n = design.shape[0]
-        weight = check_weights(sample_weight, n)
-        y = np.ascontiguousarray(y)
+        weight = _weights(sample_weight, n)
+        if not isinstance(y, LazyColumn):
+            y = np.ascontiguousarray(y)
         if y.shape[:1] != (n,):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
-        loss.check_labels(y)
-        if not (loss.weighted or (weight == 1.0).all()):
+        if isinstance(y, LazyColumn) and loss.decomposable:
+            for lo, hi in chunks(n):
+                loss.check_labels(y[lo:hi])
+        else:
+            loss.check_labels(y[:])
+        if not loss.weighted and any((weight[lo:hi] != 1.0).any() for lo, hi in chunks(n)):
             raise ValueError(
                 f"{type(loss).__name__} takes no sample weights: it is a measure of whole rows."
             )
-        self.rows = Rows(design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)]))
+        if offset is not None:
+            offset = _offset(offset, n, loss)
+        self.rows = Rows(
+            design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)]), offset
+        )
         self.dim = self.rows.dim
         self.n_examples = self.rows.n
         self.n_columns = self.rows.n_columns
@@ -144,7 +193,8 @@ class ScoreRisk:
         if not rows.loss.decomposable:
             return list(rows.ranges)
         bounds = shard_bounds(rows.n, self.nnz * self.n_columns, rows.dim)
-        allowed = rows.loss.boundaries(rows.y)
+        parted = type(rows.loss).boundaries is not ScoreLoss.boundaries
+        allowed = rows.loss.boundaries(rows.y[:]) if parted else None
         if allowed is not None:
             if len(rows.ranges) != 1 or rows.n != len(rows.y):
                 raise ValueError(
