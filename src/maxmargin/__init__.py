@@ -1,6 +1,6 @@
 """Large-margin learning with a certificate."""
 
-from maxmargin import engines, losses, risks, solvers, tasks
+from maxmargin import data, engines, losses, risks, solvers, tasks
 from maxmargin.estimators import (
     GrammarParser,
     GraphLabeler,
@@ -28,6 +28,7 @@ __all__ = [
     "SequenceTagger",
     "StructuredSVM",
     "StructuredSVMCV",
+    "data",
     "engines",
     "load",
     "losses",

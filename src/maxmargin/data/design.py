@@ -172,7 +172,7 @@ def largest_square(design: Design, block: int = 4096) -> float:
 
 
 def as_design(X: Any) -> Design:
-    """The design for an array, a SciPy sparse matrix, or anything that already is a design."""
+    """The design for an array, a SciPy sparse matrix, a data set on disk, or what already is a design."""
     if sp.issparse(X):
         X = X if X.format == "csr" else X.tocsr()
         return CSRDesign(_summed(X))

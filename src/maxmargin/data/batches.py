@@ -1,0 +1,222 @@
+"""Batches as they come, made uniform: features, labels, weights and groups that fit together.
+
+A batch is ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)`` or a mapping with these names. X is a
+NumPy array, a SciPy sparse matrix or a data frame; for sequences a list of such matrices, and y a list of
+label sequences. ``y``, ``weight`` and ``group`` may be None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.data.design import _summed
+
+AnyArray = npt.NDArray[Any]
+
+_FIELDS = ("X", "y", "weight", "group")
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows that fit together. ``lengths`` are those of the sequences; None for plain rows."""
+
+    number: int
+    X: Any
+    y: AnyArray | None
+    weight: AnyArray | None
+    group: AnyArray | None
+    lengths: AnyArray | None
+    names: tuple[str, ...] | None
+    squares: npt.NDArray[np.float64]
+
+
+def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[Batch]:
+    """All batches, checked one by one; an error names the batch."""
+    kind = None if dtype is None else _float(np.dtype(dtype))
+    for number, batch in enumerate(batches):
+        try:
+            uniform_batch = _batch(number, batch, kind)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"batch {number}: {error}") from error
+        yield uniform_batch
+
+
+def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> Batch:
+    X, y, weight, group = _fields(batch)
+    lengths = None
+    if isinstance(X, list | tuple):
+        X, y, lengths = _flat(X, y)
+    X, names = _matrix(X, dtype)
+    n = X.shape[0]
+    labels = None if y is None else _labels(y, n)
+    units = n if lengths is None else len(lengths)
+    return Batch(
+        number,
+        X,
+        labels,
+        None if weight is None else _weights(weight, units),
+        None if group is None else _groups(group, units),
+        lengths,
+        names,
+        _squares(X),
+    )
+
+
+def _fields(batch: Any) -> tuple[Any, Any, Any, Any]:
+    if isinstance(batch, Mapping):
+        unknown = sorted(set(batch) - set(_FIELDS))
+        if unknown or "X" not in batch:
+            raise ValueError(
+                f"a mapping must have the key 'X' and may have {_FIELDS[1:]}; not {unknown}."
+            )
+        X, y, weight, group = (batch.get(name) for name in _FIELDS)
+    elif isinstance(batch, tuple) and 2 <= len(batch) <= 4:
+        X, y, weight, group = batch + (None,) * (4 - len(batch))
+    else:
+        what = f"a tuple of {len(batch)}" if isinstance(batch, tuple) else type(batch).__name__
+        raise TypeError(
+            f"expected (X, y), (X, y, weight), (X, y, weight, group) or a mapping, got {what}. "
+            "A single matrix is a list of one batch: [(X, y)]."
+        )
+    return X, y, weight, group
+
+
+def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:
+    """Sequences end to end."""
+    if not len(X) or not all(getattr(x, "ndim", 0) == 2 for x in X):
+        raise TypeError(
+            "X is a list: it must hold one (length, features) array or CSR matrix per sequence. Rows that "
+            "are not sequences are one NumPy array or SciPy matrix."
+        )
+    lengths = np.array([x.shape[0] for x in X], dtype=np.int64)
+    if y is not None:
+        if len(y) != len(X):
+            raise ValueError(f"{len(X)} sequences but {len(y)} label sequences.")
+        for i, (labels, length) in enumerate(zip(y, lengths, strict=True)):
+            if len(labels) != length:
+                raise ValueError(f"sequence {i} has {length} rows but {len(labels)} labels.")
+        parts = [np.asarray(labels) for labels in y if len(labels)]
+        y = np.concatenate(parts) if parts else np.empty(0)
+    if all(sp.issparse(x) for x in X):
+        width = max(x.shape[1] for x in X)
+        X = [x if x.shape[1] == width else _widened(x, width) for x in X]
+        return sp.vstack(X, format="csr"), y, lengths
+    if any(sp.issparse(x) for x in X):
+        raise TypeError("some sequences are sparse and some dense: choose one.")
+    widths = {x.shape[1] for x in X}
+    if len(widths) > 1:
+        raise ValueError(f"sequences have different numbers of features: {sorted(widths)}.")
+    return np.concatenate([np.asarray(x) for x in X]), y, lengths
+
+
+def _widened(x: Any, width: int) -> Any:
+    x = x.tocsr()
+    return sp.csr_matrix((x.data, x.indices, x.indptr), shape=(x.shape[0], width), copy=False)
+
+
+def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {dtype}: features are stored as float32 or float64.")
+    return dtype
+
+
+def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] | None]:
+    """A C-contiguous array or a CSR matrix, float32 or float64, and the names of a frame's columns."""
+    names = None
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        names = tuple(str(column) for column in X.columns)
+        X = X.to_numpy()
+        if X.dtype == object:
+            raise TypeError("the data frame has columns that are not numbers.")
+    if sp.issparse(X):
+        X = X if X.format == "csr" else X.tocsr()
+        kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
+        X = X if X.dtype == kind else X.astype(kind)
+        return _summed(X), names
+    if not isinstance(X, np.ndarray):
+        raise TypeError(
+            f"X is a {type(X).__name__}: expected a NumPy array, a SciPy sparse matrix, a data frame, or "
+            "a list of matrices, one per sequence."
+        )
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise TypeError(
+            f"X has {X.ndim} dimensions and type {X.dtype}: expected a matrix of numbers."
+        )
+    kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
+    return np.ascontiguousarray(X, dtype=kind), names
+
+
+def _squares(X: Any) -> npt.NDArray[np.float64]:
+    """|x|^2 of every row, in float64. They show, for the price of one pass, what is not finite."""
+    if sp.issparse(X):
+        entries = X.data.astype(np.float64)
+        entries *= entries
+        squares = np.zeros(X.shape[0])
+        some = np.flatnonzero(np.diff(X.indptr))
+        if len(some):
+            squares[some] = np.add.reduceat(entries, X.indptr[some])
+    else:
+        squares = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], 4096):
+            block = X[start : start + 4096].astype(np.float64, copy=False)
+            np.einsum("ij,ij->i", block, block, out=squares[start : start + 4096])
+    if not np.isfinite(squares).all():
+        row = int(np.flatnonzero(~np.isfinite(squares))[0])
+        values = X.data[X.indptr[row] : X.indptr[row + 1]] if sp.issparse(X) else X[row]
+        if np.isfinite(values).all():
+            raise ValueError(f"row {row} has features so large that their squares overflow.")
+        raise ValueError(f"row {row} has a feature that is NaN or infinite. Fill in or leave out.")
+    return squares
+
+
+def _labels(y: Any, n: int) -> AnyArray:
+    labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape} for {n} rows.")
+    if labels.dtype == object:
+        kinds = {type(label) for label in labels.tolist()}
+        if kinds <= {str}:
+            labels = labels.astype(str)
+        elif kinds <= {int, bool, float}:
+            labels = np.array(labels.tolist())
+        else:
+            names = sorted(kind.__name__ for kind in kinds)
+            raise TypeError(f"labels must be all numbers or all texts; y has {names}.")
+    if labels.dtype.kind in "US" and labels.dtype.kind != "U":
+        raise TypeError("labels are bytes: decode them to texts.")
+    if labels.dtype.kind not in "fiubU":
+        if hasattr(y, "dtype") and str(getattr(y, "dtype", "")).startswith(("str", "String")):
+            return labels.astype(str)
+        raise TypeError(f"labels have type {labels.dtype}: expected numbers or texts.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(
+            f"the label of row {int(np.flatnonzero(~np.isfinite(labels))[0])} is not finite."
+        )
+    return labels
+
+
+def _weights(weight: Any, n: int) -> AnyArray:
+    values = np.asarray(weight, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"weight has shape {values.shape}; expected ({n},).")
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"weight {at} is {values[at]}: weights are finite and not negative.")
+    return values
+
+
+def _groups(group: Any, n: int) -> AnyArray:
+    values = np.asarray(group)
+    if values.shape != (n,):
+        raise ValueError(f"group has shape {values.shape}; expected ({n},).")
+    exact = values.astype(np.int64, copy=False) if values.dtype.kind in "iubf" else None
+    if exact is None or not np.array_equal(exact, values):
+        raise TypeError(f"group ids must be integers, not {values.dtype}: number the groups.")
+    return exact

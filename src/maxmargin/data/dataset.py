@@ -1,0 +1,388 @@
+"""Data sets on disk: written in one pass, read by row ranges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import accumulate as running
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.data.manifest import NAME, DatasetError, Manifest, checksum, decode
+from maxmargin.data.shard_columns import ShardColumn, pieces
+from maxmargin.data.sharded import ShardedDesign
+from maxmargin.data.storage import Storage, storage_for
+from maxmargin.data.writer import SHARD_BYTES, Writer
+
+AnyArray = npt.NDArray[Any]
+
+
+def write(
+    path: str | os.PathLike[str],
+    batches: Iterable[Any],
+    *,
+    dtype: Any = None,
+    overwrite: bool = False,
+    shard_bytes: int = SHARD_BYTES,
+    storage_options: dict[str, Any] | None = None,
+) -> Dataset:
+    """Write a data set in one pass over batches of rows, with memory for one batch.
+
+    The data set appears complete or not at all: its manifest is written last, in one step. If the writer is
+    killed, the path holds what it held before.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, made if need be; or the URL of an object store, such as ``s3://bucket/name``.
+    batches : iterable
+        Of ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)``, or mappings with these keys. ``X`` is
+        a NumPy array, a SciPy sparse matrix or a data frame; ``y`` are numbers or texts; ``weight`` is not
+        negative; ``group`` are integers. For sequences ``X`` is a list of such matrices and ``y`` a list of
+        label sequences; weights and groups are then one per sequence.
+    dtype : float32 or float64, default=None
+        Type of the stored features. By default as given: float32 stays, all but float32 is float64.
+    overwrite : bool, default=False
+        Whether a data set that is there may be replaced.
+    shard_bytes : int
+        Bytes of features after which a new file begins.
+    storage_options : dict, default=None
+        For URLs: passed to fsspec.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import maxmargin
+    >>> folder = tempfile.mkdtemp()
+    >>> rng = np.random.default_rng(0)
+    >>> batches = ((rng.normal(size=(100, 3)), rng.choice(["no", "yes"], 100)) for _ in range(5))
+    >>> data = maxmargin.data.write(folder, batches)
+    >>> data
+    <Dataset of 500 rows and 3 features, float64, dense, 1 shard>
+    >>> data.classes.tolist(), data.class_counts.tolist()
+    (['no', 'yes'], [232, 268])
+    """
+    storage = storage_for(path, storage_options)
+    with storage.writing():
+        generation = 1
+        try:
+            generation = decode(storage.content(NAME), storage.describe(NAME)).generation + 1
+        except FileNotFoundError:
+            pass
+        else:
+            if not overwrite:
+                raise FileExistsError(
+                    f"{storage.describe()}: there is a data set already. Pass overwrite=True to replace it, "
+                    "or add to it with maxmargin.data.open(path).append(batches)."
+                )
+        manifest = Writer(storage, None, generation, shard_bytes).run(batches, dtype)
+    return Dataset(path, storage_options, manifest)
+
+
+def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Dataset:
+    """Open a data set. Nothing is loaded but the manifest.
+
+    Checked are the manifest and the size of every file; :meth:`Dataset.verify` reads all of it.
+
+    Parameters
+    ----------
+    path : str or path
+        What was given to :func:`write`.
+    storage_options : dict, default=None
+        For URLs: passed to fsspec.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import maxmargin
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = maxmargin.data.write(folder, [(np.eye(4, dtype=np.float32), [1, 1, -1, -1])])
+    >>> data = maxmargin.data.open(folder)
+    >>> data.shape, data.y[1:3].tolist()
+    ((4, 4), [1, -1])
+    """
+    return Dataset(path, storage_options)
+
+
+class Dataset:
+    """Rows on disk with labels, and if given weights and groups. Made by :func:`open` and :func:`write`.
+
+    It is a design: estimators take it in place of a matrix.
+
+    A pickled data set is its path and its manifest: it is opened again wherever it is unpickled, and has
+    the same rows, even if others were appended meanwhile.
+
+    Attributes
+    ----------
+    shape : (rows, features)
+    nnz : int
+        Stored entries.
+    dtype : dtype
+        Of the features.
+    design : ShardedDesign
+        Products with row ranges, as training asks for them.
+    y, weight, group : LazyColumn or None
+        Read when sliced: ``data.y[lo:hi]`` is an array.
+    codes : LazyColumn or None
+        Labels as positions in ``classes``.
+    classes, class_counts : ndarray or None
+        Distinct labels in sorted order, and how often each occurs; None where there are more than 10,000
+        numbers.
+    feature_names : list of str or None
+    largest_square : float
+        The largest \\|x\\|² of a row.
+    fingerprint : list of str
+        A checksum per shard.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: dict[str, Any] | None = None,
+        manifest: Manifest | None = None,
+    ) -> None:
+        self.path, self.storage_options = os.fspath(path), storage_options
+        self._storage = storage_for(path, storage_options)
+        self._set(_read_manifest(self._storage) if manifest is None else manifest)
+        _check_sizes(self._storage, self._manifest)
+
+    def _set(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        for name in ("design", "y", "codes", "weight", "group", "classes", "class_counts"):
+            self.__dict__.pop(name, None)
+        self._row_starts = list(running((s.rows for s in manifest.shards), initial=0))
+        self._unit_starts = self._row_starts
+        if manifest.ragged:
+            self._unit_starts = list(running((s.sequences for s in manifest.shards), initial=0))
+
+    def __reduce__(self) -> Any:
+        return Dataset, (self.path, self.storage_options, self._manifest)
+
+    def __repr__(self) -> str:
+        m = self._manifest
+        rows = f"{m.sequences} sequences, {m.rows} rows" if m.ragged else f"{m.rows} rows"
+        shards = f"{len(m.shards)} shard{'s' * (len(m.shards) != 1)}"
+        return (
+            f"<Dataset of {rows} and {m.n_features} features, {self.dtype}, {m.layout}, {shards}>"
+        )
+
+    def __len__(self) -> int:
+        """Number of examples: rows, or sequences."""
+        return self._unit_starts[-1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._manifest.rows, self._manifest.n_features
+
+    @property
+    def nnz(self) -> int:
+        return self._manifest.stored
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self._manifest.dtype)
+
+    @property
+    def layout(self) -> str:
+        """ "dense" or "csr"."""
+        return self._manifest.layout
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the rows are those of sequences."""
+        return self._manifest.ragged
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        names = self._manifest.feature_names
+        return None if names is None else list(names)
+
+    @property
+    def largest_square(self) -> float:
+        return self._manifest.largest_square
+
+    @cached_property
+    def design(self) -> ShardedDesign:
+        return ShardedDesign(self._storage, self._manifest)
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """``X[lo:hi] @ W`` for W of shape (features,) or (features, K)."""
+        return self.design.dot(W, lo, hi)
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """``out += X[lo:hi].T @ coef``."""
+        self.design.accumulate(coef, lo, hi, out)
+
+    def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
+        """The rows ``lo .. hi-1`` in memory: a copy."""
+        return self.design.block(lo, hi)
+
+    def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
+        """These rows, in this order, in memory: a copy."""
+        return self.design.take(rows)
+
+    @cached_property
+    def y(self) -> ShardColumn | None:
+        texts = self._stored_classes if self._manifest.labels.kind == "text" else None
+        return self._column("label", None if texts is None else lambda codes: texts[codes])
+
+    @cached_property
+    def codes(self) -> ShardColumn | None:
+        classes = self.classes
+        if classes is None:
+            return None
+        if self._manifest.labels.kind == "text":
+            rank = np.searchsorted(classes, self._stored_classes).astype(np.int32)
+            return self._column("label", lambda codes: rank[codes])
+        return self._column("label", lambda y: np.searchsorted(classes, y).astype(np.int32))
+
+    @cached_property
+    def weight(self) -> ShardColumn | None:
+        return self._column("weight", None)
+
+    @cached_property
+    def group(self) -> ShardColumn | None:
+        return self._column("group", None)
+
+    @cached_property
+    def classes(self) -> AnyArray | None:
+        return None if self._manifest.labels.values is None else np.sort(self._stored_classes)
+
+    @cached_property
+    def class_counts(self) -> AnyArray | None:
+        counts = self._manifest.labels.counts
+        return None if counts is None else np.array(counts)[np.argsort(self._stored_classes)]
+
+    @property
+    def fingerprint(self) -> list[str]:
+        return [shard.checksum for shard in self._manifest.shards]
+
+    def extends(self, fingerprint: list[str]) -> bool:
+        """Whether this is the data set that had this fingerprint, or that one with rows appended."""
+        return self.fingerprint[: len(fingerprint)] == list(fingerprint)
+
+    def append(self, batches: Iterable[Any], *, shard_bytes: int = SHARD_BYTES) -> Dataset:
+        """Add rows, in one pass over batches as in :func:`write`. Files that are there stay untouched.
+
+        New rows have the features of the old ones; sparse ones may have more. If the writer is killed,
+        nothing was appended.
+
+        Returns
+        -------
+        Dataset
+            This one, with the new rows.
+        """
+        with self._storage.writing():
+            base = _read_manifest(self._storage)
+            if [shard.checksum for shard in base.shards] != self.fingerprint:
+                raise DatasetError(
+                    f"{self.path}: the data set has changed since it was opened. Open it again, then append."
+                )
+            manifest = Writer(self._storage, base, base.generation + 1, shard_bytes).run(
+                batches, None
+            )
+        self._set(manifest)
+        return self
+
+    def verify(self) -> None:
+        """Read everything and compare it with the manifest's checksums; an error names the bad file."""
+        _check_sizes(self._storage, self._manifest)
+        for shard in self._manifest.shards:
+            if shard.with_checksum().checksum != shard.checksum:
+                raise DatasetError(f"{self.path}: the manifest contradicts itself.")
+            for file in shard.files.values():
+                digest, step = checksum(), 1 << 24
+                for start in range(0, file.bytes, step):
+                    stop = min(file.bytes, start + step)
+                    digest.update(self._storage.section(file.name, "u1", start, stop))
+                if digest.hexdigest() != file.checksum:
+                    raise DatasetError(
+                        f"{self._storage.describe(file.name)}: the checksum is wrong: the file was altered "
+                        "after it was written."
+                    )
+
+    def load(self) -> tuple[Any, Any, AnyArray | None]:
+        """``(X, y, weight)`` in memory; of sequences lists of matrices and of label arrays."""
+        weight = None if self.weight is None else np.asarray(self.weight)
+        if self.ragged:
+            return *self.sequences(0, len(self)), weight
+        y = None if self.y is None else np.asarray(self.y)
+        return _matrix(self.design.block(0, self.shape[0])), y, weight
+
+    def sequences(self, lo: int, hi: int) -> tuple[list[Any], list[AnyArray] | None]:
+        """Sequences ``lo .. hi-1`` in memory: a list of matrices and a list of label arrays."""
+        if not self.ragged:
+            raise ValueError("these are plain rows, not sequences: use design.block(lo, hi).")
+        if not 0 <= lo <= hi <= len(self):
+            raise IndexError(f"sequences {lo} .. {hi} of {len(self)}.")
+        bounds = [0]
+        begin = None
+        for k, first, last in pieces(self._unit_starts, lo, hi):
+            file = self._manifest.shards[k].files["sequence"]
+            pointers = self._storage.section(file.name, file.dtype, first, last + 1)
+            begin = self._row_starts[k] + int(pointers[0]) if begin is None else begin
+            bounds.extend((pointers[1:] + (self._row_starts[k] - begin)).tolist())
+        begin = begin or 0
+        X = _matrix(self.design.block(begin, begin + bounds[-1]))
+        y = None if self.y is None else np.array(self.y[begin : begin + bounds[-1]])
+        spans = list(pairwise(bounds))
+        return [X[a:b] for a, b in spans], None if y is None else [y[a:b] for a, b in spans]
+
+    @cached_property
+    def _stored_classes(self) -> AnyArray:
+        """In the order of the manifest, which for texts is the order of the codes."""
+        labels = self._manifest.labels
+        return np.array(labels.values, dtype=str if labels.kind == "text" else labels.dtype)
+
+    def _column(self, name: str, decode: Any) -> ShardColumn | None:
+        if name not in self._manifest.shards[0].files:
+            return None
+        starts = self._row_starts if name == "label" else self._unit_starts
+        return ShardColumn(self._storage, self._manifest.shards, starts, name, decode)
+
+
+def _matrix(design: DenseDesign | CSRDesign) -> Any:
+    if isinstance(design, DenseDesign):
+        return design.X
+    return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)
+
+
+def _read_manifest(storage: Storage) -> Manifest:
+    try:
+        content = storage.content(NAME)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{storage.describe(NAME)} does not exist: there is no data set, or its writer was stopped "
+            "before the end. Write it with maxmargin.data.write."
+        ) from None
+    return decode(content, storage.describe(NAME))
+
+
+def _check_sizes(storage: Storage, manifest: Manifest) -> None:
+    sizes = storage.sizes()
+    for shard in manifest.shards:
+        for file in shard.files.values():
+            size = sizes.get(file.name)
+            if size is None:
+                raise DatasetError(f"{storage.describe(file.name)}: this file is missing.")
+            if size != file.bytes:
+                raise DatasetError(
+                    f"{storage.describe(file.name)} has {size} bytes; the manifest says {file.bytes}."
+                )

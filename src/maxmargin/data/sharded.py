@@ -1,0 +1,247 @@
+"""Products with rows on disk: the same bits as with the whole matrix in memory.
+
+Rows are walked in chunks. A chunk is a :class:`~maxmargin.data.design.DenseDesign` or
+:class:`~maxmargin.data.design.CSRDesign` over mapped files, and its products are those of memory, by the
+same compiled code; the next chunk is brought into memory by a second thread meanwhile. Two products of
+dense matrices work by blocks of rows. ``dot`` with several columns counts its blocks from the first row
+asked for: chunks are cut between blocks, and the block at the end of a file is put together from two.
+``accumulate`` with several columns counts rows with a coefficient: a block that is not full is carried over
+to the next chunk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate as running
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign
+from maxmargin.data.manifest import Manifest
+from maxmargin.data.shard_columns import pieces
+from maxmargin.data.storage import Storage
+
+AnyArray = npt.NDArray[Any]
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: bytes of features that are in use at a time; as many are fetched ahead
+CHUNK_BYTES = 16 << 20
+
+
+class ShardedDesign:
+    """The rows of a data set as a design. Any number of threads may use it."""
+
+    def __init__(self, storage: Storage, manifest: Manifest) -> None:
+        self._storage, self._shards = storage, manifest.shards
+        self._starts = list(running((shard.rows for shard in manifest.shards), initial=0))
+        self._dense = manifest.layout == "dense"
+        self._kind = manifest.dtype
+        self.shape: tuple[int, int] = (manifest.rows, manifest.n_features)
+        self.nnz, self.largest_square = manifest.stored, manifest.largest_square
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`~maxmargin.data.design.Design`."""
+        if W.shape[0] != self.shape[1]:
+            raise ValueError(f"W has {W.shape[0]} rows for {self.shape[1]} features.")
+        out = np.empty((hi - lo, *W.shape[1:]))
+        for first, last, chunk in self._walk(self._plan(lo, hi)):
+            out[first - lo : last - lo] = chunk.dot(W, 0, last - first)
+        return out
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`~maxmargin.data.design.Design`. Chunks without a coefficient are not read."""
+        if out.shape[0] != self.shape[1] or len(coef) != hi - lo:
+            raise ValueError(
+                f"out has {out.shape[0]} rows for {self.shape[1]} features, coef {len(coef)} for {hi - lo}."
+            )
+        spans = [(a, b) for a, b in self._plan(lo, hi) if coef[a - lo : b - lo].any()]
+        if self._dense and coef.ndim == 2:
+            self._accumulate_blocks(coef, lo, spans, out)
+            return
+        for first, last, chunk in self._walk(spans):
+            chunk.accumulate(coef[first - lo : last - lo], 0, last - first, out)
+
+    def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
+        """A copy of the rows ``lo .. hi-1`` in memory."""
+        parts = [self._read(piece) for piece in pieces(self._starts, lo, hi)]
+        return self._joined(parts, copy=True)
+
+    def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
+        """See :class:`~maxmargin.data.design.TakingDesign`. Of every shard the rows are read in order."""
+        order = np.argsort(rows, kind="stable")
+        ascending = np.asarray(rows, dtype=np.int64)[order]
+        bounds = np.searchsorted(ascending, self._starts)
+        parts: list[DenseDesign | CSRDesign] = []
+        for k, (a, b) in enumerate(pairwise(bounds.tolist())):
+            if a < b:
+                first, last = int(ascending[a]), int(ascending[b - 1]) + 1
+                here = (k, first - self._starts[k], last - self._starts[k])
+                part = self._joined([self._read(here)], copy=False)
+                parts.append(part.take(ascending[a:b] - first))
+        if len(ascending) != sum(part.shape[0] for part in parts):
+            raise IndexError(f"rows must be in 0 .. {self.shape[0] - 1}.")
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return self._joined([_arrays(part) for part in parts], copy=True).take(back)
+
+    def chunks(self, lo: int, hi: int) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
+        """``(first, last, rows)`` one after the other, each fetched while the one before is in use. The
+        rows are views of the files, valid as long as someone holds them; they must not be written to."""
+        return self._walk(self._plan(lo, hi))
+
+    def _accumulate_blocks(
+        self, coef: Array, lo: int, spans: list[tuple[int, int]], out: Array
+    ) -> None:
+        """Blocks of ``BLOCK`` rows with a coefficient, as in :class:`DenseDesign`, across chunks."""
+        rows = np.empty((BLOCK, self.shape[1]))
+        which = np.empty(BLOCK, dtype=np.int64)
+        filled = 0
+        for first, last, chunk in self._walk(spans):
+            assert isinstance(chunk, DenseDesign)
+            active = np.flatnonzero(coef[first - lo : last - lo].any(axis=1))
+            while len(active):
+                now, active = active[: BLOCK - filled], active[BLOCK - filled :]
+                rows[filled : filled + len(now)] = chunk.X[now]
+                which[filled : filled + len(now)] = now + (first - lo)
+                filled += len(now)
+                if filled == BLOCK:
+                    out += rows.T @ coef[which]
+                    filled = 0
+        if filled:
+            out += rows[:filled].T @ coef[which[:filled]]
+
+    def _plan(self, lo: int, hi: int) -> list[tuple[int, int]]:
+        """Chunks of the rows ``lo .. hi-1``: each begins a multiple of ``BLOCK`` after ``lo`` and lies in one
+        shard, or is one block."""
+        if not 0 <= lo <= hi <= self.shape[0]:
+            raise ValueError(f"rows {lo} .. {hi} of {self.shape[0]}.")
+        spans: list[tuple[int, int]] = []
+        for k, first, last in pieces(self._starts, lo, hi):
+            a, end = self._starts[k] + first, self._starts[k] + last
+            a = max(a, spans[-1][1] if spans else lo)
+            while a < end:
+                b = min(end, a + self._chunk_rows(k))
+                if b == end < hi and (b - lo) % BLOCK:
+                    whole = a + (b - a) // BLOCK * BLOCK
+                    b = whole if whole > a else min(hi, a + BLOCK)
+                spans.append((a, b))
+                a = b
+        return spans
+
+    def _chunk_rows(self, k: int) -> int:
+        shard = self._shards[k]
+        size = sum(f.bytes for name, f in shard.files.items() if name in _FEATURES)
+        rows = int(CHUNK_BYTES * shard.rows / max(1, size))
+        return max(BLOCK, rows // BLOCK * BLOCK)
+
+    def _walk(
+        self, spans: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
+        return ahead(self._chunk, spans, self._storage.depth)
+
+    def _chunk(self, span: tuple[int, int]) -> tuple[int, int, DenseDesign | CSRDesign]:
+        parts = [self._read(piece) for piece in pieces(self._starts, *span)]
+        for part in parts:
+            for section in part:
+                self._storage.load(section)
+        return *span, self._joined(parts, copy=False)
+
+    def _read(self, piece: tuple[int, int, int]) -> tuple[AnyArray, ...]:
+        """Sections of one shard: (features,) or (indptr from 0 on, indices, data)."""
+        k, first, last = piece
+        files = self._shards[k].files
+        if self._dense:
+            width, file = self.shape[1], files["features"]
+            flat = self._storage.section(file.name, file.dtype, first * width, last * width)
+            return (flat.reshape(last - first, width),)
+        indptr = self._section(k, "indptr", first, last + 1)
+        begin, end = int(indptr[0]), int(indptr[-1])
+        small = np.int32 if end - begin < 2**31 else np.int64
+        return (
+            (indptr - begin).astype(small),
+            self._section(k, "indices", begin, end),
+            self._section(k, "data", begin, end),
+        )
+
+    def _section(self, k: int, column: str, start: int, stop: int) -> AnyArray:
+        file = self._shards[k].files[column]
+        return self._storage.section(file.name, file.dtype, start, stop)
+
+    def _joined(self, parts: list[tuple[AnyArray, ...]], copy: bool) -> DenseDesign | CSRDesign:
+        if self._dense:
+            matrices = [part[0] for part in parts] or [np.empty((0, self.shape[1]), self._kind)]
+            whole = len(matrices) == 1 and not copy
+            return DenseDesign(alias(matrices[0]) if whole else np.concatenate(matrices))
+        if not parts:
+            return CSRDesign(sp.csr_matrix((0, self.shape[1]), dtype=self._kind))
+        if len(parts) == 1 and not copy:
+            indptr, indices, data = parts[0]
+            shape = (len(indptr) - 1, self.shape[1])
+            return CSRDesign.of(indptr, alias(indices), alias(data), shape)
+        offsets = running((int(part[0][-1]) for part in parts), initial=0)
+        total = sum(int(part[0][-1]) for part in parts)
+        small = np.int32 if total < 2**31 else np.int64
+        pointers = [
+            part[0][bool(k) :].astype(np.int64) + offset
+            for k, (part, offset) in enumerate(zip(parts, offsets, strict=False))
+        ]
+        return CSRDesign.of(
+            np.concatenate(pointers).astype(small),
+            np.concatenate([part[1] for part in parts]),
+            np.concatenate([part[2] for part in parts]),
+            (sum(len(part[0]) - 1 for part in parts), self.shape[1]),
+        )
+
+
+_FEATURES = ("features", "data", "indices", "indptr")
+
+
+def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:
+    if isinstance(design, DenseDesign):
+        return (design.X,)
+    return design.indptr, design.indices, design.data
+
+
+class _Alias:
+    """The memory of a read-only array, said to be writable."""
+
+    def __init__(self, array: AnyArray) -> None:
+        self._array = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def alias(array: AnyArray) -> AnyArray:
+    """A read-only array as one that Numba takes for an ordinary one: read-only is another type, and every
+    product would be compiled twice. Nobody may write to it."""
+    return np.asarray(_Alias(array)) if array.size else array.copy()
+
+
+def ahead(work: Callable[[T], R], items: Sequence[T], depth: int) -> Iterator[R]:
+    """``work(item)`` for every item in order, ``depth`` of them under way while one is in use."""
+    if len(items) < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(depth, thread_name_prefix="maxmargin-read") as pool:
+        waiting = deque(pool.submit(work, item) for item in items[:depth])
+        following = iter(items[depth:])
+        try:
+            while waiting:
+                ready = waiting.popleft().result()
+                for item in following:
+                    waiting.append(pool.submit(work, item))
+                    break
+                yield ready
+                del ready
+        finally:
+            for future in waiting:
+                future.cancel()

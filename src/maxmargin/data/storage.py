@@ -1,0 +1,194 @@
+"""Where the files of a data set lie: a local folder here, an object store in ``remote``.
+
+Both answer the same few questions. Reading is by sections, some neighbouring elements of one file, and keeps
+no state, so any number of threads may read. A local section is mapped, not copied: its pages are the page
+cache's, and they leave the process with the last reference to the section, so a pass over a file of any size
+never holds more than the sections in use.
+
+Measured on 1.6 GB of float32, sections of 16 MB, against a mapping of the whole file: a section mapped when
+it is needed costs nothing while the file is in memory and half of the disk's speed when it is not. Sections
+that a second thread maps ahead and touches page by page (``load``) cost a few percent and read at the speed
+of the disk. ``MADV_WILLNEED`` costs more when the file is in memory, copies by ``pread`` half as much
+again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.data.manifest import DatasetError
+
+AnyArray = npt.NDArray[Any]
+
+_PAGE = 4096
+
+
+class Storage(Protocol):
+    """Named files."""
+
+    #: sections that are worth having under way at once
+    depth: int
+
+    def describe(self, name: str = "") -> str:
+        """The full name, for error texts."""
+
+    def content(self, name: str) -> bytes:
+        """A whole small file; FileNotFoundError where there is none."""
+
+    def sizes(self) -> dict[str, int]:
+        """All files with their sizes."""
+
+    def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
+        """Elements ``start .. stop-1`` of a file, read-only."""
+
+    def load(self, section: AnyArray) -> None:
+        """Wait until a section is in memory."""
+
+    def create(self, name: str) -> IO[bytes]:
+        """A new file to write to."""
+
+    def finish(self, file: IO[bytes]) -> None:
+        """Close a file that was written; it survives a crash from here on."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put a small file in place, in one step."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """Held by the one who writes."""
+
+
+class LocalStorage:
+    """A folder."""
+
+    depth = 1
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def describe(self, name: str = "") -> str:
+        """See :class:`Storage`."""
+        return str(self.folder / name)
+
+    def content(self, name: str) -> bytes:
+        """See :class:`Storage`."""
+        return (self.folder / name).read_bytes()
+
+    def sizes(self) -> dict[str, int]:
+        """See :class:`Storage`."""
+        with os.scandir(self.folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+    def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
+        """See :class:`Storage`. Pages that several sections share are mapped several times."""
+        kind = np.dtype(dtype)
+        if stop <= start:
+            return np.empty(0, dtype=kind)
+        begin, end = start * kind.itemsize, stop * kind.itemsize
+        origin = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        try:
+            file = os.open(self.folder / name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError:
+            raise _missing(self.describe(name)) from None
+        try:
+            mapping = mmap.mmap(file, end - origin, access=mmap.ACCESS_READ, offset=origin)
+        except (ValueError, OSError) as error:
+            raise _short(self.describe(name), end) from error
+        finally:
+            os.close(file)
+        return np.frombuffer(mapping, kind, stop - start, begin - origin)
+
+    def load(self, section: AnyArray) -> None:
+        """See :class:`Storage`. Touches every page, without the interpreter's lock."""
+        np.add.reduce(section.reshape(-1).view(np.uint8)[::_PAGE], dtype=np.uint64)
+
+    def create(self, name: str) -> IO[bytes]:
+        """See :class:`Storage`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return open(self.folder / name, "wb", buffering=1 << 20)
+
+    def finish(self, file: IO[bytes]) -> None:
+        """See :class:`Storage`."""
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+
+    def replace(self, name: str, content: bytes) -> None:
+        """See :class:`Storage`. Written under another name in the same folder, then moved."""
+        temporary = f".{name}.{os.getpid()}"
+        try:
+            file = self.create(temporary)
+            with file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self.folder / temporary, self.folder / name)
+        finally:
+            self.remove(temporary)
+        with contextlib.suppress(OSError):  # a folder cannot be opened everywhere
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def remove(self, name: str) -> None:
+        """See :class:`Storage`."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """See :class:`Storage`. A lock on the folder that the kernel frees when its holder dies; where
+        the system has no such locks (Windows), one writer at a time is up to the user."""
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DatasetError(
+                    f"{self.folder}: another process is writing to this data set. Wait until it is done."
+                ) from None
+            yield
+        finally:
+            os.close(folder)
+
+
+def _missing(where: str) -> DatasetError:
+    return DatasetError(
+        f"{where}: this file of the data set is missing. Was the data set overwritten after it was opened? "
+        "Open it again."
+    )
+
+
+def _short(where: str, end: int) -> DatasetError:
+    return DatasetError(f"{where}: the file ends before byte {end}: it was truncated.")
+
+
+def storage_for(
+    path: str | os.PathLike[str], storage_options: dict[str, Any] | None = None
+) -> Storage:
+    """A local folder, or an object store if the path is a URL."""
+    text = os.fspath(path)
+    if "://" in text:
+        from maxmargin.data.remote import RemoteStorage
+
+        return RemoteStorage(text, storage_options or {})
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs such as s3://...; {text} is a local path.")
+    return LocalStorage(text)
