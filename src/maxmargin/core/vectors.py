@@ -51,6 +51,22 @@ def frozen(w: Array) -> Array:
     return w
 
 
+class _Writable:
+    """The same memory, not marked read-only."""
+
+    def __init__(self, array: Array) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self._owner = array
+
+
+def writable(w: Array) -> Array:
+    """``w`` as compiled code wants it: published vectors are read-only, which to Numba is another type,
+    and all that takes w would be compiled twice. Nothing compiled writes to it."""
+    return w if w.flags.writeable else np.asarray(_Writable(w))
+
+
 def sparsify(dense: Array) -> Vector:
     """The same vector, sparse where that saves memory."""
     if dense.size < 1024:

@@ -3,8 +3,11 @@
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.dataset import Dataset, open, write
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
+from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
+from maxmargin.data.ngrams import HashedNgrams
 from maxmargin.data.sharded import ShardedDesign
+from maxmargin.data.stack import hstack
 
 __all__ = [
     "CSRDesign",
@@ -12,9 +15,12 @@ __all__ = [
     "DatasetError",
     "DenseDesign",
     "Design",
+    "HashedNgrams",
+    "KmerDesign",
     "LazyColumn",
     "ShardedDesign",
     "as_design",
+    "hstack",
     "is_design",
     "open",
     "shard_bounds",

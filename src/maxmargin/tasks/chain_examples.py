@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from maxmargin.compiled.chain import Chains, cut_range, oracle_range, predict_range
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Answers
-from maxmargin.core.vectors import Array, sparsify
+from maxmargin.core.vectors import Array, sparsify, writable
 from maxmargin.tasks.chain_cache import ChainCache
 from maxmargin.tasks.chain_sets import ChainWorkingSets
 
@@ -172,22 +172,6 @@ def _chains(
         cost=task.cost,
         penalty=task.penalty,
     )
-
-
-class _Writable:
-    """The same memory, not marked read-only."""
-
-    def __init__(self, array: Array) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-        self._owner = array
-
-
-def writable(w: Array) -> Array:
-    """``w`` as compiled code wants it: published vectors are read-only, which to Numba is another type,
-    and all that takes w would be compiled twice. Nothing compiled writes to the oracle's w."""
-    return w if w.flags.writeable else np.asarray(_Writable(w))
 
 
 def _predict(chains: Chains, w: Array, lo: int, hi: int) -> Labels:

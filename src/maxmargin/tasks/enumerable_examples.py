@@ -27,8 +27,7 @@ from maxmargin.compiled.candidates import (
 )
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Answers, SweepStats
-from maxmargin.core.vectors import Array, IntArray, sparsify
-from maxmargin.tasks.chain_examples import writable
+from maxmargin.core.vectors import Array, IntArray, sparsify, writable
 
 #: multipliers are scaled back when their sum left the cap by more than this share of it
 DRIFT = 1e-14

@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from maxmargin.compiled import cky, parses
 from maxmargin.core.protocols import OracleKind
-from maxmargin.core.vectors import Array, SparseVector, from_pairs
+from maxmargin.core.vectors import Array, SparseVector, from_pairs, writable
 from maxmargin.tasks.base import Task
-from maxmargin.tasks.chain_examples import writable
 from maxmargin.tasks.grammar import Grammar, Ints, Sentence, Shape
 from maxmargin.tasks.k_best import KBest
 from maxmargin.tasks.trees import Tree, as_tree, constituents, words

@@ -1,0 +1,106 @@
+"""What designs have in common that compute their features on the fly."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, IntArray, writable
+from maxmargin.data.design import CSRDesign
+
+
+class ImplicitDesign(ABC):
+    """Rows that are computed, each multiplied by a factor of its own.
+
+    A subclass computes with flat weights, ``columns`` numbers for each feature, and with one row of
+    scores or coefficients per column. It calls :meth:`_describe_rows` at the end of its constructor.
+    """
+
+    shape: tuple[int, int]
+    nnz: int
+    #: squared length of every row
+    squared_norms: Array
+
+    @abstractmethod
+    def _dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
+        """Scores of shape (columns, rows), before the factors."""
+
+    @abstractmethod
+    def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
+        """Add rows times coefficients to the flat ``out``; factors are in the coefficients."""
+
+    @abstractmethod
+    def _rows(self, rows: IntArray, capacity: int) -> tuple[IntArray, IntArray, Array]:
+        """indptr, indices and data of these rows, before the factors."""
+
+    @abstractmethod
+    def describe(self, j: int) -> str:
+        """What column j stands for."""
+
+    def _describe_rows(self, entries: IntArray, squares: Array, normalize: bool) -> None:
+        """Take note of the number of entries and the squared norm of every row."""
+        self._entries, self.nnz = entries, int(entries.sum())
+        self._scale: Array | None = None
+        if normalize:
+            self._scale = np.where(squares > 0.0, squares, 1.0) ** -0.5
+            squares = np.where(squares > 0.0, 1.0, 0.0)
+        self.squared_norms = squares
+
+    @property
+    def largest_square(self) -> float:
+        """The largest squared length of a row."""
+        return float(self.squared_norms.max(initial=0.0))
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`maxmargin.data.Design`."""
+        self._fits(W, "W", self.shape[1])
+        columns = 1 if W.ndim == 1 else W.shape[1]
+        flat = writable(np.ascontiguousarray(W)).reshape(-1)
+        scores = self._dot(flat, columns, lo, hi)
+        if self._scale is not None:
+            scores *= self._scale[lo:hi]
+        return scores[0] if W.ndim == 1 else np.ascontiguousarray(scores.T)
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`maxmargin.data.Design`."""
+        self._fits(coef, "coef", hi - lo)
+        self._fits(out, "out", self.shape[1])
+        columns = 1 if coef.ndim == 1 else coef.shape[1]
+        by_column = np.ascontiguousarray(coef.reshape(hi - lo, columns).T, dtype=np.float64)
+        if self._scale is not None:
+            by_column = by_column * self._scale[lo:hi]
+        target = out if out.flags.c_contiguous else np.zeros(out.shape)
+        self._accumulate(writable(by_column), columns, lo, hi, target.reshape(-1))
+        if target is not out:
+            out += target
+
+    def _fits(self, array: Array, name: str, length: int) -> None:
+        # compiled code reads where it is told to: a wrong length must not get there
+        if array.shape[:1] != (length,) or array.ndim > 2:
+            raise ValueError(f"{name} has shape {array.shape}; its first axis must be {length}.")
+
+    def block(self, lo: int, hi: int) -> CSRDesign:
+        """The rows ``lo .. hi-1`` in memory."""
+        return self.take(np.arange(lo, hi))
+
+    def take(self, rows: Any) -> CSRDesign:
+        """These rows, in this order, in memory."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if rows.size and not (0 <= rows.min() and rows.max() < self.shape[0]):
+            raise IndexError(
+                f"rows {rows.min()} to {rows.max()} were asked for: the design has {self.shape[0]}."
+            )
+        capacity = int(self._entries[rows].sum())
+        indptr, indices, data = self._rows(rows, capacity)
+        if self._scale is not None:
+            data *= np.repeat(self._scale[rows], np.diff(indptr))
+        if max(self.shape[1], capacity) < 2**31:
+            indptr, indices = indptr.astype(np.int32), indices.astype(np.int32)
+        return CSRDesign.of(indptr, indices, data, (len(rows), self.shape[1]))
+
+    def _has(self, j: int) -> int:
+        if not 0 <= j < self.shape[1]:
+            raise IndexError(f"there is no column {j}: the design has {self.shape[1]}.")
+        return int(j)

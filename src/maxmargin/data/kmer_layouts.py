@@ -1,0 +1,190 @@
+"""Where the k-mers of strings have their columns: a table for every position, or one for all.
+
+Both layouts compute with flat weights, ``columns`` numbers for each feature, and answer with one row
+of scores per column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.compiled import kmer_counts, kmers
+from maxmargin.core.vectors import Array, IntArray
+
+Bytes = npt.NDArray[np.uint8]
+Rows = tuple[IntArray, IntArray, Array]
+
+
+class Words:
+    """All words of orders ``first .. last`` over an alphabet, shortest first, then by their last letters."""
+
+    def __init__(self, alphabet: str, first: int, last: int, value: Array) -> None:
+        self.alphabet, self.first, self.last = alphabet, first, last
+        self.value = np.concatenate([np.zeros(first), value])
+        self.size: IntArray = len(alphabet) ** np.arange(last + 1, dtype=np.int64)
+        self.start: IntArray = np.concatenate(
+            [np.zeros(first, np.int64), self.size[first:].cumsum()]
+        )
+        #: what the compiled functions take
+        self.packed = (first, last, self.value, self.size)
+
+    def count(self, longest: int) -> int:
+        """Number of words of orders up to ``longest``."""
+        return int(self.size[self.first : longest + 1].sum())
+
+    def spell(self, j: int) -> str:
+        """The j-th word."""
+        k = self.first
+        while j >= self.size[k]:
+            j -= int(self.size[k])
+            k += 1
+        letters = []
+        for _ in range(k):
+            j, letter = divmod(j, len(self.alphabet))
+            letters.append(self.alphabet[letter])
+        return "".join(letters)
+
+    def number(self, word: str) -> int:
+        """The place of a word in the list."""
+        if not self.first <= len(word) <= self.last or not set(word) <= set(self.alphabet):
+            raise ValueError(
+                f"{word!r} is no word of {self.first} to {self.last} letters over {self.alphabet!r}."
+            )
+        code = 0
+        for letter in reversed(word):
+            code = code * len(self.alphabet) + self.alphabet.index(letter)
+        return self.count(len(word) - 1) + code
+
+
+class Positional:
+    """A table for every position: strings of one length, kept as (position, row)."""
+
+    def __init__(self, words: Words, letters: Bytes, shift: int) -> None:
+        self.words, self.letters, self.shift = words, letters, shift
+        length, self.n_rows = letters.shape
+        sizes = [words.count(min(words.last, length - p)) for p in range(length - words.first + 1)]
+        self.offset: IntArray = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.n_features = int(self.offset[-1])
+        #: rows with a letter outside the alphabet, for which no table of sums is right
+        self.clean = np.empty(self.n_rows, dtype=bool)
+        for lo in range(0, self.n_rows, 4096):
+            self.clean[lo : lo + 4096] = letters[:, lo : lo + 4096].max(axis=0) < words.size[1]
+        self.all_clean = bool(self.clean.all())
+
+    def norms(self) -> tuple[IntArray, Array]:
+        """Number of different words in each row, and its squared norm."""
+        counts, squares = np.zeros(self.n_rows, np.int64), np.zeros(self.n_rows)
+        rows = np.arange(self.n_rows)
+        if self.all_clean:  # one row is like another
+            rows = rows[:1]
+        kmers.positional_norms(self.letters, *self.words.packed, rows, counts, squares)
+        if self.all_clean:
+            counts[:], squares[:] = counts[:1], squares[:1]
+        return counts, squares
+
+    def _groups(self, rows: IntArray) -> list[tuple[bool, IntArray]]:
+        """(by tables or not, which of the rows)."""
+        clean = np.arange(len(rows)) if self.all_clean else np.flatnonzero(self.clean[rows])
+        # filling a table costs about a quarter of looking up as many words
+        if 4 * len(clean) * (self.words.last - self.words.first) < self.offset[1]:
+            return [(False, np.arange(len(rows)))]
+        if len(clean) == len(rows):
+            return [(True, clean)]
+        return [(True, clean), (False, np.flatnonzero(~self.clean[rows]))]
+
+    def dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
+        out = np.zeros((columns, hi - lo))
+        for tables, which in self._groups(np.arange(lo, hi)):
+            kernel = kmers.positional_dot_tables if tables else kmers.positional_dot_words
+            part = out if len(which) == hi - lo else np.zeros((columns, len(which)))
+            kernel(self.letters, self.offset, *self.words.packed, w, columns, lo + which, part)
+            if part is not out:
+                out[:, which] = part
+        return out
+
+    def accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
+        active = np.flatnonzero(coef.any(axis=0))
+        for tables, which in self._groups(lo + active):
+            kernel = (
+                kmers.positional_accumulate_tables
+                if tables
+                else kmers.positional_accumulate_words
+            )
+            rows = active[which]
+            part = np.ascontiguousarray(coef[:, rows])
+            kernel(self.letters, self.offset, *self.words.packed, part, columns, lo + rows, out)
+
+    def rows(self, rows: IntArray, capacity: int) -> Rows:
+        found = _empty_rows(rows, capacity)
+        kmers.positional_rows(self.letters, self.offset, *self.words.packed, rows, *found)
+        return found
+
+    def describe(self, j: int) -> str:
+        p = int(np.searchsorted(self.offset, j, side="right")) - 1
+        return f"{self.words.spell(j - int(self.offset[p]))} at {p + self.shift}"
+
+    def column(self, word: str, position: int | None) -> int:
+        if position is None:
+            raise ValueError("which position? Features of this kind are words at positions.")
+        p, j = position - self.shift, self.words.number(word)
+        if not 0 <= p <= len(self.letters) - len(word):
+            raise ValueError(f"{word!r} at {position} does not lie within the strings' positions.")
+        return int(self.offset[p]) + j
+
+
+class Counted:
+    """One table for all positions: strings of any lengths, one after the other."""
+
+    def __init__(self, words: Words, letters: Bytes, indptr: IntArray) -> None:
+        self.words, self.letters, self.indptr = words, letters, indptr
+        self.n_rows = len(indptr) - 1
+        self.n_features = words.count(words.last)
+
+    def norms(self) -> tuple[IntArray, Array]:
+        """Number of different words in each row, and its squared norm."""
+        counts, squares = np.zeros(self.n_rows, np.int64), np.zeros(self.n_rows)
+        rows = np.arange(self.n_rows)
+        kmer_counts.counts_norms(
+            self.letters, self.indptr, *self.words.packed, rows, counts, squares
+        )
+        return counts, squares
+
+    def _by_table(self, lo: int, hi: int) -> bool:
+        n_letters = int(self.indptr[hi] - self.indptr[lo])
+        return 4 * n_letters * (self.words.last - self.words.first) >= self.n_features
+
+    def dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
+        out = np.empty((columns, hi - lo))
+        by_table = self._by_table(lo, hi)
+        kernel = kmer_counts.counts_dot_table if by_table else kmer_counts.counts_dot_words
+        kernel(self.letters, self.indptr, *self.words.packed, w, columns, lo, hi, out)
+        return out
+
+    def accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
+        kernel = (
+            kmer_counts.counts_accumulate_table
+            if self._by_table(lo, hi)
+            else kmer_counts.counts_accumulate_words
+        )
+        kernel(self.letters, self.indptr, *self.words.packed, coef, columns, lo, hi, out)
+
+    def rows(self, rows: IntArray, capacity: int) -> Rows:
+        found = _empty_rows(rows, capacity)
+        kmer_counts.counts_rows(self.letters, self.indptr, *self.words.packed, rows, *found)
+        return found
+
+    def describe(self, j: int) -> str:
+        return self.words.spell(j)
+
+    def column(self, word: str, position: int | None) -> int:
+        if position is not None:
+            raise ValueError("counted words have no position.")
+        return self.words.number(word)
+
+
+def _empty_rows(rows: IntArray, capacity: int) -> Rows:
+    indptr: Any = np.zeros(len(rows) + 1, dtype=np.int64)
+    return indptr, np.empty(capacity, dtype=np.int64), np.empty(capacity)

@@ -1,0 +1,220 @@
+"""Strings as rows of k-mers that are never written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.implicit import ImplicitDesign
+from maxmargin.data.kmer_layouts import Bytes, Counted, Positional, Words
+
+Kind = Literal["weighted_degree", "spectrum"]
+KINDS = ("weighted_degree", "spectrum")
+#: rows translated at a time
+CHUNK = 4096
+
+
+class KmerDesign(ImplicitDesign):
+    """Strings as rows of k-mer features, computed on the fly at every product.
+
+    ``kind="weighted_degree"``: one feature for every word of ``orders`` letters at every position, the
+    features of the weighted degree kernel; all strings have one length. ``kind="spectrum"``: one feature for
+    every word, its count anywhere in the string; lengths may differ. Takes the place of X in the
+    estimators and risks of this package. What is kept in memory is one byte for each letter.
+
+    A feature of order k has the value ``sqrt(beta_k)`` (times the count), so that the inner product
+    of two rows is the kernel with weights ``beta_k``. The cost of a product is about *one* access to memory
+    for each letter, whatever the orders; see :mod:`maxmargin.compiled.kmers`.
+
+    Parameters
+    ----------
+    strings : list of str or bytes, or array of shape (n, length) of uint8
+        The strings; an array holds character codes, one row for each string.
+    orders : (int, int) or int, default (1, 8)
+        Shortest and longest word. An int is the longest; the shortest is then 1.
+    kind : {"weighted_degree", "spectrum"}, default "weighted_degree"
+        Words at positions, or counts of words.
+    positions : (int, int), optional
+        Only this part of the strings, ``start <= position < stop``; all of it by default.
+    weighting : {"degree", "flat"} or array, optional
+        The beta_k. ``"degree"``: ``2 (K - k + 1) / (K (K + 1))`` with K the longest order, the usual weights
+        of the weighted degree kernel and the default for it. ``"flat"``: all 1, the default for the spectrum.
+        An array has one weight for each order.
+    alphabet : str, default "ACGT"
+        The letters. Words with any other letter (N) are left out. Upper and lower case are one
+        letter unless the alphabet has both.
+    normalize : bool, default False
+        Scale every row to length 1, the kernel to ``k(x, x') / sqrt(k(x, x) k(x', x'))``.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Strings and features.
+    nnz : int
+        The entries an explicit matrix would have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import LinearSVC
+    >>> from maxmargin.data import KmerDesign
+    >>> strings = ["ACGTAC", "ACGTTT", "TTGTAC", "TTGTTT"]
+    >>> X = KmerDesign(strings, orders=(1, 3))
+    >>> X.shape, X.describe(X.column("GT", 2))
+    ((4, 356), 'GT at 2')
+    >>> round(float(X.dot(np.ones(356), 0, 1)[0]), 4)
+    8.2132
+    """
+
+    def __init__(
+        self,
+        strings: Any,
+        *,
+        orders: Any = (1, 8),
+        kind: Kind = "weighted_degree",
+        positions: tuple[int, int] | None = None,
+        weighting: Any = None,
+        alphabet: str = "ACGT",
+        normalize: bool = False,
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r} is not known; use 'weighted_degree' or 'spectrum'.")
+        self.kind, self.positions, self.weighting = kind, positions, weighting
+        self.alphabet, self.normalize = alphabet, normalize
+        self.orders = first, last = _orders(orders, alphabet)
+        words = Words(alphabet, first, last, np.sqrt(_weights(weighting, kind, first, last)))
+        self._layout = _layout(words, strings, kind, positions)
+        if self._layout.n_features * 8 > 2**40:
+            raise ValueError(
+                f"orders={orders} at so many positions are {self._layout.n_features:.1e} features: a weight "
+                "vector would not fit any memory. Use fewer orders."
+            )
+        self.shape: tuple[int, int] = (self._layout.n_rows, self._layout.n_features)
+        self._describe_rows(*self._layout.norms(), normalize)
+
+    def like(self, strings: Any) -> Self:
+        """The same features of other strings, to predict them."""
+        return type(self)(
+            strings,
+            orders=self.orders,
+            kind=self.kind,
+            positions=self.positions,
+            weighting=self.weighting,
+            alphabet=self.alphabet,
+            normalize=self.normalize,
+        )._checked(self)
+
+    def _checked(self, other: KmerDesign) -> Self:
+        if self.shape[1] != other.shape[1]:
+            raise ValueError(
+                "the strings are of another length than those of the first design: a word's position would "
+                "mean something else."
+            )
+        return self
+
+    def _dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
+        return self._layout.dot(w, columns, lo, hi)
+
+    def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
+        self._layout.accumulate(coef, columns, lo, hi, out)
+
+    def _rows(self, rows: IntArray, capacity: int) -> tuple[IntArray, IntArray, Array]:
+        return self._layout.rows(rows, capacity)
+
+    def describe(self, j: int) -> str:
+        """The word (and its position, counted from 0) that column j stands for."""
+        return self._layout.describe(self._has(j))
+
+    def column(self, word: str, position: int | None = None) -> int:
+        """The column of a word (at a position); :meth:`describe` backwards."""
+        return self._layout.column(word, position)
+
+
+def _orders(orders: Any, alphabet: str) -> tuple[int, int]:
+    first, last = (1, int(orders)) if isinstance(orders, int | np.integer) else map(int, orders)
+    if not 1 <= first <= last:
+        raise ValueError(f"orders={orders!r}: give (shortest, longest) with 1 <= shortest.")
+    if len(set(alphabet)) != len(alphabet) or len(alphabet) < 2 or not alphabet.isascii() or "?" in alphabet:
+        raise ValueError(f"alphabet={alphabet!r}: give at least two different ASCII letters (not ?).")
+    if len(alphabet) ** last >= 2**31:
+        raise ValueError(
+            f"there are more than 2^31 words of {last} letters over {alphabet!r}. Use shorter words, or "
+            "maxmargin.data.HashedNgrams(analyzer='char')."
+        )
+    return first, last
+
+
+def _weights(weighting: Any, kind: str, first: int, last: int) -> Array:
+    if weighting is None:
+        weighting = "degree" if kind == "weighted_degree" else "flat"
+    k = np.arange(first, last + 1, dtype=np.float64)
+    if isinstance(weighting, str):
+        if weighting not in ("degree", "flat"):
+            raise ValueError(f"weighting={weighting!r}: use 'degree', 'flat' or an array.")
+        return 2.0 * (last - k + 1.0) / (last * (last + 1.0)) if weighting == "degree" else k**0.0
+    beta: Array = np.asarray(weighting, dtype=np.float64)
+    if beta.shape != k.shape or not np.isfinite(beta).all() or (beta < 0.0).any():
+        raise ValueError(
+            f"weighting must be {len(k)} finite numbers that are not negative, one for each order."
+        )
+    return beta
+
+
+def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional | Counted:
+    table = np.full(256, 255, dtype=np.uint8)
+    either = words.alphabet in (words.alphabet.upper(), words.alphabet.lower())
+    for number, letter in enumerate(words.alphabet):
+        for character in {letter, letter.upper(), letter.lower()} if either else {letter}:
+            table[ord(character)] = number
+    start, stop = (0, None) if positions is None else map(int, positions)
+    if start < 0 or (stop is not None and stop <= start):
+        raise ValueError(f"positions={positions!r}: give (start, stop) with 0 <= start < stop.")
+    if isinstance(strings, np.ndarray) and strings.dtype == np.uint8 and strings.ndim == 2:
+        square: Bytes | None = strings[:, start:stop]
+        flat, lengths = None, None
+    else:
+        parts = _as_bytes(strings)
+        cut = parts if positions is None else [s[start:stop] for s in parts]
+        lengths = np.array([len(s) for s in cut], dtype=np.int64)
+        flat = np.frombuffer(b"".join(cut), dtype=np.uint8)
+        same = len(cut) > 0 and (lengths == lengths[0]).all()
+        square = flat.reshape(len(cut), -1) if same else None
+    if kind == "spectrum":
+        if flat is None:
+            assert square is not None
+            flat, lengths = square.reshape(-1), np.full(len(square), square.shape[1])
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return Counted(words, table[flat], indptr)
+    if square is None:
+        raise ValueError(
+            "the strings have different lengths (or there are none): words at positions need strings of one "
+            "length. Cut them alike, or use kind='spectrum'."
+        )
+    if square.shape[1] < words.first:
+        raise ValueError(
+            f"the strings have {square.shape[1]} letters: too few for words of {words.first}."
+        )
+    letters = np.empty(square.shape[::-1], dtype=np.uint8)
+    for lo in range(0, len(square), CHUNK):
+        letters[:, lo : lo + CHUNK] = table[square[lo : lo + CHUNK]].T
+    return Positional(words, letters, start)
+
+
+def _as_bytes(strings: Sequence[Any]) -> list[bytes]:
+    """Every string as one byte for each character; what is not ASCII is outside any alphabet."""
+    if isinstance(strings, str | bytes):
+        raise TypeError("strings is one string; pass a list of them.")
+    out: list[bytes] = []
+    for i, s in enumerate(strings):
+        if isinstance(s, bytes):
+            out.append(s)
+        elif isinstance(s, str):
+            out.append(s.encode("ascii", "replace"))
+        else:
+            raise TypeError(f"strings[{i}] is a {type(s).__name__}, not a str or bytes.")
+    return out
+
+

@@ -1,0 +1,123 @@
+"""Designs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design
+
+
+class StackedDesign:
+    """Several designs of the same rows, side by side; made by :func:`hstack`."""
+
+    def __init__(self, parts: Sequence[Design], scale: Sequence[float]) -> None:
+        self.parts, self.scale = tuple(parts), tuple(scale)
+        widths = [part.shape[1] for part in parts]
+        #: where the columns of each part begin, and the end
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        self.shape: tuple[int, int] = (parts[0].shape[0], int(self.starts[-1]))
+        self.nnz = sum(part.nnz for part in parts)
+        squares = [getattr(part, "squared_norms", None) for part in parts]
+        if all(s is not None for s in squares):
+            pairs = zip(self.scale, squares, strict=True)
+            #: squared length of every row, where all parts know theirs
+            self.squared_norms: Array = np.sum([a * a * s for a, s in pairs], axis=0)
+            self.largest_square = float(self.squared_norms.max(initial=0.0))
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`maxmargin.data.Design`."""
+        total = np.zeros((hi - lo, *W.shape[1:]))
+        for k, (part, scale) in enumerate(zip(self.parts, self.scale, strict=True)):
+            scores = part.dot(W[self.starts[k] : self.starts[k + 1]], lo, hi)
+            total += scores if scale == 1.0 else scale * scores
+        return total
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`maxmargin.data.Design`."""
+        for k, (part, scale) in enumerate(zip(self.parts, self.scale, strict=True)):
+            scaled = coef if scale == 1.0 else scale * coef
+            part.accumulate(scaled, lo, hi, out[self.starts[k] : self.starts[k + 1]])
+
+    def block(self, lo: int, hi: int) -> CSRDesign:
+        """The rows ``lo .. hi-1`` in memory."""
+        return self._joined([_part(part, "block").block(lo, hi) for part in self.parts])
+
+    def take(self, rows: Any) -> CSRDesign:
+        """These rows, in this order, in memory."""
+        return self._joined([_part(part, "take").take(rows) for part in self.parts])
+
+    def _joined(self, blocks: list[Any]) -> CSRDesign:
+        matrices = [
+            scale * _matrix(block) for block, scale in zip(blocks, self.scale, strict=True)
+        ]
+        return CSRDesign(sp.hstack(matrices, format="csr"))
+
+    def describe(self, j: int) -> str:
+        """What column j stands for."""
+        if not 0 <= j < self.shape[1]:
+            raise IndexError(f"there is no column {j}: the design has {self.shape[1]}.")
+        k = int(np.searchsorted(self.starts, j, side="right")) - 1
+        inside, part = int(j - self.starts[k]), self.parts[k]
+        told = part.describe(inside) if hasattr(part, "describe") else f"column {inside}"
+        return f"part {k}: {told}"
+
+
+def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> StackedDesign:
+    """Designs or matrices of the same rows, side by side.
+
+    Nothing is copied: products are computed by the parts. Parts may be arrays, sparse matrices, k-mers,
+    hashed n-grams, or stacks themselves. The kernel of a stack is the sum of the parts' kernels, each times
+    its squared scale.
+
+    Parameters
+    ----------
+    parts : list of designs, arrays or sparse matrices
+        All with the same number of rows.
+    scale : list of float, optional
+        A factor for each part; 1 by default.
+
+    Returns
+    -------
+    StackedDesign
+        A design; ``starts`` says where the columns of each part begin, ``describe(j)`` what column j is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.data import KmerDesign, hstack
+    >>> strings = ["ACGT", "AAAA"]
+    >>> X = hstack([KmerDesign(strings, orders=2, kind="spectrum"), np.array([[0.5], [2.0]])])
+    >>> X.shape, X.describe(0), X.describe(20)
+    ((2, 21), 'part 0: A', 'part 1: column 0')
+    >>> X.dot(np.ones(21), 0, 2)
+    array([7.5, 9. ])
+    """
+    designs = [as_design(part) for part in parts]
+    if not designs:
+        raise ValueError("hstack needs at least one part.")
+    heights = {design.shape[0] for design in designs}
+    if len(heights) != 1:
+        raise ValueError(f"the parts have {[d.shape[0] for d in designs]} rows: they must agree.")
+    factors = [1.0] * len(designs) if scale is None else [float(s) for s in scale]
+    if len(factors) != len(designs) or not np.isfinite(factors).all():
+        raise ValueError(f"scale must be {len(designs)} finite numbers, one for each part.")
+    return StackedDesign(designs, factors)
+
+
+def _part(part: Any, method: str) -> Any:
+    if not hasattr(part, method):
+        raise TypeError(
+            f"{type(part).__name__} cannot put rows into memory: it has no method {method!r}."
+        )
+    return part
+
+
+def _matrix(block: Any) -> Any:
+    if isinstance(block, DenseDesign):
+        return sp.csr_matrix(block.X, dtype=np.float64)
+    return sp.csr_matrix((block.data, block.indices, block.indptr), shape=block.shape, copy=False)
