@@ -8,6 +8,7 @@ them as read-only.
 
 from __future__ import annotations
 
+import bz2
 import json
 import lzma
 import os
@@ -502,6 +503,40 @@ def _context(name: str, column: list[str], t: int, window: int) -> list[str]:
     features += [f"{name}[{k}]|[{k + 1}]={at(t + k)}|{at(t + k + 1)}" for k in (-1, 0)]
     # the token's own word is among _own_features; its part of speech is not
     return features if name == "w" else [f"{name}={column[t]}", *features]
+
+
+# -- strings ---------------------------------------------------------------------------------------
+
+
+class Strings(NamedTuple):
+    """Strings of one length as an array of characters, and their labels."""
+
+    letters: npt.NDArray[np.uint8]
+    y: Labels
+
+
+@cache
+def uci_splice() -> Strings:
+    """Primate splice junctions: 3,190 windows of 60 letters (a few outside ACGT), classes EI, IE, N."""
+    with lzma.open(find("bio/uci_splice.data.xz"), "rt") as file:
+        rows = [[part.strip() for part in line.split(",")] for line in file if line.strip()]
+    return Strings(_letters([row[2] for row in rows]), np.array([row[0] for row in rows]))
+
+
+@cache
+def worm_splice(split: Split = "train") -> Strings:
+    """C. elegans acceptor sites: 100,000 windows of 398 letters, 3 % of label +1; two files of them."""
+    _need(split, "train", "test")
+    name = {"train": "100000", "test": "modsel"}[split]
+    with bz2.open(find(f"bio/C_elegans_acc_{name}.fasta.bz2"), "rt") as file:
+        lines = file.read().split("\n")
+    heads = [line for line in lines[0::2] if line]
+    y = np.array([int(re.search(r"label=(-?\d+)", head)[1]) for head in heads])  # type: ignore[index]
+    return Strings(_letters([line for line in lines[1::2] if line]), y)
+
+
+def _letters(strings: list[str]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer("".join(strings).encode(), np.uint8).reshape(len(strings), -1)
 
 
 # -- small parts -----------------------------------------------------------------------------------

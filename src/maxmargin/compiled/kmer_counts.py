@@ -152,9 +152,7 @@ def counts_rows(letters, indptr, first, last, value, size, rows, out_indptr, ind
     for q in range(len(rows)):
         i = rows[q]
         here = indices[filled:]
-        n = _words(
-            letters, indptr[i], indptr[i + 1], first, last, size, start, seen, here, order
-        )
+        n = _words(letters, indptr[i], indptr[i + 1], first, last, size, start, seen, here, order)
         for j in range(n):
             data[filled + j] = seen[here[j]] * value[order[j]]
             seen[here[j]] = 0
@@ -170,9 +168,7 @@ def counts_norms(letters, indptr, first, last, value, size, rows, words, squares
     room = _longest(indptr, rows) * (last - first + 1)
     order, here = np.empty(room, np.int64), np.empty(room, np.int64)
     for i in rows:
-        n = _words(
-            letters, indptr[i], indptr[i + 1], first, last, size, start, seen, here, order
-        )
+        n = _words(letters, indptr[i], indptr[i + 1], first, last, size, start, seen, here, order)
         words[i] = n
         for j in range(n):
             squares[i] += (seen[here[j]] * value[order[j]]) ** 2

@@ -42,7 +42,7 @@ def fill_table(w, at, columns, c, first, last, value, size, table):
     for k in range(first + 1, last + 1):
         n, v = size[k - 1], value[k]
         prefix, here = table[start : start + n], start + n
-        for letter in range(size[1]):
+        for _ in range(size[1]):
             sums, weights = table[here : here + n], w[(at + here) * columns + c :]
             for j in range(n):
                 sums[j] = prefix[j] + v * weights[j * columns]

@@ -107,61 +107,56 @@ def ngrams_accumulate(tokens, indptr, first, last, n_features, signed, coef, k, 
 
 
 @inlined
-def _count(tokens, at, end, first, last, n_features, signed, columns, signs, seen, here):
-    """Sum the signs of one document in ``seen``; returns the number of different columns, listed in
-    ``here`` (some of their sums may be zero)."""
+def _sorted(tokens, at, end, first, last, n_features, signed):
+    """The n-grams of one document by column, as ``2 column``, plus 1 where the sign is negative."""
+    columns, signs = np.empty(last, np.int64), np.empty(last)
+    keys = np.empty((end - at) * (last - first + 1), np.int64)
     n = 0
     for start in range(at, end):
-        filled = _number(
-            tokens, start, end, first, last, n_features, signed, columns, signs, 0
-        )
+        filled = _number(tokens, start, end, first, last, n_features, signed, columns, signs, 0)
         for j in range(filled):
-            column = np.uint64(columns[j])
-            if seen[2 * column + 1] == 0:
-                here[n] = columns[j]
-                n += 1
-                seen[2 * column + 1] = 1
-            seen[2 * column] += np.int32(signs[j])
-    return n
+            keys[n] = 2 * columns[j] + (signs[j] < 0.0)
+            n += 1
+    keys = keys[:n]
+    keys.sort()
+    return keys
+
+
+@inlined
+def _sum_of(keys, j):
+    """The value of the column at place j, and the place of the next column."""
+    column, total = keys[j] >> 1, 0.0
+    while j < len(keys) and keys[j] >> 1 == column:
+        total += -1.0 if keys[j] & 1 else 1.0
+        j += 1
+    return total, j
 
 
 @entry
 def ngrams_rows(tokens, indptr, first, last, n_features, signed, rows, out_indptr, indices, data):
-    """The rows as CSR, columns as they occur; n-grams that cancel stay as zeros."""
-    columns, signs = np.empty(last, np.int64), np.empty(last)
-    seen = np.zeros(2 * n_features, np.int32)
+    """The rows as CSR, columns ascending; n-grams that cancel stay as zeros."""
     filled = 0
     for q in range(len(rows)):
-        at, end = indptr[rows[q]], indptr[rows[q] + 1]
-        here = indices[filled:]
-        n = _count(
-            tokens, at, end, first, last, n_features, signed, columns, signs, seen, here
-        )
-        for j in range(n):
-            column = np.uint64(here[j])
-            data[filled + j] = seen[2 * column]
-            seen[2 * column] = 0
-            seen[2 * column + 1] = 0
-        filled += n
+        i = rows[q]
+        keys = _sorted(tokens, indptr[i], indptr[i + 1], first, last, n_features, signed)
+        j = 0
+        while j < len(keys):
+            indices[filled] = keys[j] >> 1
+            data[filled], j = _sum_of(keys, j)
+            filled += 1
         out_indptr[q + 1] = filled
 
 
 @entry
-def ngrams_norms(tokens, indptr, first, last, n_features, signed, room, entries, squares):
+def ngrams_norms(tokens, indptr, first, last, n_features, signed, entries, squares):
     """Number of different columns and squared norm of every row."""
-    columns, signs = np.empty(last, np.int64), np.empty(last)
-    seen, here = np.zeros(2 * n_features, np.int32), np.empty(room, np.int64)
     for i in range(len(entries)):
-        n = _count(
-            tokens, indptr[i], indptr[i + 1], first, last, n_features, signed, columns, signs, seen,
-            here,
-        )  # fmt: skip
-        entries[i] = n
-        for j in range(n):
-            column = np.uint64(here[j])
-            squares[i] += np.float64(seen[2 * column]) ** 2
-            seen[2 * column] = 0
-            seen[2 * column + 1] = 0
+        keys = _sorted(tokens, indptr[i], indptr[i + 1], first, last, n_features, signed)
+        j = 0
+        while j < len(keys):
+            total, j = _sum_of(keys, j)
+            squares[i] += total * total
+            entries[i] += 1
 
 
 @entry

@@ -88,7 +88,7 @@ class ImplicitDesign(ABC):
     def take(self, rows: Any) -> CSRDesign:
         """These rows, in this order, in memory."""
         rows = np.asarray(rows, dtype=np.int64)
-        if rows.size and not (0 <= rows.min() and rows.max() < self.shape[0]):
+        if rows.size and not (rows.min() >= 0 and rows.max() < self.shape[0]):
             raise IndexError(
                 f"rows {rows.min()} to {rows.max()} were asked for: the design has {self.shape[0]}."
             )

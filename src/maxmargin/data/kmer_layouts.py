@@ -17,6 +17,9 @@ from maxmargin.core.vectors import Array, IntArray
 Bytes = npt.NDArray[np.uint8]
 Rows = tuple[IntArray, IntArray, Array]
 
+#: looking up one word costs about as much as filling that many places of a table of sums
+WORTH_FILLING = 4.0
+
 
 class Words:
     """All words of orders ``first .. last`` over an alphabet, shortest first, then by their last letters."""
@@ -88,8 +91,7 @@ class Positional:
     def _groups(self, rows: IntArray) -> list[tuple[bool, IntArray]]:
         """(by tables or not, which of the rows)."""
         clean = np.arange(len(rows)) if self.all_clean else np.flatnonzero(self.clean[rows])
-        # filling a table costs about a quarter of looking up as many words
-        if 4 * len(clean) * (self.words.last - self.words.first) < self.offset[1]:
+        if not _by_table(self.words, len(clean), self.offset[1]):
             return [(False, np.arange(len(rows)))]
         if len(clean) == len(rows):
             return [(True, clean)]
@@ -109,9 +111,7 @@ class Positional:
         active = np.flatnonzero(coef.any(axis=0))
         for tables, which in self._groups(lo + active):
             kernel = (
-                kmers.positional_accumulate_tables
-                if tables
-                else kmers.positional_accumulate_words
+                kmers.positional_accumulate_tables if tables else kmers.positional_accumulate_words
             )
             rows = active[which]
             part = np.ascontiguousarray(coef[:, rows])
@@ -152,22 +152,17 @@ class Counted:
         )
         return counts, squares
 
-    def _by_table(self, lo: int, hi: int) -> bool:
-        n_letters = int(self.indptr[hi] - self.indptr[lo])
-        return 4 * n_letters * (self.words.last - self.words.first) >= self.n_features
-
     def dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
         out = np.empty((columns, hi - lo))
-        by_table = self._by_table(lo, hi)
+        by_table = _by_table(self.words, self.indptr[hi] - self.indptr[lo], self.n_features)
         kernel = kmer_counts.counts_dot_table if by_table else kmer_counts.counts_dot_words
         kernel(self.letters, self.indptr, *self.words.packed, w, columns, lo, hi, out)
         return out
 
     def accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
+        by_table = _by_table(self.words, self.indptr[hi] - self.indptr[lo], self.n_features)
         kernel = (
-            kmer_counts.counts_accumulate_table
-            if self._by_table(lo, hi)
-            else kmer_counts.counts_accumulate_words
+            kmer_counts.counts_accumulate_table if by_table else kmer_counts.counts_accumulate_words
         )
         kernel(self.letters, self.indptr, *self.words.packed, coef, columns, lo, hi, out)
 
@@ -183,6 +178,11 @@ class Counted:
         if position is not None:
             raise ValueError("counted words have no position.")
         return self.words.number(word)
+
+
+def _by_table(words: Words, visits: int, size: int) -> bool:
+    """Whether a table of sums pays for so many visits: it saves all orders but one."""
+    return WORTH_FILLING * visits * (words.last - words.first) > size
 
 
 def _empty_rows(rows: IntArray, capacity: int) -> Rows:

@@ -58,15 +58,15 @@ class KmerDesign(ImplicitDesign):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from maxmargin import LinearSVC
     >>> from maxmargin.data import KmerDesign
-    >>> strings = ["ACGTAC", "ACGTTT", "TTGTAC", "TTGTTT"]
+    >>> strings = ["ACGTAC", "ACCTTT", "TTGTAC", "TTCTTT"]
     >>> X = KmerDesign(strings, orders=(1, 3))
     >>> X.shape, X.describe(X.column("GT", 2))
-    ((4, 356), 'GT at 2')
-    >>> round(float(X.dot(np.ones(356), 0, 1)[0]), 4)
-    8.2132
+    ((4, 360), 'GT at 2')
+    >>> svc = LinearSVC().fit(X, [1, 0, 1, 0])
+    >>> svc.predict(X.like(["ACGTAA", "TTCTTA"]))
+    array([1, 0])
     """
 
     def __init__(
@@ -137,8 +137,15 @@ def _orders(orders: Any, alphabet: str) -> tuple[int, int]:
     first, last = (1, int(orders)) if isinstance(orders, int | np.integer) else map(int, orders)
     if not 1 <= first <= last:
         raise ValueError(f"orders={orders!r}: give (shortest, longest) with 1 <= shortest.")
-    if len(set(alphabet)) != len(alphabet) or len(alphabet) < 2 or not alphabet.isascii() or "?" in alphabet:
-        raise ValueError(f"alphabet={alphabet!r}: give at least two different ASCII letters (not ?).")
+    if (
+        len(set(alphabet)) != len(alphabet)
+        or len(alphabet) < 2
+        or not alphabet.isascii()
+        or "?" in alphabet
+    ):
+        raise ValueError(
+            f"alphabet={alphabet!r}: give at least two different ASCII letters (not ?)."
+        )
     if len(alphabet) ** last >= 2**31:
         raise ValueError(
             f"there are more than 2^31 words of {last} letters over {alphabet!r}. Use shorter words, or "
@@ -174,18 +181,16 @@ def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional
         raise ValueError(f"positions={positions!r}: give (start, stop) with 0 <= start < stop.")
     if isinstance(strings, np.ndarray) and strings.dtype == np.uint8 and strings.ndim == 2:
         square: Bytes | None = strings[:, start:stop]
-        flat, lengths = None, None
+        flat, lengths = (
+            strings[:, start:stop].reshape(-1),
+            [strings[:, start:stop].shape[1]] * len(strings),
+        )
     else:
-        parts = _as_bytes(strings)
-        cut = parts if positions is None else [s[start:stop] for s in parts]
-        lengths = np.array([len(s) for s in cut], dtype=np.int64)
+        cut = [s[start:stop] for s in _as_bytes(strings)]
+        lengths = [len(s) for s in cut]
         flat = np.frombuffer(b"".join(cut), dtype=np.uint8)
-        same = len(cut) > 0 and (lengths == lengths[0]).all()
-        square = flat.reshape(len(cut), -1) if same else None
+        square = flat.reshape(len(cut), -1) if len(set(lengths)) == 1 else None
     if kind == "spectrum":
-        if flat is None:
-            assert square is not None
-            flat, lengths = square.reshape(-1), np.full(len(square), square.shape[1])
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Counted(words, table[flat], indptr)
     if square is None:
@@ -216,5 +221,3 @@ def _as_bytes(strings: Sequence[Any]) -> list[bytes]:
         else:
             raise TypeError(f"strings[{i}] is a {type(s).__name__}, not a str or bytes.")
     return out
-
-

@@ -22,11 +22,11 @@ class StackedDesign:
         self.starts: IntArray = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
         self.shape: tuple[int, int] = (parts[0].shape[0], int(self.starts[-1]))
         self.nnz = sum(part.nnz for part in parts)
-        squares = [getattr(part, "squared_norms", None) for part in parts]
-        if all(s is not None for s in squares):
-            pairs = zip(self.scale, squares, strict=True)
+        if all(hasattr(part, "squared_norms") for part in parts):
             #: squared length of every row, where all parts know theirs
-            self.squared_norms: Array = np.sum([a * a * s for a, s in pairs], axis=0)
+            self.squared_norms: Array = np.zeros(self.shape[0])
+            for part, factor in zip(parts, scale, strict=True):
+                self.squared_norms += factor * factor * part.squared_norms  # type: ignore[attr-defined]
             self.largest_square = float(self.squared_norms.max(initial=0.0))
 
     def dot(self, W: Array, lo: int, hi: int) -> Array:
@@ -52,9 +52,7 @@ class StackedDesign:
         return self._joined([_part(part, "take").take(rows) for part in self.parts])
 
     def _joined(self, blocks: list[Any]) -> CSRDesign:
-        matrices = [
-            scale * _matrix(block) for block, scale in zip(blocks, self.scale, strict=True)
-        ]
+        matrices = [scale * _matrix(block) for block, scale in zip(blocks, self.scale, strict=True)]
         return CSRDesign(sp.hstack(matrices, format="csr"))
 
     def describe(self, j: int) -> str:

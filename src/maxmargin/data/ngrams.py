@@ -1,0 +1,179 @@
+"""Documents as rows of hashed n-grams that are never written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.compiled import ngrams
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.implicit import ImplicitDesign
+
+#: words of two letters and more, as scikit-learn's vectorizers find them
+WORD = re.compile(r"(?u)\b\w\w+\b")
+#: occurrences of a column that are looked at to say what it stands for
+LOOKED_AT = 10_000
+
+
+class HashedNgrams(ImplicitDesign):
+    """Documents as rows of hashed n-gram counts, computed on the fly at every product.
+
+    Tokens are hashed once, to 4 bytes each: that is all that is kept of the text, besides the list of
+    distinct tokens. Their n-grams are combined and hashed in compiled code at every product, so more
+    n-grams cost time but no memory. Takes the place of X in the estimators and risks of this package.
+
+    What :class:`sklearn.feature_extraction.text.HashingVectorizer` does for a matrix, with another hash
+    function: tokens, n-grams and norms are the same, columns and signs are dealt out differently. The
+    hash depends on nothing but the tokens: it is the same in every process and on every machine.
+
+    Parameters
+    ----------
+    documents : iterable of str
+        The texts.
+    n_features : int, default 2**20
+        Number of columns; any number up to 2**32. Different n-grams may share one.
+    ngram_range : (int, int), default (1, 2)
+        Shortest and longest n-gram.
+    analyzer : {"word", "char"} or callable, default "word"
+        ``"word"``: words of two letters and more; ``"char"``: characters; of the text in lower case. A
+        callable makes a list of tokens (str) from a document.
+    signed : bool, default True
+        Let half of the n-grams count negatively, so that those that share a column cancel on average.
+    norm : {"l2", None}, default "l2"
+        Scale rows to length 1, or leave counts.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Documents and features.
+    nnz : int
+        The entries an explicit matrix would have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.data import HashedNgrams
+    >>> X = HashedNgrams(["to be or not to be", "to be is to do"], norm=None, signed=False)
+    >>> X.shape, X.nnz
+    ((2, 1048576), 16)
+    >>> X.dot(np.ones(X.shape[1]), 0, 2)
+    array([11.,  9.])
+    >>> X.describe(X.column("to be"))
+    "'to be'"
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[str],
+        *,
+        n_features: int = 2**20,
+        ngram_range: tuple[int, int] = (1, 2),
+        analyzer: Literal["word", "char"] | Callable[[str], Sequence[str]] = "word",
+        signed: bool = True,
+        norm: Literal["l2"] | None = "l2",
+    ) -> None:
+        first, last = map(int, ngram_range)
+        if not 1 <= first <= last:
+            raise ValueError(f"ngram_range={ngram_range!r}: give (shortest, longest) from 1 on.")
+        if not 1 <= n_features <= 2**32:
+            raise ValueError(f"n_features={n_features!r}: give a number from 1 to 2**32.")
+        if norm not in ("l2", None):
+            raise ValueError(f"norm={norm!r}: use 'l2' or None.")
+        if analyzer not in ("word", "char") and not callable(analyzer):
+            raise ValueError(f"analyzer={analyzer!r}: use 'word', 'char' or a callable.")
+        self.n_features, self.ngram_range, self.analyzer = int(n_features), (first, last), analyzer
+        self.signed, self.norm = bool(signed), norm
+        self._names: dict[int, str] = {}
+        self.tokens, self.indptr = self._read(documents)
+        self.shape: tuple[int, int] = (len(self.indptr) - 1, self.n_features)
+        self._packed = (self.tokens, self.indptr, first, last, self.n_features)
+        entries, squares = np.zeros(self.shape[0], np.int64), np.zeros(self.shape[0])
+        ngrams.ngrams_norms(*self._packed, self.signed, entries, squares)
+        self._describe_rows(entries, squares, norm == "l2")
+
+    def like(self, documents: Iterable[str]) -> Self:
+        """The same features of other documents, to predict them."""
+        return type(self)(
+            documents,
+            n_features=self.n_features,
+            ngram_range=self.ngram_range,
+            analyzer=self.analyzer,  # type: ignore[arg-type]
+            signed=self.signed,
+            norm=self.norm,  # type: ignore[arg-type]
+        )
+
+    def _split(self, text: Any) -> Sequence[str]:
+        if callable(self.analyzer):
+            return self.analyzer(text)
+        if not isinstance(text, str):
+            raise TypeError(
+                f"a document is a {type(text).__name__}, not a str; bytes must be decoded first, and other "
+                "kinds need an analyzer that makes tokens of them."
+            )
+        text = text.lower()
+        return text if self.analyzer == "char" else WORD.findall(text)
+
+    def _read(self, documents: Iterable[Any]) -> tuple[npt.NDArray[np.uint32], IntArray]:
+        if isinstance(documents, str):
+            raise TypeError("documents is one string; pass a list of them.")
+        known: dict[str, int] = {}
+        parts: list[npt.NDArray[np.uint32]] = []
+        for document in documents:
+            split = self._split(document)
+            for token in set(split).difference(known):
+                known[token] = _hash(token)
+            parts.append(np.fromiter(map(known.__getitem__, split), np.uint32, len(split)))
+        self._names = {h: token for token, h in known.items()}
+        lengths = [len(part) for part in parts]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return np.concatenate([np.empty(0, np.uint32), *parts]), indptr
+
+    def _dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
+        out = np.zeros((columns, hi - lo))
+        ngrams.ngrams_dot(*self._packed, self.signed, w, columns, lo, hi, out)
+        return out
+
+    def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
+        ngrams.ngrams_accumulate(*self._packed, self.signed, coef, columns, lo, hi, out)
+
+    def _rows(self, rows: IntArray, capacity: int) -> tuple[IntArray, IntArray, Array]:
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        indices, data = np.empty(capacity, np.int64), np.empty(capacity)
+        ngrams.ngrams_rows(*self._packed, self.signed, rows, indptr, indices, data)
+        return indptr, indices, data
+
+    def describe(self, j: int) -> str:
+        """The n-grams of these documents that share column j, the most frequent first."""
+        at, order = np.empty(LOOKED_AT, np.int64), np.empty(LOOKED_AT, np.int64)
+        n = ngrams.ngrams_find(*self._packed, self._has(j), at, order)
+        counts: dict[str, int] = {}
+        join = "" if self.analyzer == "char" else " "
+        for start, length in zip(at[:n], order[:n], strict=True):
+            words = [self._names[int(h)] for h in self.tokens[start : start + length]]
+            text = repr(join.join(words))
+            counts[text] = counts.get(text, 0) + 1
+        return ", ".join(sorted(counts, key=lambda text: (-counts[text], text))) or "nothing"
+
+    def column(self, ngram: str) -> int:
+        """The column of an n-gram: words with blanks between them, or characters."""
+        tokens = list(ngram) if self.analyzer == "char" else ngram.split(" ")
+        if not self.ngram_range[0] <= len(tokens) <= self.ngram_range[1]:
+            raise ValueError(f"{ngram!r} has {len(tokens)} tokens; ngram_range={self.ngram_range}.")
+        hashes = np.array([_hash(token) for token in tokens], np.uint32)
+        ends = np.array([0, len(tokens)])
+        indices, data = np.empty(1, np.int64), np.empty(1)
+        ngrams.ngrams_rows(
+            hashes, ends, len(tokens), len(tokens), self.n_features, False, np.zeros(1, np.int64),
+            np.zeros(2, np.int64), indices, data,
+        )  # fmt: skip
+        return int(indices[0])
+
+
+def _hash(token: str) -> int:
+    """32 bits of a token, the same everywhere."""
+    return int.from_bytes(blake2b(token.encode(), digest_size=4).digest(), "little")
