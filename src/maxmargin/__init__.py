@@ -4,6 +4,7 @@ from maxmargin import data, engines, losses, risks, solvers, tasks
 from maxmargin.estimators import (
     GrammarParser,
     GraphLabeler,
+    LatentStructuredSVM,
     LinearSVC,
     LinearSVCCV,
     MeasureSVC,
@@ -21,6 +22,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "GrammarParser",
     "GraphLabeler",
+    "LatentStructuredSVM",
     "LinearSVC",
     "LinearSVCCV",
     "MeasureSVC",

@@ -42,6 +42,7 @@ from maxmargin.core.vectors import (
     IntArray,
     SparseVector,
     Vector,
+    add,
     add_scaled,
     combine,
     dot,
@@ -194,6 +195,22 @@ class Bundle:
         self._offsets.append(cut.offset)
         self._idle_for.append(0)
         self._qp.append(row, block)
+
+    def shift(self, moves: Sequence[Cut]) -> None:
+        """Move every plane of block k by ``moves[k]``, offset and plane; multipliers and zero planes stay.
+
+        The products are taken anew: corrections would pile up rounding over many shifts.
+        """
+        if len(moves) != self.n_blocks:
+            raise ValueError(f"{len(moves)} moves for a bundle of {self.n_blocks} blocks.")
+        blocks, beta = self._qp.block[self.n_blocks :].copy(), self._qp.beta.copy()
+        planes, offsets, ages = self._planes, self._offsets, self._idle_for
+        self._keep(np.zeros(len(planes), dtype=bool))
+        for plane, offset, block in zip(planes, offsets, blocks, strict=True):
+            move = moves[block]
+            self._append(Cut(offset + move.offset, add(plane, move.plane)), int(block))
+        self._idle_for = ages
+        self._qp.move(beta)
 
     def _make_room(self, block: int, limit: int) -> None:
         members = np.flatnonzero(self._qp.block[self.n_blocks :] == block)

@@ -187,6 +187,44 @@ class CoordinateRisk(Risk, Protocol):
         may fall short of the maximum will do (their bounds are infinite)."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LatentAnswers:
+    """What the completing argmax said for a range of examples: the values found, by how much each scores
+    more than the one held, and the size of the scores compared (what rounding errors scale with)."""
+
+    latent: list[Any]
+    gains: Array
+    scales: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completion:
+    """Values for what was not labelled, the best ones at some w.
+
+    ``decrease`` is by how much the risk falls at that w when they replace the values held before,
+    ``n_changed`` how many examples have another one.
+    """
+
+    latent: list[Any]
+    decrease: float
+    n_changed: int
+
+
+class LatentRisk(Risk, Protocol):
+    """A convex risk with values given to what was not labelled: a majorant of a risk that is not convex."""
+
+    @property
+    def latent(self) -> list[Any]:
+        """The values, one per example."""
+
+    def complete(self, w: Array) -> Completion:
+        """The best values at ``w``, those held where they are as good. An error if one found is worse."""
+
+    def completed(self, latent: Sequence[Any], memory: Any = None) -> tuple[Self, Any]:
+        """The risk with other values, and what a solver kept for this one carried over to it (or None). This
+        risk must not be used any more."""
+
+
 class RowDuals(Protocol):
     """A dual point over the rows of a score risk, and a method to improve it.
 
@@ -297,6 +335,16 @@ class Examples(Protocol):
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """The argmax without loss."""
+
+
+class LatentExamples(Examples, Protocol):
+    """Examples of which each has a latent value, completed."""
+
+    def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
+        """The latent values of largest score at ``w`` for the labelled outputs of ``lo .. hi-1``."""
+
+    def completed(self, latent: Sequence[Any]) -> LatentExamples:
+        """The same examples with other latent values."""
 
 
 class ConstraintCache(Protocol):

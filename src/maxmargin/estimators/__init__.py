@@ -2,6 +2,7 @@
 
 from maxmargin.estimators.grammar_parser import GrammarParser
 from maxmargin.estimators.graph_labeler import GraphLabeler
+from maxmargin.estimators.latent_structured_svm import LatentStructuredSVM
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.measure_svc import MeasureSVC
@@ -15,6 +16,7 @@ from maxmargin.estimators.structured_svm_cv import StructuredSVMCV
 __all__ = [
     "GrammarParser",
     "GraphLabeler",
+    "LatentStructuredSVM",
     "LinearSVC",
     "LinearSVCCV",
     "MeasureSVC",

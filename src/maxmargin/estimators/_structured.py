@@ -14,20 +14,24 @@ from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, make_engine
 from maxmargin.estimators._base import one_blas_thread
 from maxmargin.risks.fixed import FixedWeights, find_weights, fix_weights
+from maxmargin.risks.latent import CompletedRisk
 from maxmargin.risks.task import TaskRisk
 
 if TYPE_CHECKING:
+    from maxmargin.estimators.latent_structured_svm import LatentStructuredSVM
     from maxmargin.estimators.structured_svm import StructuredSVM
 
 
 class StructuredProblem:
     """A task set up on examples, for any C and any weights of the examples. To be closed after use."""
 
-    def __init__(self, svm: StructuredSVM, X: Sequence[Any], y: Sequence[Any]) -> None:
+    def __init__(
+        self, svm: StructuredSVM | LatentStructuredSVM, X: Sequence[Any], y: Sequence[Any]
+    ) -> None:
         if svm.oracle not in ("cheap", "dear"):
             raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'dear'.")
         self.X, self.y = X, y
-        self.task = copy.deepcopy(svm.task)
+        self.task: Any = copy.deepcopy(svm.task)
         dim = self.task.setup(X, y)
         if not isinstance(dim, int | np.integer) or dim < 1:
             raise TypeError(
@@ -44,7 +48,9 @@ class StructuredProblem:
         )
         self._examples: Examples | None = None
 
-    def _constrained(self, svm: StructuredSVM) -> tuple[FixedWeights | None, SquaredNorm]:
+    def _constrained(
+        self, svm: StructuredSVM | LatentStructuredSVM
+    ) -> tuple[FixedWeights | None, SquaredNorm]:
         """What is not learned, and what must not become negative."""
         names = getattr(self.task, "feature_names", None)
         fixed = fix_weights(svm.fixed, self.dim, names)
@@ -76,6 +82,20 @@ class StructuredProblem:
         )
         self._examples = risk.examples
         return risk
+
+    def completed_risk(self, weight: Any, latent: Sequence[Any]) -> CompletedRisk:
+        """The risk of a latent task with these weights of the examples and these completions."""
+        return CompletedRisk(
+            self.task,
+            self.X,
+            self.y,
+            latent,
+            self.dim,
+            sample_weight=weight,
+            engine=self._engine,
+            fixed=self.fixed,
+            dear=self._dear,
+        )
 
     def whole(self, w: Array) -> Array:
         """The weights with those that are not learned."""

@@ -43,10 +43,11 @@ _MAX_HEADER = 100_000_000
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file that holds no code.
 
-    Stored are the weights, the classes or labels, names of features, the parameters and the certificate. Not
-    stored are ``history_`` (a loaded estimator has an empty one, and files of equal models are equal byte for
-    byte), ``callbacks`` (they are code; the loaded estimator has none) and a StructuredSVM's task. Another
-    parameter that is code (a solver of your own, say) is left at its default, with a warning.
+    Stored are the weights, the classes or labels, names of features, the parameters and the certificate.
+    Not stored are ``history_`` (a loaded estimator has an empty one, and files of equal models are equal
+    byte for byte), ``callbacks`` (they are code; the loaded estimator has none) and the task of a
+    StructuredSVM. Another parameter that is code (a solver of your own, say) is left at its default, with
+    a warning.
 
     The file appears complete or not at all: it is written under another name and moved to its place.
 
@@ -121,9 +122,10 @@ def load(path: str | os.PathLike[str], *, task: Any = None) -> Any:
     path : str or path
         The file.
     task : Task, optional
-        Needed for a StructuredSVM, whose task is code and not in the file: a task that is ready to predict,
-        which means that it has been set up on the alphabet of training, or needs no ``setup`` to predict.
-        Where the task has an attribute ``dim`` it is compared with the file.
+        Needed for a StructuredSVM or a LatentStructuredSVM, whose task is code and not in the file: a
+        task that is ready to predict, which means that it has been set up on the alphabet of training, or
+        needs no ``setup`` to predict. Where the task has an attribute ``dim`` it is compared with the
+        file.
 
     Returns
     -------
@@ -158,7 +160,9 @@ def load(path: str | os.PathLike[str], *, task: Any = None) -> Any:
         check_task(task, fitted)
         params["task"] = attributes["task_"] = task
     elif task is not None:
-        raise ValueError(f"task= is for a StructuredSVM; {path} holds a {cls.__name__}.")
+        raise ValueError(
+            f"task= is for a StructuredSVM or a LatentStructuredSVM; {path} holds a {cls.__name__}."
+        )
     try:
         estimator = cls(**params)
     except NotImplementedError as error:  # slack rescaling, and a task that has no argmax for it

@@ -19,6 +19,7 @@ from maxmargin.core.result import Certificate, StopReason
 from maxmargin.estimators import (
     GrammarParser,
     GraphLabeler,
+    LatentStructuredSVM,
     LinearSVC,
     MeasureSVC,
     RankSVM,
@@ -305,7 +306,9 @@ def _read_graphs(stored: Any, reader: ArrayReader) -> dict[str, Any]:
 # -- StructuredSVM ---------------------------------------------------------------------------------
 
 
-def _write_structured(est: StructuredSVM, writer: ArrayWriter) -> dict[str, Any]:
+def _write_structured(
+    est: StructuredSVM | LatentStructuredSVM, writer: ArrayWriter
+) -> dict[str, Any]:
     writer.add("coef", est.coef_)
     return {"task": type(est.task_).__name__, "dim": len(est.coef_)}
 
@@ -318,12 +321,29 @@ def _read_structured(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     return {"coef_": reader.take("coef", shape=(dim,))}
 
 
+_CONVEX = ("convex_objective", "convex_lower_bound", "convex_gap")
+
+
+def _write_latent(est: LatentStructuredSVM, writer: ArrayWriter) -> dict[str, Any]:
+    convex = {name: encode(float(getattr(est, f"{name}_"))) for name in _CONVEX}
+    return _write_structured(est, writer) | {"convex": convex}
+
+
+def _read_latent(stored: Any, reader: ArrayReader) -> dict[str, Any]:
+    stored = dict(section(stored, "the fitted part", ("task", "dim", "convex")))
+    convex = section(stored.pop("convex"), "the last convex problem", _CONVEX)
+    values = {f"{name}_": decode(convex[name], name) for name in _CONVEX}
+    if not all(type(value) is float for value in values.values()):
+        raise ModelFileError("the bounds of the last convex problem must be floats")
+    return _read_structured(stored, reader) | values
+
+
 def check_task(task: Any, stored: dict[str, Any]) -> None:
     """Refuse a caller's task that cannot be the one the weights were trained for."""
     name, dim = stored["task"], stored["dim"]
     if task is None:
         raise ValueError(
-            f"this file holds the weights of a StructuredSVM whose task was a {name}. A task is code, and "
+            f"this file holds the weights of a model whose task was a {name}. A task is code, and "
             f"code is not stored: pass it, ready to predict, as load(path, task={name}(...))."
         )
     if isinstance(task, type) or not callable(getattr(task, "inference", None)):
@@ -364,6 +384,9 @@ MODELS: dict[str, Model] = {
         GrammarParser, ("coef_", "task_", "certificate_"), write_parser, read_parser
     ),
     "GraphLabeler": Model(GraphLabeler, ("weights_", "certificate_"), _write_graphs, _read_graphs),
+    "LatentStructuredSVM": Model(
+        LatentStructuredSVM, ("coef_", "certificate_"), _write_latent, _read_latent
+    ),
     "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
     "RankSVM": Model(RankSVM, ("coef_", "certificate_"), _write_ranker, _read_ranker),

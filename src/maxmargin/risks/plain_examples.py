@@ -90,18 +90,8 @@ class PlainExamples:
             found = ask(x, y, w)
         if isinstance(found, Bounded):
             found, bound = found.y, found.upper
-        loss = float(task.loss(y, found))
-        if not (np.isfinite(loss) and loss >= 0.0):
-            raise ValueError(
-                f"loss(y, y_hat) = {loss} for example {i}: a loss must be finite and not negative."
-            )
-        difference = task.difference(x, found, y)
-        plane, offset = _scaled(difference, loss) if slack else difference, loss
-        value = loss + dot(plane, w)
-        if self._fixed is not None:
-            share, plane = self._fixed.split(plane)
-            offset = loss + share
-        labeling = Labeling(found, offset, plane)
+        labeling, loss = self.labeling(i, found)
+        value = labeling.loss + dot(labeling.plane, w)
         if not np.isfinite(value):
             raise ValueError(
                 f"the joint features of example {i} give a score of {value}: they, or the input, "
@@ -118,14 +108,35 @@ class PlainExamples:
         if value < 0.0:
             # the truth itself has value 0, so an exact oracle never answers with less
             scale = 1.0 + abs(loss) + abs(labeling.loss)
-            if value < -1e-8 * scale and task.oracle_kind == "exact" and bound is None:
+            exact = task.oracle_kind == "exact" and bound is None
+            if value < -1e-8 * scale and exact and getattr(task, "covers_truth", True):
                 raise ValueError(
                     f"the oracle's answer for example {i} is worse than its own label (by {-value:.3g}): the "
                     "argmax must be over all outputs, the labelled one included, and the label must be "
                     "feasible. If the argmax is approximate, set oracle_kind = 'undergenerating'."
                 )
-            labeling, value = Labeling(y, 0.0, _zero(difference)), 0.0
+            labeling, value = Labeling(y, 0.0, _zero(labeling.plane)), 0.0
         return labeling, value, max(value, upper)
+
+    def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
+        """An output of example i with its plane, and its loss."""
+        x, y = self._X[i], self._Y[i]
+        loss = float(self.task.loss(y, found))
+        if not (np.isfinite(loss) and loss >= 0.0):
+            raise ValueError(
+                f"loss(y, y_hat) = {loss} for example {i}: a loss must be finite and not negative."
+            )
+        plane, offset = self.task.difference(x, found, y), loss
+        if self._rescaling == "slack":
+            plane = _scaled(plane, loss)
+        if self._fixed is not None:
+            share, plane = self._fixed.split(plane)
+            offset = loss + share
+        return Labeling(found, offset, plane), loss
+
+    def truth(self, i: int) -> Any:
+        """The labelled output."""
+        return self._Y[i]
 
     def cut(self, answers: Answers, weights: Array) -> Cut:
         """See :class:`maxmargin.core.Examples`."""

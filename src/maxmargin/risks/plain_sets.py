@@ -170,6 +170,32 @@ class PlainWorkingSets:
             "alpha": [sets.alpha[r].copy() for r in ranges],
         }
 
+    def moved_to(
+        self, examples: PlainExamples, changed: IntArray, wrong_only: bool
+    ) -> PlainWorkingSets:
+        """Go on with examples of which those in ``changed`` have another truth; see
+        :mod:`maxmargin.risks.latent`.
+
+        Outputs keep their multipliers; the old truth becomes an output like others, unless it may not
+        compete.
+        """
+        before, self._examples = self._examples, examples.eager()
+        for i in map(int, changed):
+            sets = self._sets
+            base, m = int(sets.first[i]), int(sets.counts[i])
+            alpha = sets.alpha[base : base + m].copy()
+            outputs = [self._outputs.pop(int(key)) for key in sets.key[base + 1 : base + m]]
+            sets.alpha[base : base + m] = 0.0
+            sets.counts[i] = 1
+            if wrong_only:
+                sets.alpha[base] = alpha[0]
+            else:
+                outputs, alpha = [*outputs, before.truth(i)], np.append(alpha, alpha[0])
+            for y, multiplier in zip(outputs, alpha[1:], strict=True):
+                place = self._add(i, examples.labeling(i, y)[0])
+                self._sets.alpha[self._sets.first[i] + place] += multiplier
+        return self
+
     # -- new planes -------------------------------------------------------------------------------
 
     def _take(self, i: int, answer: Labeling) -> bool:
@@ -182,6 +208,10 @@ class PlainWorkingSets:
             ):
                 sets.used[slot] = self._tick
                 return False
+        return self._add(i, answer) > 0
+
+    def _add(self, i: int, answer: Labeling) -> int:
+        """Add a plane that is not held; its place among those of the example, 0 if it is the truth's."""
         indices, values, is_dense = self._numbers(answer.plane)
         self._make_room(i, values.size, indices.size)
         key = next(self._keys)
@@ -192,7 +222,7 @@ class PlainWorkingSets:
         )
         if place == 0:  # the truth itself
             del self._outputs[key]
-        return bool(place > 0)
+        return int(place)
 
     def _numbers(self, plane: Vector) -> tuple[Any, Array, bool]:
         """A plane as (indices, values, whether it is dense), in whichever form is smaller."""

@@ -60,6 +60,10 @@ class _Shard(LineShard):
             for lo, hi in runs.reshape(-1, 2)
         ]
 
+    def of_examples(self, method: str, w: Array) -> Any:
+        """What a method of the examples says of this range at w."""
+        return getattr(self._examples, method)(w, self._lo, self._hi)
+
     def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
         """Answers for the examples listed for this shard, which may be any: each shard can see all."""
         eager = getattr(self._examples, "eager", None) if quick else None
@@ -243,7 +247,7 @@ class TaskRisk:
         fewest = 1 if dear else MIN_EXAMPLES
         n_shards = max(1, min(MAX_SHARDS, n // fewest, max(2, PLANE_ENTRIES // dim)))
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
-        self.n_blocks = n_shards
+        self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
         self.engine.open(
             partial(_Shard, examples, self._weights),
@@ -300,6 +304,10 @@ class TaskRisk:
         """The oracle's answers for all examples of positive weight, in shard order."""
         parts = self.engine.gather("oracle_runs", self.engine.publish(w))
         return [answers for shard in parts for answers in shard]
+
+    def ask(self, method: str, w: Array) -> list[Any]:
+        """What a method ``(w, lo, hi)`` of the examples says at w, in shard order."""
+        return self.engine.gather("of_examples", method, self.engine.publish(w))
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""

@@ -2,6 +2,7 @@
 
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto
+from maxmargin.solvers.cccp import LatentResult, minimize_latent
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import certify, minimize
 from maxmargin.solvers.dual_coordinate import DualCoordinate
@@ -12,9 +13,11 @@ __all__ = [
     "Auto",
     "CuttingPlane",
     "DualCoordinate",
+    "LatentResult",
     "Newton",
     "RelativeGap",
     "RiskEpsilon",
     "certify",
     "minimize",
+    "minimize_latent",
 ]

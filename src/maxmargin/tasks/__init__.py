@@ -10,6 +10,8 @@ from maxmargin.tasks.graph_input import Graph
 from maxmargin.tasks.graph_makers import chow_liu_tree, grid_graph, multilabel_graphs
 from maxmargin.tasks.graph_programs import Relaxed
 from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
+from maxmargin.tasks.latent import LatentBinary, LatentTask
+from maxmargin.tasks.multiple_instance import MultipleInstance
 from maxmargin.tasks.parsing import Parsing
 
 __all__ = [
@@ -22,6 +24,9 @@ __all__ = [
     "Graph",
     "GraphLabeling",
     "IntegerProgram",
+    "LatentBinary",
+    "LatentTask",
+    "MultipleInstance",
     "Parsing",
     "Relaxed",
     "Task",

@@ -6,10 +6,12 @@ Nothing here uses the library's solvers, risks, losses or compiled code: this is
 from maxmargin.testing.checks import (
     check_engine,
     check_examples,
+    check_latent_task,
     check_loss,
     check_risk,
     check_task,
 )
+from maxmargin.testing.latent import latent_objective
 from maxmargin.testing.quadratic import (
     solve_binary_qp,
     solve_multiclass_qp,
@@ -30,9 +32,11 @@ __all__ = [
     "brute_force_objective",
     "check_engine",
     "check_examples",
+    "check_latent_task",
     "check_loss",
     "check_risk",
     "check_task",
+    "latent_objective",
     "multiclass_objective",
     "solve_binary_qp",
     "solve_multiclass_qp",

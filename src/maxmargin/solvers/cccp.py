@@ -1,0 +1,388 @@
+"""The concave-convex procedure: latent variables as a sequence of convex problems.
+
+    F(w) = Omega(w) + C R(w),     R(w) = min over completions h of R_h(w),     every R_h convex
+
+Repeat: complete, h = argmin R_h(w); minimise F_h(w) = Omega(w) + C R_h(w), warm-started. Since F <= F_h
+everywhere and F = F_h at the point of completion, F never rises when the step's answer is taken only if
+it is better.
+
+How precisely is a convex step to be solved? With U_0 = F(w) at its beginning and bounds L <= F_h* <= U,
+the step can gain U_0 - L at most and has gained U_0 - U already. It ends when
+
+    U - L  <=  SHARE (U_0 - L)        most of what there is to gain has been gained: complete anew, or
+    U_0 - L  <=  tol U_0              there is nothing to gain: w is a fixed point of the procedure, to tol.
+
+So steps are loose while F falls fast, and the end is a proof: no convex step from the completions of w
+can lower F by more than tol. It is the proof of a *local* optimum of this procedure; nothing is known of
+the global one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.bundle import Bundle
+from maxmargin.core.protocols import LatentRisk
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
+from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
+from maxmargin.core.vectors import Array
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.driver import Callback, Observer, minimize
+from maxmargin.solvers.dual_coordinate import DualCoordinate
+
+#: a convex step ends when this share of what it could gain is left
+SHARE = 0.3
+#: relative gap of the first step, which has nothing to be compared with
+FIRST = 0.1
+#: a convex step that ended for one of these ends everything
+ENDING = ("interrupted", "callback", "max_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The stopping rule of a convex step that began at an objective of ``before``.
+
+    Examples
+    --------
+    >>> from maxmargin.core.stopping import Bounds
+    >>> from maxmargin.solvers.cccp import Progress
+    >>> rule = Progress(before=10.0, tol=1e-2)
+    >>> rule.met(Bounds(upper=6.0, lower=5.0, C=1.0)), rule.met(Bounds(upper=9.0, lower=5.0, C=1.0))
+    (True, False)
+    """
+
+    before: float
+    tol: float
+
+    def met(self, bounds: Bounds) -> bool:
+        """True when most of what there is to gain has been gained, or there is nothing to gain."""
+        room = self.before - bounds.lower
+        return bounds.upper - bounds.lower <= SHARE * room or room <= self.tol * abs(self.before)
+
+    def allowed_gap(self, upper: float, C: float) -> float:
+        """The gap at which the rule would be met with this upper bound."""
+        gained = self.before - upper
+        return max(self.tol * abs(self.before), SHARE / (1.0 - SHARE) * gained)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord(IterationRecord):
+    """One convex step: the latent objective after it, and the certificate of the convex problem.
+
+    ``lower_bound`` is minus infinity and ``gap`` infinite: those of the latent problem are not known.
+    ``n_changed`` counts the examples that were completed anew after the step.
+    """
+
+    n_changed: int = 0
+    convex_objective: float = float("nan")
+    convex_lower_bound: float = -float("inf")
+    convex_gap: float = float("inf")
+    convex_iterations: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatentResult:
+    """The outcome of :func:`minimize_latent`.
+
+    Attributes
+    ----------
+    w : array
+        The best point seen.
+    objective : float
+        The latent objective F(w).
+    latent : list
+        The best completions at ``w``.
+    convex_objective, convex_lower_bound, convex_gap : float
+        The last convex problem at ``w``: its objective there, a lower bound of its optimum, their
+        relative gap.
+    stop_reason : str
+        "cccp" at a fixed point of the procedure.
+    n_iter : int
+        Convex steps.
+    history : list of StepRecord
+        One record per convex step.
+    oracle_calls : float
+        Passes of the loss-augmented argmax over the data.
+    completions : int
+        Passes of the completing argmax over the data.
+    """
+
+    w: Array
+    objective: float
+    latent: list[Any]
+    convex_objective: float
+    convex_lower_bound: float
+    convex_gap: float
+    stop_reason: StopReason
+    n_iter: int
+    history: list[StepRecord] = field(repr=False)
+    oracle_calls: float = 0.0
+    completions: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Procedure:
+    """The state between two steps. The incumbent is replaced in one assignment of finished values."""
+
+    risk: Any
+    C: float
+    regularizer: SquaredNorm
+    #: w, F(w), the completions there, (objective, lower bound) of the last convex problem at w
+    best: tuple[Array, float, list[Any], tuple[float, float]]
+    memory: Any = None
+    history: list[StepRecord] = field(default_factory=list)
+    passes: float = 0.0
+    completions: int = 0
+    iterations: int = 0
+    started: float = field(default_factory=time.perf_counter)
+    stop: StopReason | None = None
+
+    def begin_at(self, w: Array) -> None:
+        """Complete at a given point, and evaluate it."""
+        completion = self.risk.complete(w)
+        self.risk, _ = self.risk.completed(completion.latent)
+        value = self.regularizer.value(w) + self.C * self.risk.evaluate(w).upper
+        self.passes, self.completions = self.passes + 1, self.completions + 1
+        self.best = w, value, completion.latent, (value, -float("inf"))
+
+    def take(self, result: SolveResult, tol: float) -> None:
+        """After a convex step: the better point, completed anew."""
+        before, lower, n_changed = self.best[1], result.lower_bound, 0
+        self.passes += result.oracle_calls + 1  # and the pass of its certificate
+        if result.objective < before or not np.isfinite(before):
+            n_changed = self._complete(result.w, result.objective, lower)
+            if not (result.w.any() or n_changed or np.isfinite(before)):
+                n_changed = self._leave_zero(result)
+        else:  # where the completions are the best ones the convex objective is F itself
+            self.best = (*self.best[:3], (before, lower))
+        self._record(result, n_changed)
+        self.memory = result.dual
+        settled = np.isfinite(before) and before - lower <= tol * abs(before)
+        if n_changed == 0:  # the next convex problem would be this one
+            settled = settled or self.best[1] - lower <= tol * abs(self.best[1])
+        if result.stop_reason in ENDING:
+            self.stop = result.stop_reason
+        elif settled:
+            self.stop = "cccp"
+        elif result.stop_reason != "gap" and not self.best[1] < before - tol * abs(before):
+            self.stop = (
+                result.stop_reason
+            )  # rounding, or limits of the argmax, are all that is left
+        elif n_changed:
+            self.risk, self.memory = self.risk.completed(self.best[2], self.memory)
+
+    def _complete(self, w: Array, objective: float, lower: float) -> int:
+        """Take a point with its convex objective, and complete it; how many completions changed."""
+        convex = objective, lower
+        # a true upper bound already: an interrupt may come while the completions are sought
+        self.best = w, objective, self.risk.latent, convex
+        if not np.isfinite(objective):  # after a second Ctrl-C: there is no time
+            return 0
+        completion = self.risk.complete(w)
+        self.best = w, objective - self.C * completion.decrease, completion.latent, convex
+        self.completions += 1
+        return int(completion.n_changed)
+
+    def _leave_zero(self, result: SolveResult) -> int:
+        """Leave w = 0, where all completions tie, so that it is a fixed point.
+
+        Completions that were begun blindly may put the optimum of the first convex problem there. The dual
+        point has a direction, and that is all a completion looks at.
+        """
+        memory = result.dual
+        w = memory.solve(self.C).w if isinstance(memory, Bundle) else np.array(memory.w)
+        if not w.any():
+            return 0
+        objective = self.regularizer.value(w) + self.C * self.risk.evaluate(w).upper
+        self.passes += 1
+        return self._complete(w, objective, result.lower_bound)
+
+    def _record(self, result: SolveResult, n_changed: int) -> None:
+        last = result.history[-1] if result.history else None
+        spent = [name for name in IterationRecord.__slots__ if name.startswith("seconds_")]
+        objective, lower = self.best[3]
+        self.iterations += result.n_iter
+        self.history.append(
+            StepRecord(
+                iteration=len(self.history) + 1,
+                objective=self.best[1],
+                lower_bound=-float("inf"),
+                gap=float("inf"),
+                n_cuts=last.n_cuts if last else 0,
+                n_active=last.n_active if last else 0,
+                step=None,
+                oracle_calls=self.passes,
+                elapsed=time.perf_counter() - self.started,
+                method="cccp",
+                C=self.C,
+                n_changed=n_changed,
+                convex_objective=objective,
+                convex_lower_bound=lower,
+                convex_gap=relative_gap(objective, lower),
+                convex_iterations=result.n_iter,
+                **{name: sum(getattr(r, name) for r in result.history) for name in spent},
+            )
+        )
+
+    def translated(self, callback: Callback) -> Callback:
+        """A callback hears of every iteration of every step, with what is known of the latent problem."""
+
+        def call(record: IterationRecord) -> object:
+            return callback(
+                replace(
+                    record,
+                    iteration=self.iterations + record.iteration,
+                    objective=min(record.objective, self.best[1]),
+                    lower_bound=-float("inf"),
+                    gap=float("inf"),
+                    oracle_calls=self.passes + record.oracle_calls,
+                    elapsed=time.perf_counter() - self.started,
+                )
+            )
+
+        if hasattr(callback, "on_oracle"):
+            call.on_oracle = callback.on_oracle  # type: ignore[attr-defined]
+        return call
+
+
+def minimize_latent(
+    risk: LatentRisk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    tol: float = 1e-2,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+    warm: bool = True,
+) -> LatentResult:
+    """Minimise a latent objective by the concave-convex procedure.
+
+    Parameters
+    ----------
+    risk : LatentRisk
+        The risk with the completions to begin with; see :class:`maxmargin.risks.CompletedRisk`.
+    C : float
+        Weight of the risk.
+    solver : solver object, optional
+        The method of the convex steps; :class:`maxmargin.solvers.DualCoordinate` by default.
+    regularizer : SquaredNorm, optional
+        Half the squared norm of all coordinates by default.
+    tol : float
+        Stop when no convex step can lower the objective by more than this share of it.
+    max_iter : int, optional
+        Limit of convex steps.
+    max_seconds : float, optional
+        Limit of time, for all of them.
+    callbacks : sequence of callables
+        Each receives a record of every iteration of every convex step; returning True stops the fit.
+    observer : callable, optional
+        Called with the record of a convex step and the weights after it; returning True stops the fit.
+    random_state : int
+        Seed of the order in which examples are visited.
+    w0 : array, optional
+        A point to complete first, and the first incumbent. Without it the completions of ``risk`` are used.
+    warm : bool
+        Carry planes and multipliers from one convex step to the next. False is for measuring what it saves.
+
+    Returns
+    -------
+    LatentResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.risks import CompletedRisk
+    >>> from maxmargin.solvers import minimize_latent
+    >>> from maxmargin.tasks import MultipleInstance
+    >>> X, y = [np.array([[2.0], [0.5]]), np.array([[-1.0]])], [1, -1]
+    >>> task = MultipleInstance(intercept=0.0)
+    >>> risk = CompletedRisk(task, X, y, latent=[1, None], dim=task.setup(X, y))
+    >>> result = minimize_latent(risk, C=1.0)
+    >>> result.stop_reason, result.latent
+    ('cccp', [0, None])
+    """
+    if not tol > 0.0:
+        raise ValueError(f"tol={tol!r}: a tolerance must be a positive number.")
+    regularizer = regularizer or SquaredNorm()
+    start = np.zeros(risk.dim)
+    nothing = (float("inf"), -float("inf"))
+    procedure = _Procedure(
+        risk, float(C), regularizer, best=(start, float("inf"), risk.latent, nothing)
+    )
+    try:
+        if w0 is not None:
+            procedure.begin_at(regularizer.primal(np.asarray(w0, dtype=np.float64)))
+        _run(
+            procedure,
+            tol,
+            max_iter,
+            max_seconds,
+            observer,
+            warm,
+            {
+                "solver": solver or DualCoordinate(),
+                "regularizer": regularizer,
+                "callbacks": [procedure.translated(callback) for callback in callbacks],
+                "random_state": random_state,
+            },
+        )
+    except KeyboardInterrupt:
+        procedure.stop = "interrupted"
+    w, value, latent, (objective, lower) = procedure.best
+    return LatentResult(
+        w=w,
+        objective=float(value),
+        latent=latent,
+        convex_objective=float(objective),
+        convex_lower_bound=float(lower),
+        convex_gap=relative_gap(objective, lower),
+        stop_reason=procedure.stop or "stalled",
+        n_iter=len(procedure.history),
+        history=procedure.history,
+        oracle_calls=procedure.passes,
+        completions=procedure.completions,
+    )
+
+
+def _run(
+    procedure: _Procedure,
+    tol: float,
+    max_iter: int | None,
+    max_seconds: float | None,
+    observer: Callable[[StepRecord, Array], object] | None,
+    warm: bool,
+    options: dict[str, Any],
+) -> None:
+    while procedure.stop is None:
+        before = procedure.best[1]
+        rule: StoppingRule = RelativeGap(max(FIRST, tol))
+        if np.isfinite(before):
+            rule = Progress(before, tol)
+        left = max_seconds
+        if max_seconds is not None:
+            left = max(0.0, max_seconds - (time.perf_counter() - procedure.started))
+        result = minimize(
+            procedure.risk,
+            procedure.C,
+            stopping=rule,
+            max_seconds=left,
+            start=Start(procedure.best[0], procedure.memory if warm else None),
+            **options,
+        )
+        procedure.take(result, tol)
+        record = procedure.history[-1]
+        if observer is not None and observer(record, procedure.best[0]) is True:
+            procedure.stop = procedure.stop or "callback"
+        if max_iter is not None and len(procedure.history) >= max_iter:
+            procedure.stop = procedure.stop or "max_iter"

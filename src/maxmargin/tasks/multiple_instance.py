@@ -1,0 +1,210 @@
+"""Multiple instances: labels belong to bags, not to their members.
+
+    x          a matrix with a row per instance (the bag)
+    y          one of two labels; a bag is positive if at least one of its instances is
+    h          the instance that makes a positive bag positive: its witness
+    Psi        the witness's row and a constant for the intercept; nothing for the negative label
+
+A positive bag pays max(0, 1 - max_h <w, x_h>), a negative one max(0, 1 + max_h <w, x_h>): the MI-SVM, a
+latent SVM without anything to search for. The first witness is the bag's mean, which scores no more than
+the best instance.
+
+Given the witnesses, a convex step is a choice among candidates: all instances and nothing for a negative
+bag, the witness and nothing for a positive one (see :mod:`maxmargin.tasks.enumerable_examples`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.protocols import LatentAnswers
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
+from maxmargin.tasks.enumerable_examples import CandidateSets, EnumerableExamples
+from maxmargin.tasks.latent import Completed, LatentBinary
+
+#: stands for the mean of a bag: where witnesses begin
+MEAN = -1
+
+
+class MultipleInstance(LatentBinary):
+    """Bags of instances, for :class:`maxmargin.LatentStructuredSVM`.
+
+    Inputs are matrices (dense or CSR) with a row per instance, at least one; labels are two values, the
+    larger of which is positive. The latent value of a positive bag is the number of its witness.
+
+    Parameters
+    ----------
+    intercept : float, default 1.0
+        A constant feature of every instance; its weight, the last one, is penalised like the others. 0: none.
+    labels : pair, optional
+        (negative, positive). Learned from the data by default; give them to a task for a model that was
+        loaded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import LatentStructuredSVM
+    >>> from maxmargin.tasks import MultipleInstance
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = [rng.normal(size=(5, 4)) for _ in range(40)], np.repeat([1, -1], 20)
+    >>> for x in X[:20]:
+    ...     x[rng.integers(5)] += 4.0
+    >>> svm = LatentStructuredSVM(MultipleInstance()).fit(X, y)
+    >>> bool(np.mean(svm.predict(X) == y) > 0.9), svm.certificate_
+    (True, 'local')
+    """
+
+    def __init__(self, intercept: float = 1.0, labels: tuple[Any, Any] | None = None) -> None:
+        self.intercept = float(intercept)
+        self.labels = labels
+        if labels is not None:
+            self.negative, self.positive = labels
+
+    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
+        """Learn the labels, check the bags."""
+        widths = set()
+        for i, x in enumerate(X):
+            if getattr(x, "ndim", 0) != 2 or x.shape[0] < 1:
+                raise ValueError(f"bag {i}: instances must be the rows of a matrix, at least one.")
+            widths.add(int(x.shape[1]))
+        if len(widths) != 1:
+            raise ValueError(f"the bags have different numbers of features: {sorted(widths)}.")
+        dim = super().setup(X, [y.item() if isinstance(y, np.generic) else y for y in Y])
+        if self.labels is not None:
+            if {self.negative, self.positive} != set(self.labels):
+                raise ValueError(f"y holds labels other than labels={self.labels!r}.")
+            self.negative, self.positive = self.labels
+        return dim
+
+    def n_features(self, X: Sequence[Any]) -> int:
+        return int(X[0].shape[1]) + (self.intercept != 0.0)
+
+    def initial(self, x: Any, y: Any) -> int | None:
+        """The mean of a positive bag."""
+        return MEAN if y == self.positive else None
+
+    def features(self, x: Any, h: Any) -> Vector:
+        if sp.issparse(x):
+            row = sp.csr_matrix(x.mean(axis=0) if h == MEAN else x[h])
+            row.sum_duplicates()
+            indices, values = row.indices.astype(np.int64), row.data.astype(np.float64)
+            if self.intercept:
+                indices, values = (
+                    np.append(indices, row.shape[1]),
+                    np.append(values, self.intercept),
+                )
+            keep = values != 0.0
+            return SparseVector(indices[keep], values[keep], row.shape[1] + bool(self.intercept))
+        row = np.asarray(x.mean(axis=0) if h == MEAN else x[h], dtype=np.float64)
+        return np.append(row, self.intercept) if self.intercept else row.copy()
+
+    def scores(self, x: Any, w: Array) -> Array:
+        """The score of every instance."""
+        if not self.intercept:
+            return np.asarray(x @ w)
+        return np.asarray(x @ w[:-1]) + self.intercept * w[-1]
+
+    def best(self, x: Any, w: Array) -> int:
+        return int(np.argmax(self.scores(x, w)))
+
+    def decision(self, x: Any, w: Array) -> float:
+        return float(self.scores(x, w).max())
+
+    def inference(self, x: Any, w: Array) -> tuple[Any, Any]:
+        scores = self.scores(x, w)
+        h = int(np.argmax(scores))
+        return (self.positive, h) if scores[h] > 0.0 else (self.negative, None)
+
+    def pack(self, X: Sequence[Any], Y: Sequence[Any], H: Sequence[Any]) -> BagExamples:
+        """The bags in compiled form."""
+        return BagExamples(_Bags(self, X, Y), H)
+
+
+class _Bags:
+    """All instances below one another, then the means of the positive bags, then a row of zeros."""
+
+    def __init__(self, task: MultipleInstance, X: Sequence[Any], Y: Sequence[Any]) -> None:
+        self.task, self.X = task, X
+        self.positive = np.array([y == task.positive for y in Y])
+        self.counts: IntArray = np.array([x.shape[0] for x in X], dtype=np.int64)
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
+        instances = sp.vstack([sp.csr_matrix(x, dtype=np.float64) for x in X], format="csr")
+        if not np.isfinite(instances.data).all():
+            raise ValueError("the bags contain NaN or infinite values.")
+        owner = np.repeat(np.arange(len(X)), self.counts)
+        average = sp.csr_matrix(
+            (1.0 / self.counts[owner], (owner, np.arange(len(owner)))),
+            shape=(len(X), len(owner)),
+        )
+        rows = sp.vstack([instances, average[np.flatnonzero(self.positive)] @ instances])
+        if task.intercept:
+            constant = np.full((rows.shape[0], 1), task.intercept)
+            rows = sp.hstack([rows, sp.csr_matrix(constant)])
+        self.mean: IntArray = self.starts[-1] + np.cumsum(self.positive) - 1
+        self.nothing = rows.shape[0]
+        self.rows = sp.vstack([rows, sp.csr_matrix((1, rows.shape[1]))], format="csr")
+        self.rows.sort_indices()
+
+    def row(self, i: int, h: int) -> int:
+        """The row of an instance of bag i, or of its mean."""
+        return int(self.mean[i]) if h == MEAN else int(self.starts[i]) + h
+
+
+class BagExamples(EnumerableExamples):
+    """Bags with a witness for each positive one."""
+
+    def __init__(self, bags: _Bags, H: Sequence[Any]) -> None:
+        self._bags, self._witness = bags, list(H)
+        rows, counts = [], np.where(bags.positive, 2, bags.counts + 1)
+        for i, is_positive in enumerate(bags.positive):
+            if is_positive:
+                rows.append(np.array([bags.row(i, H[i]), bags.nothing]))
+            else:
+                rows.append(np.append(bags.nothing, np.arange(*bags.starts[i : i + 2])))
+        losses = np.ones(int(counts.sum()))
+        losses[np.cumsum(counts) - counts] = 0.0  # the truth is the first candidate
+        super().__init__(
+            bags.rows[np.concatenate(rows)], counts, np.zeros(len(counts), dtype=np.int64), losses
+        )
+
+    def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
+        """See :class:`maxmargin.core.LatentExamples`."""
+        bags, first = self._bags, self._bags.starts[lo]
+        scores = bags.rows[first : bags.starts[hi]] @ w
+        found: list[Any] = [None] * (hi - lo)
+        old, new = np.zeros(hi - lo), np.zeros(hi - lo)
+        which = np.flatnonzero(bags.positive[lo:hi])
+        held = [bags.row(i, self._witness[i]) for i in (lo + which).tolist()]
+        old[which] = bags.rows[held] @ w
+        for k in which.tolist():
+            own = scores[bags.starts[lo + k] - first : bags.starts[lo + k + 1] - first]
+            found[k] = int(own.argmax())
+            new[k] = own[found[k]]
+        return LatentAnswers(found, new - old, np.abs(new) + np.abs(old))
+
+    def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
+        bags = self._bags
+        return [Completed(*bags.task.inference(bags.X[i], w)) for i in range(lo, hi)]
+
+    def completed(self, latent: Sequence[Any]) -> BagExamples:
+        return BagExamples(self._bags, latent)
+
+    def working_sets(self, caps: Array) -> BagSets:
+        return BagSets(self, caps)
+
+
+class BagSets(CandidateSets):
+    """Multipliers of the candidates, which keep their numbers when a witness changes."""
+
+    def moved_to(self, examples: BagExamples, changed: IntArray, wrong_only: bool) -> BagSets:
+        """The same multipliers for other witnesses."""
+        other = BagSets(examples, self._held.caps)
+        other._held.alpha[:] = self._held.alpha
+        other._held.used[:] = self._held.used
+        other._tick = self._tick
+        other.dual_value()
+        return other

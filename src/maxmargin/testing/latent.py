@@ -1,0 +1,90 @@
+"""The latent objective, written down once more and slowly.
+
+    F(w) = 1/2 |w|^2 + C sum_i s_i [ max_{y, h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>) - max_h <w,
+    Psi(x_i, y_i, h)> ]
+
+Only the verbs of :class:`~maxmargin.tasks.LatentTask` are called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.vectors import Array
+from maxmargin.tasks.latent import LatentTask
+from maxmargin.testing.reference import dense, example_weights, unwrap
+
+Pairs: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]
+
+
+def latent_score(task: LatentTask, x: Any, y: Any, h: Any, w: Array) -> float:
+    """<w, Psi(x, y, h)>."""
+    return float(dense(task.joint_feature(x, y, h)) @ w)
+
+
+def latent_objective(
+    task: LatentTask,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    w: npt.ArrayLike,
+    C: float,
+    weight: npt.ArrayLike | None = None,
+    outputs: Pairs | None = None,
+) -> float:
+    """The latent objective, one example at a time.
+
+    Parameters
+    ----------
+    task : LatentTask
+        A task after ``setup``.
+    X, Y : sequences
+        Inputs and labelled outputs.
+    w : array of shape (dim,)
+        The point.
+    C : float
+        Weight of the sum of losses.
+    weight : array of shape (n,), optional
+        Weights of the examples.
+    outputs : callable, optional
+        ``outputs(x)`` yields every pair (y, h) of ``x``: the maxima are then taken by brute force, not by the
+        task's own argmaxes.
+
+    Returns
+    -------
+    float
+        F(w).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.tasks import MultipleInstance
+    >>> from maxmargin.testing import latent_objective
+    >>> task = MultipleInstance(intercept=0.0)
+    >>> X, y = [np.array([[2.0], [0.0]]), np.array([[-1.0]])], [1, -1]
+    >>> task.setup(X, y)
+    1
+    >>> latent_objective(task, X, y, [0.25], C=1.0)
+    1.28125
+    """
+    point = np.asarray(w, dtype=np.float64)
+    values = [example_value(task, x, y, point, outputs) for x, y in zip(X, Y, strict=True)]
+    weights = example_weights(weight, len(values)).tolist()
+    risk = math.fsum(s * v for s, v in zip(weights, values, strict=True))
+    return 0.5 * math.fsum(v * v for v in point.tolist()) + C * risk
+
+
+def example_value(task: LatentTask, x: Any, y: Any, w: Array, outputs: Pairs | None) -> float:
+    """The bracket of one example."""
+    if outputs is not None:
+        pairs = list(outputs(x))
+        worst = max(task.loss(y, a, h) + latent_score(task, x, a, h, w) for a, h in pairs)
+        return worst - max(latent_score(task, x, a, h, w) for a, h in pairs if task.same(a, y))
+    own = latent_score(task, x, y, task.complete(x, y, w), w)
+    a, h = unwrap(task.loss_augmented_inference(x, y, w))
+    # where only wrong outputs are looked at the labelled one counts too
+    return max(task.loss(y, a, h) + latent_score(task, x, a, h, w) - own, 0.0)

@@ -1,0 +1,167 @@
+"""What one completion leaves to the next: moved planes stay minorants, multipliers stay feasible."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
+
+from maxmargin.core import Bundle, Cut, SquaredNorm
+from maxmargin.risks import CompletedRisk
+from maxmargin.risks.fixed import FixedWeights
+from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
+from maxmargin.tasks import MultipleInstance
+
+
+def some_latent(X, rng):
+    return [int(rng.integers(len(x))) for x in X]
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_shifted_planes_are_minorants(seed, per_block, with_fixed):
+    rng = np.random.default_rng(seed)
+    X, Y = rows_problem(seed, n=70 if per_block else 12)
+    weight = rng.uniform(0.0, 2.0, size=len(Y))
+    task = Rows(spread=0.5)
+    dim = task.setup(X, Y)
+    fixed = FixedWeights(np.array([1, 4]), rng.normal(size=2)) if with_fixed else None
+    risk = CompletedRisk(task, X, Y, some_latent(X, rng), dim, sample_weight=weight, fixed=fixed)
+    bundle = Bundle(dim, risk.n_blocks if per_block else 1)
+
+    def point():
+        w = rng.normal(size=dim) * rng.choice([0.1, 1.0, 5.0])
+        return w if fixed is None else fixed.learned(w)
+
+    for _ in range(4):
+        at = risk.evaluate(point())
+        bundle.add(at.cuts() if per_block else [at.cut()])
+        bundle.solve(C=1.0)
+    before = bundle.solve(C=1.0)
+    other, moved = risk.completed(some_latent(X, rng), bundle)
+    assert moved is bundle
+    after = bundle.solve(C=1.0)
+    for _ in range(5):
+        v = point()
+        value = other.evaluate(v)
+        parts = [cut.offset + cut.plane @ v for cut in value.cuts()]
+        for k in range(bundle.n_blocks):
+            mine = [
+                b + a @ v
+                for a, b, block in zip(
+                    bundle._planes,
+                    bundle._offsets,
+                    bundle._qp.block[bundle.n_blocks :],
+                    strict=True,
+                )
+                if block == k
+            ]
+            true = parts[k] if per_block else value.value
+            assert max(mine, default=0.0) <= true + 1e-9 * (1.0 + abs(true))
+        # and so the bound of the reduced problem is one of the new problem
+        assert after.lower_bound <= 0.5 * v @ v + value.value + 1e-9
+    assert np.isfinite(before.lower_bound)
+
+
+@given(st.integers(0, 10_000))
+def test_the_products_of_a_shifted_bundle(seed):
+    """A shifted bundle is the bundle of the shifted planes."""
+    rng = np.random.default_rng(seed)
+    dim, blocks = 6, 2
+    omega = SquaredNorm(nonnegative=np.array([0, 3])) if seed % 2 else SquaredNorm()
+    one, two = Bundle(dim, blocks, regularizer=omega), Bundle(dim, blocks, regularizer=omega)
+    moves = [Cut(float(rng.normal()), rng.normal(size=dim)) for _ in range(blocks)]
+    for _ in range(5):
+        cuts = [Cut(float(rng.uniform(0, 3)), rng.normal(size=dim)) for _ in range(blocks)]
+        one.add(cuts)
+        two.add(
+            [Cut(c.offset + m.offset, c.plane + m.plane) for c, m in zip(cuts, moves, strict=True)]
+        )
+    one.solve(C=0.7)
+    one.shift(moves)
+    a, b = one.solve(C=0.7), two.solve(C=0.7)
+    assert a.lower_bound == pytest.approx(b.lower_bound, rel=1e-9, abs=1e-12)
+    np.testing.assert_allclose(a.w, b.w, atol=1e-7)
+    with pytest.raises(ValueError, match="1 moves for a bundle of 2 blocks"):
+        one.shift(moves[:1])
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["rows", "wrong", "bags"]))
+def test_moved_multipliers_are_feasible_and_worth_what_they_say(seed, kind):
+    rng = np.random.default_rng(seed)
+    if kind == "bags":
+        (X, Y), task = bags_problem(seed, n=12), MultipleInstance()
+        Y = [int(y) for y in Y]
+    else:
+        (X, Y), task = rows_problem(seed, n=12), Rows(spread=0.5) if kind == "rows" else WrongRows()
+    dim = task.setup(X, Y)
+
+    def latent():
+        found = some_latent(X, rng)
+        return (
+            found
+            if kind != "bags"
+            else [h if y > 0 else None for h, y in zip(found, Y, strict=True)]
+        )
+
+    weight = rng.uniform(0.0, 2.0, size=len(Y))
+    risk = CompletedRisk(task, X, Y, latent(), dim, sample_weight=weight)
+    C = 2.0
+    sets = minimize(risk, C, solver=DualCoordinate()).dual
+    u, old = np.array(sets.w), list(risk.latent)
+    alpha0 = truths(sets, risk) if kind != "bags" else None
+    other, sets = risk.completed(latent(), sets)
+    value = sets.dual_value()
+    caps = C * weight
+    for _ in range(3):  # below F at any point
+        v = rng.normal(size=dim) * rng.choice([0.1, 1.0])
+        assert value <= 0.5 * v @ v + C * other.evaluate(v).value + 1e-9
+    if kind == "bags":
+        return
+    # u moves by c_i d_i where the old truth goes along, else by what is not with it
+    for i, (a, b) in enumerate(zip(old, other.latent, strict=True)):
+        share = caps[i] if kind == "rows" else caps[i] - alpha0[i]
+        d = task.joint_feature(X[i], Y[i], b) - task.joint_feature(X[i], Y[i], a)
+        u += share * d
+    np.testing.assert_allclose(sets.w, u, atol=1e-8)
+    state = sets.state()
+    for i, multipliers in enumerate(state["alpha"]):
+        assert (multipliers >= 0.0).all()
+        assert multipliers.sum() == pytest.approx(caps[i], abs=1e-9)
+
+
+def truths(sets, risk):
+    """The multipliers of the truths."""
+    return [alpha[0] for alpha in sets.state()["alpha"]]
+
+
+@pytest.mark.parametrize(
+    "solver", [DualCoordinate(), CuttingPlane(), CuttingPlane(slacks="blocks")]
+)
+@pytest.mark.parametrize("make", [Rows, WrongRows])
+def test_a_step_after_a_move_agrees_with_a_cold_one(solver, make):
+    rng = np.random.default_rng(3)
+    X, Y = rows_problem(3, n=70)
+    task = make()
+    dim = task.setup(X, Y)
+    latent = some_latent(X, rng)
+    warm, memory = CompletedRisk(task, X, Y, latent, dim), None
+    for _ in range(3):
+        first = minimize(
+            warm, 0.3, solver=solver, start=None if memory is None else _start(dim, memory)
+        )
+        latent = [task.complete(x, y, first.w) for x, y in zip(X, Y, strict=True)]
+        warm, memory = warm.completed(latent, first.dual)
+    result = minimize(
+        warm, 0.3, solver=solver, start=None if memory is None else _start(dim, memory)
+    )
+    cold = minimize(CompletedRisk(task, X, Y, latent, dim), 0.3, solver=solver)
+    assert result.converged
+    assert cold.converged
+    assert result.lower_bound <= cold.objective * (1 + 1e-9)
+    assert cold.lower_bound <= result.objective * (1 + 1e-9)
+
+
+def _start(dim, memory):
+    from maxmargin.core import Start
+
+    return Start(np.zeros(dim), memory)

@@ -1,0 +1,83 @@
+"""Bags: the argmaxes against brute force, compiled against plain."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.latent_tasks import bags_problem
+
+from maxmargin import LatentStructuredSVM
+from maxmargin.tasks import MultipleInstance
+from maxmargin.testing import check_latent_task, latent_objective
+
+
+def outputs(x):
+    return [(-1, None)] + [(1, h) for h in range(x.shape[0])]
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.0, 1.0, 3.0]))
+def test_bags(seed, sparse, intercept):
+    X, Y = bags_problem(seed, n=8, m=4, d=3, sparse=sparse)
+    check_latent_task(
+        MultipleInstance(intercept=intercept), X, Y, outputs=outputs, random_state=seed, n_trials=8
+    )
+
+
+class Plain(MultipleInstance):
+    def pack(self, X, Y, H):
+        return None
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_compiled_and_plain_find_the_same(sparse):
+    X, Y = bags_problem(1, n=40, sparse=sparse)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, size=len(Y))
+    fits = [
+        LatentStructuredSVM(task, 0.5, tol=1e-5).fit(X, Y, weight)
+        for task in (MultipleInstance(), Plain())
+    ]
+    for svm in fits:
+        F = latent_objective(svm.task_, X, Y, svm.coef_, 0.5, weight, outputs=outputs)
+        assert svm.objective_ == pytest.approx(F, rel=1e-9)
+        assert svm.stop_reason_ == "cccp"
+    assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=0.05)
+
+
+def test_labels():
+    X, y = bags_problem(0)
+    for labels in (("no", "yes"), (0, 1), (False, True)):
+        named = [labels[v > 0] for v in y]
+        svm = LatentStructuredSVM(MultipleInstance()).fit(X, np.array(named))
+        assert set(svm.predict(X)) == set(labels)
+        assert svm.score(X, named) == -np.mean(np.array(svm.predict(X)) != np.array(named))
+    with pytest.raises(ValueError, match="two labels are needed"):
+        LatentStructuredSVM(MultipleInstance()).fit(X, [1] * len(y))
+    with pytest.raises(ValueError, match="labels other than"):
+        LatentStructuredSVM(MultipleInstance(labels=(0, 1))).fit(X, y)
+    svm = LatentStructuredSVM(MultipleInstance(labels=(1, -1))).fit(X, y)  # -1 is the positive one
+    assert all(h is None for h, label in zip(svm.latent_, y, strict=True) if label == 1)
+
+
+@pytest.mark.parametrize(
+    ("bags", "what"),
+    [
+        ([np.zeros((2, 3)), np.zeros((0, 3))], "bag 1"),
+        ([np.zeros((2, 3)), np.zeros(3)], "bag 1"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], "different numbers of features"),
+        ([np.zeros((2, 3)), np.full((2, 3), np.nan)], "NaN"),
+    ],
+)
+def test_bags_that_are_none(bags, what):
+    with pytest.raises(ValueError, match=what):
+        LatentStructuredSVM(MultipleInstance()).fit(bags, [0, 1])
+
+
+def test_thousands_of_bags():
+    import time
+
+    X, y = bags_problem(0, n=3000, m=12, d=30, shift=4.0)
+    began = time.process_time()
+    svm = LatentStructuredSVM(MultipleInstance(), 0.1).fit(X, y)
+    assert svm.stop_reason_ == "cccp"
+    assert time.process_time() - began < 30.0  # a second or two; machines differ
+    assert svm.score(X, y) > -0.25

@@ -1,0 +1,87 @@
+"""check_latent_task finds what is wrong."""
+
+import numpy as np
+import pytest
+from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
+
+from maxmargin.tasks import MultipleInstance
+from maxmargin.testing import check_latent_task
+
+
+class LazyCompletion(Rows):
+    def complete(self, x, y, w):
+        return 0
+
+
+class LazyArgmax(Rows):
+    def loss_augmented_inference(self, x, y, w):
+        return self.inference(x, w)
+
+
+class LazyInference(WrongRows):
+    def inference(self, x, w):
+        return 0, 0
+
+
+class Liar(Rows):
+    wrong_only = True
+
+
+class Negative(Rows):
+    def loss(self, y, y_hat, h_hat):
+        return -1.0
+
+
+class Long(Rows):
+    def joint_feature(self, x, y, h):
+        return np.append(super().joint_feature(x, y, h), 0.0)
+
+
+class Writes(Rows):
+    def complete(self, x, y, w):
+        self.last = x
+        return super().complete(x, y, w)
+
+
+class DearTruth(WrongRows):
+    def loss(self, y, y_hat, h_hat):
+        return 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (LazyCompletion, "complete"),
+        (LazyArgmax, "loss_augmented_inference"),
+        (LazyInference, "inference"),
+        (Liar, "wrong_only"),
+        (Negative, "must not be negative"),
+        (Long, "joint_feature"),
+        (Writes, "argmax"),
+        (DearTruth, "wrong_only needs loss"),
+    ],
+)
+def test_what_is_wrong_is_found(make, what):
+    X, Y = rows_problem(0, n=6)
+    task = make()
+    with pytest.raises(AssertionError, match=what):
+        check_latent_task(task, X, Y, outputs=task.outputs)
+
+
+def test_packed_examples_that_complete_wrongly():
+    class Wrong(MultipleInstance):
+        def pack(self, X, Y, H):
+            packed = super().pack(X, Y, H)
+            right = packed.complete
+
+            def complete(w, lo, hi):
+                answers = right(w, lo, hi)
+                answers.gains[:] += 1.0
+                return answers
+
+            packed.complete = complete
+            return packed
+
+    X, Y = bags_problem(0, n=8)
+    with pytest.raises(AssertionError, match="gains"):
+        check_latent_task(Wrong(), X, Y)
