@@ -15,6 +15,9 @@ solves sum_k max(0, v_k - theta) = A c_i. As theta >= max v - A c_i few classes 
 them theta is found by (sum of those left - A c_i) / (number of those left), dropping what is below
 until nothing is.
 
+Numbers o_ik that are added to the scores (an offset) are a part of the costs of single rows: in all of the
+above, cost[y_i, k] stands for cost[y_i, k] + o_ik - o_iy.
+
 A row whose multiplier sits on one class, with a gradient that leads by more than the mean violation of
 the last epoch, is taken off the list; an exact check brings back what left too early.
 
@@ -51,7 +54,8 @@ GAP, VIOLATION, OFFSET, SQUARE = range(4)
 
 class ClassRows(NamedTuple):
     """Rows of a CSR matrix, or of a dense one laid out flat (``indices`` None), and what is fixed
-    about them. ``pad`` is the value of the constant feature, whose weights are the last row of W."""
+    about them. ``pad`` is the value of the constant feature, whose weights are the last row of W. ``offset``
+    is what is added to the scores, less that of the true class; None for nothing."""
 
     indptr: Data
     indices: Any
@@ -60,6 +64,7 @@ class ClassRows(NamedTuple):
     square: FloatArray
     cost: FloatArray
     pad: float
+    offset: Any = None
 
 
 @entry
@@ -177,6 +182,21 @@ def row_add_pair(
 
 
 @inlined
+def demand(cost: FloatArray, offset: Any, i: int, truth: int, k: int) -> Any:
+    """By how much the true class should win against class k."""
+    if offset is None:
+        return cost[truth, k]
+    return cost[truth, k] + offset[i, k]
+
+
+@inlined
+def fetch_offset(offset: Any, at: int) -> None:
+    """Begin to load a row's offsets. (A leaf of its own: Numba must see the None.)"""
+    if offset is not None:
+        prefetch(offset, at)
+
+
+@inlined
 def fetch_indices(indices: Any, first: Any, last: Any) -> None:
     """The same for the indices of a sparse row. (A leaf of its own: Numba must see the None.)"""
     if indices is not None:
@@ -194,6 +214,7 @@ def fetch(rows: ClassRows, caps: FloatArray, alpha: FloatArray, near: int, far: 
     prefetch(caps, far)
     prefetch(alpha, far * K)
     prefetch(alpha, near * K + K - 1)
+    fetch_offset(rows.offset, far * K)
     first = np.uint64(rows.indptr[near])
     last = min(np.uint64(rows.indptr[near + 1]), first + REACH)
     for p in range(first, last, np.uint64(8)):
@@ -265,7 +286,7 @@ def epoch(
         # the gradient less its largest entry: a constant in it makes no difference
         top, second, best = -np.inf, -np.inf, truth
         for k in range(K):
-            r = cost[truth, k] + s[k] + rows.pad * W[d, k]
+            r = demand(cost, rows.offset, i, truth, k) + s[k] + rows.pad * W[d, k]
             g[k] = r
             second = max(second, min(r, top))
             best = k if r > top else best
@@ -313,7 +334,7 @@ def epoch(
         for k in range(K):
             delta[k] -= alpha[i, k]
             W[d, k] += rows.pad * delta[k]
-            gained -= delta[k] * cost[truth, k]
+            gained -= delta[k] * demand(cost, rows.offset, i, truth, k)
             gain -= delta[k] * (g[k] + 0.5 * A * delta[k])
             pick[count] = k
             count += delta[k] != 0.0
@@ -369,7 +390,7 @@ def rebuild(rows: ClassRows, alpha: FloatArray, members: IntArray, W: FloatArray
         for k in range(K):
             a = alpha[i, k]
             delta[k] = -a
-            offset += a * rows.cost[truth, k]
+            offset += a * demand(rows.cost, rows.offset, i, truth, k)
             away += a if k != truth else 0.0
         # what left the true class, not c_i less what stayed: a bound must not hang on rounding
         delta[truth] = away

@@ -1,16 +1,24 @@
-"""Dual coordinate ascent for one score per row.
+"""Dual coordinate ascent for one score per row: hinges and tubes, plain and squared.
 
-    maximise  D(alpha) = sum_i (alpha_i - q_i alpha_i^2 / 2) - 1/2 |w|^2,   w = sum_i alpha_i y_i x_i,
-              0 <= alpha_i <= u_i
+    maximise  D = sum_i d_i(a_i) - 1/2 |w|^2
 
-With c_i = C s_i the hinge loss has u_i = c_i and q_i = 0; the squared hinge c_i max(0, 1 - m)^2 has no
-upper bound and q_i = 1 / (2 c_i). A visit to row i costs its score and, if alpha_i moves, an update of w:
+    hinge   w = sum_i a_i y_i x_i    d(a) = m a - q a^2 / 2              0 <= a <= u
+    tube    w = sum_i a_i x_i        d(a) = y a - m |a| - q a^2 / 2     -u <= a <= u
 
-    g = m_i - 1 + q_i alpha_i,   alpha_i <- clip(alpha_i - g / (|x_i|^2 + q_i), 0, u_i)
+The hinge is c max(0, m - y s) with label y and margin m; the tube is c max(0, |y - s| - m) with target y
+and half width m. With c = C s_i both have u = c and q = 0; their squares have no upper bound and
+q = 1 / (2 c). A visit to row i costs its score s and, if a moves, an update of w:
 
-The row's part of the duality gap (hinge: c max(0, 1 - m) - alpha (1 - m)) is known before the move;
-added up over an epoch it estimates the gap for free: rows that were dropped sit at a bound where it is
-zero. A row at a bound whose gradient points outward by more than ``slack`` is dropped; the mean
+    hinge   z = m - y s - q a:   a <- clip(a + z / (|x|^2 + q), 0, u)
+    tube    r = y - s - q a:     a <- a + (r - m) / (|x|^2 + q)  if that is positive,
+                                 a + (r + m) / (|x|^2 + q)       if that is negative, else 0; then clipped
+
+A number added to the score of a row (an offset) is a part of its margin or its target. ``margins`` are those
+of the rows, or None where all have the ``common`` one.
+
+The row's part of the duality gap (hinge: c max(0, z) - a z) is known before the move;
+added up over an epoch it estimates the gap for free: rows that were dropped sit at a bound, or a tube's at
+its kink, where it is zero. A row there whose gradient holds it by more than ``slack`` is dropped; the mean
 violation of the last epoch is the slack that costs least, and the exact check brings back what was
 dropped too early.
 
@@ -24,13 +32,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled.jit import entry, entry_products, leaf
+from maxmargin.compiled.jit import entry, entry_products, inlined, leaf
 from maxmargin.compiled.prefetch import prefetch
 
 #: columns of a row's state
 ALPHA, CAP, SQUARE, LABEL = range(4)
+#: kinds of losses: twos for tubes, odd for squares
+HINGE, SQUARED_HINGE, TUBE, SQUARED_TUBE = range(4)
 #: what an epoch reports: estimated gap, summed violation, rows that violate, changes of the sums of
-#: alpha and of q alpha^2 / 2
+#: d(a) + q a^2 / 2 and of q a^2 / 2
 GAP, TOTAL, VIOLATED, GAIN, BEND = range(5)
 #: visits ahead that a row is fetched, and cache lines of it (the hardware follows a longer row by itself)
 AHEAD = 16
@@ -75,22 +85,50 @@ def dense_squares(X, intercept, state):
         state[i, SQUARE] = s
 
 
-@leaf
-def move(a, cap, square, zeta, squared):
-    """(gradient, new multiplier, gap) of a row with 1 - margin = zeta. Numbers only: arrays handed to a
-    function cost more than the row."""
-    if squared:
-        q = 0.5 / cap
-        g = q * a - zeta
-        loss = max(0.0, zeta)
+@inlined
+def move(a, cap, square, y, score, margin, kind):
+    """(gradient, new multiplier, gap) of a row. Numbers only: arrays handed to a function cost more than
+    the row."""
+    if kind == HINGE:
+        zeta = margin - y * score
+        # a row of zeros loses the same whatever w is
+        full = cap if zeta > 0.0 else 0.0
+        new = min(cap, max(0.0, a + zeta / square)) if square > 0.0 else full
+        return -zeta, new, cap * max(0.0, zeta) - a * zeta
+    if kind == SQUARED_HINGE:
+        q, zeta = 0.5 / cap, margin - y * score
+        g, loss = q * a - zeta, max(0.0, zeta)
         return g, max(0.0, a - g / (square + q)), cap * loss * loss - a * zeta + 0.5 * q * a * a
-    # a row of zeros loses 1 whatever w is
-    new = min(cap, max(0.0, a + zeta / square)) if square > 0.0 else cap
-    return -zeta, new, cap * max(0.0, zeta) - a * zeta
+    return move_in_tube(a, cap, square, y - score, margin, kind)
+
+
+@leaf
+def move_in_tube(a, cap, square, r, margin, kind):
+    """The same for a tube whose target is ``r`` above the score."""
+    q = 0.5 / cap if kind == SQUARED_TUBE else 0.0
+    loss = max(0.0, abs(r) - margin)
+    g = abs(r) - margin if a == 0.0 else r - q * a - (margin if a > 0.0 else -margin)
+    if square + q > 0.0:
+        up = a + (r - q * a - margin) / (square + q)
+        down = a + (r - q * a + margin) / (square + q)
+        new = up if up > 0.0 else min(0.0, down)
+    else:
+        new = 0.0 if loss == 0.0 else (cap if r > 0.0 else -cap)
+    if kind == TUBE:
+        return g, min(cap, max(-cap, new)), cap * loss - a * r + margin * abs(a)
+    return g, new, cap * loss * loss - a * r + margin * abs(a) + 0.5 * q * a * a
+
+
+@inlined
+def linear(a, y, margin, kind):
+    """d(a) + q a^2 / 2."""
+    return margin * a if kind < TUBE else y * a - margin * abs(a)
 
 
 @entry_products
-def csr_epoch(indptr, indices, data, intercept, squared, slack, rows, count, state, w, stats):
+def csr_epoch(
+    indptr, indices, data, intercept, kind, common, margins, slack, rows, count, state, w, stats
+):
     """Visit the first ``count`` rows; those that stay move to the front. Returns their number."""
     last = w.shape[0] - 1
     kept, violated = 0, 0
@@ -101,6 +139,8 @@ def csr_epoch(indptr, indices, data, intercept, squared, slack, rows, count, sta
         if p + AHEAD < count:
             j = np.uint64(rows[p + AHEAD])
             prefetch(state, j * np.uint64(4))
+            if margins is not None:
+                prefetch(margins, j)
             lo, hi = np.uint64(indptr[j]), np.uint64(indptr[j + np.uint64(1)])
             hi = min(hi, lo + np.uint64(8 * LINES))
             for k in range(lo, hi, np.uint64(8)):
@@ -112,8 +152,10 @@ def csr_epoch(indptr, indices, data, intercept, squared, slack, rows, count, sta
         s = intercept * w[last] if intercept != 0.0 else 0.0
         for k in range(lo, hi):
             s += data[k] * w[np.uint64(indices[k])]
-        a, y = state[i, ALPHA], state[i, LABEL]
-        g, new, part = move(a, state[i, CAP], state[i, SQUARE], 1.0 - y * s, squared)
+        a, y, margin = state[i, ALPHA], state[i, LABEL], common
+        if margins is not None:
+            margin = margins[i]
+        g, new, part = move(a, state[i, CAP], state[i, SQUARE], y, s, margin, kind)
         gap += part
         stays = True
         if new == a:
@@ -121,11 +163,11 @@ def csr_epoch(indptr, indices, data, intercept, squared, slack, rows, count, sta
         else:
             violated += 1
             total += abs(g)
-            gain += new - a
-            if squared:
+            gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)
+            if kind & 1:
                 bend += 0.25 / state[i, CAP] * (new * new - a * a)
             state[i, ALPHA] = new
-            step = y * (new - a)
+            step = y * (new - a) if kind < TUBE else new - a
             for k in range(lo, hi):
                 w[np.uint64(indices[k])] += step * data[k]
             if intercept != 0.0:
@@ -143,7 +185,7 @@ def csr_epoch(indptr, indices, data, intercept, squared, slack, rows, count, sta
 
 
 @entry_products
-def dense_epoch(X, intercept, squared, slack, rows, count, state, w, stats):
+def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, w, stats):
     """The same for a dense matrix."""
     d = X.shape[1]
     line = 64 // X.itemsize
@@ -154,14 +196,18 @@ def dense_epoch(X, intercept, squared, slack, rows, count, state, w, stats):
         if p + AHEAD < count:
             j = np.uint64(rows[p + AHEAD])
             prefetch(state, j * np.uint64(4))
+            if margins is not None:
+                prefetch(margins, j)
             for k in range(n_lines):
                 prefetch(X, j * np.uint64(d) + np.uint64(k * line))
         i = np.uint64(rows[p])
         s = intercept * w[d] if intercept != 0.0 else 0.0
         for k in range(d):
             s += X[i, k] * w[k]
-        a, y = state[i, ALPHA], state[i, LABEL]
-        g, new, part = move(a, state[i, CAP], state[i, SQUARE], 1.0 - y * s, squared)
+        a, y, margin = state[i, ALPHA], state[i, LABEL], common
+        if margins is not None:
+            margin = margins[i]
+        g, new, part = move(a, state[i, CAP], state[i, SQUARE], y, s, margin, kind)
         gap += part
         stays = True
         if new == a:
@@ -169,11 +215,11 @@ def dense_epoch(X, intercept, squared, slack, rows, count, state, w, stats):
         else:
             violated += 1
             total += abs(g)
-            gain += new - a
-            if squared:
+            gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)
+            if kind & 1:
                 bend += 0.25 / state[i, CAP] * (new * new - a * a)
             state[i, ALPHA] = new
-            step = y * (new - a)
+            step = y * (new - a) if kind < TUBE else new - a
             for k in range(d):
                 w[k] += step * X[i, k]
             if intercept != 0.0:
@@ -191,15 +237,17 @@ def dense_epoch(X, intercept, squared, slack, rows, count, state, w, stats):
 
 
 @entry
-def choose_active(members, scores, squared, slack, state, rows):
-    """The rows that are not at a bound which their exact scores confirm by more than ``slack``."""
+def choose_active(members, scores, kind, common, margins, slack, state, rows):
+    """The rows that are not held by more than ``slack`` where they are, as exact scores tell."""
     count = 0
     for p in range(members.shape[0]):
         i = members[p]
-        a, cap = state[i, ALPHA], state[i, CAP]
-        g = state[i, LABEL] * scores[i] - 1.0 + (0.5 / cap * a if squared else 0.0)
+        a, cap, margin = state[i, ALPHA], state[i, CAP], common
+        if margins is not None:
+            margin = margins[i]
+        g, new, _ = move(a, cap, state[i, SQUARE], state[i, LABEL], scores[i], margin, kind)
         rows[count] = i
-        count += not ((a <= 0.0 and g > slack) or (not squared and a >= cap and g < -slack))
+        count += not (new == a and abs(g) > slack)
     return count
 
 
@@ -209,27 +257,30 @@ def rescale_rows(state, weight, C, factor, squared):
     for i in range(state.shape[0]):
         cap = C * weight[i]
         a = factor * state[i, ALPHA]
-        state[i, ALPHA] = a if squared or a < cap else cap
+        state[i, ALPHA] = a if squared else min(cap, max(-cap, a))
         state[i, CAP] = cap
 
 
 @entry
-def signed(state, squared, coef):
-    """Fill ``coef`` with y alpha; returns the sums of alpha and of q alpha^2 / 2."""
-    linear, curved = 0.0, 0.0
+def signed(state, kind, common, margins, coef):
+    """Fill ``coef``, w = sum_i coef_i x_i; returns the sums of d(a) + q a^2 / 2 and of q a^2 / 2."""
+    total, curved = 0.0, 0.0
     for i in range(state.shape[0]):
-        a = state[i, ALPHA]
-        coef[i] = state[i, LABEL] * a
-        linear += a
-        if squared and a > 0.0:
-            curved += 0.25 * a * a / state[i, CAP]
-    return linear, curved
+        a, y, margin = state[i, ALPHA], state[i, LABEL], common
+        if margins is not None:
+            margin = margins[i]
+        coef[i] = y * a if kind < TUBE else a
+        if a != 0.0:
+            total += linear(a, y, margin, kind)
+            if kind & 1:
+                curved += 0.25 * a * a / state[i, CAP]
+    return total, curved
 
 
 @entry
 def count_support(state):
-    """Rows with a positive multiplier."""
+    """Rows whose multiplier is not zero."""
     count = 0
     for i in range(state.shape[0]):
-        count += state[i, ALPHA] > 0.0
+        count += state[i, ALPHA] != 0.0
     return count

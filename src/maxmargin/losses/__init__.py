@@ -2,6 +2,7 @@
 
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.candidates import CandidateHinge
+from maxmargin.losses.epsilon_insensitive import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.losses.hinge import CrammerSinger, Hinge
 from maxmargin.losses.logistic import Logistic
 from maxmargin.losses.measures import AtK, FBeta
@@ -20,6 +21,7 @@ __all__ = [
     "BalancedError",
     "CandidateHinge",
     "CrammerSinger",
+    "EpsilonInsensitive",
     "FBeta",
     "Hinge",
     "Logistic",
@@ -29,6 +31,7 @@ __all__ = [
     "QMeasure",
     "RocArea",
     "ScoreLoss",
+    "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "TableLoss",
     "query_labels",

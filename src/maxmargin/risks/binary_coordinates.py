@@ -1,4 +1,5 @@
-"""Dual points of the hinge and the squared hinge, improved by epochs of coordinate ascent.
+"""Dual points of losses of one score per row, improved by epochs of coordinate ascent: the hinge, the
+tube of regression, and their squares.
 
 The mathematics is at the top of :mod:`maxmargin.compiled.row_dual`.
 """
@@ -15,23 +16,27 @@ from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import Hinge
+from maxmargin.losses import EpsilonInsensitive, OneClass, SquaredHinge
 from maxmargin.risks.rows import Rows, epochs_per_call
 
 
 class BinaryCoordinates:
-    """See :class:`maxmargin.core.RowDuals`."""
+    """Hinges; see :class:`maxmargin.core.RowDuals`.
+
+    The scores of ``rows`` may have an offset: y (o + <w, x>) >= 1 asks for the margin 1 - y o of <w, x>.
+    """
 
     def __init__(self, rows: Rows, C: float) -> None:
         design, n = rows.design, rows.design.shape[0]
         self.rows, self.C = rows, C
         self.n_examples = rows.n
         self.w: Array = np.zeros(rows.dim)
-        self._squared = not isinstance(rows.loss, Hinge)
+        self._kind, labels, self._common, self._margins = self._terms(rows)
+        self._squared = bool(self._kind & 1)
         self._state: Array = np.zeros((n, 4))
-        self._state[:, row_dual.LABEL] = rows.y
-        self._state[:, row_dual.CAP] = C * rows.weight
-        self._linear, self._curved = 0.0, 0.0  # sums of alpha and of q alpha^2 / 2
+        self._state[:, row_dual.LABEL] = labels
+        self._state[:, row_dual.CAP] = C * rows.weight[:]
+        self._linear, self._curved = 0.0, 0.0  # the two sums of row_dual.signed
         self._epoch: Any
         self._data: tuple[Any, ...]
         if isinstance(design, CSRDesign):
@@ -45,6 +50,15 @@ class BinaryCoordinates:
         self._members: IntArray = rows.indices()
         self.scale = 1.0 / max(float(self._state[self._members, row_dual.SQUARE].mean()), 1e-300)
         self._start()
+
+    @staticmethod
+    def _terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
+        """The kind of loss, labels or targets, and the common margin or one for each row."""
+        squared = isinstance(rows.loss, SquaredHinge)
+        kind = row_dual.SQUARED_HINGE if squared else row_dual.HINGE
+        one_class = isinstance(rows.loss, OneClass)
+        y = np.ones(rows.design.shape[0]) if one_class else rows.y[:]
+        return kind, y, 1.0, None if rows.offset is None else 1.0 - y * rows.offset
 
     def _start(self) -> None:
         """All rows are active, and none is dropped until an epoch has shown what a violation is."""
@@ -60,7 +74,7 @@ class BinaryCoordinates:
 
     @property
     def n_support(self) -> int:
-        """Rows with a positive multiplier."""
+        """Rows whose multiplier is not zero."""
         return int(row_dual.count_support(self._state))
 
     def improve(self, seed: int) -> SweepStats:
@@ -71,8 +85,8 @@ class BinaryCoordinates:
             row_dual.shuffle(self._active, count, seed + k)
             stats = np.zeros(5)
             self.n_active = self._epoch(
-                *self._data, self.rows.intercept, self._squared, self._slack, self._active, count,
-                self._state, self.w, stats,
+                *self._data, self.rows.intercept, self._kind, self._common, self._margins, self._slack,
+                self._active, count, self._state, self.w, stats,
             )  # fmt: skip
             self._linear += float(stats[row_dual.GAIN])
             self._curved += float(stats[row_dual.BEND])
@@ -82,10 +96,14 @@ class BinaryCoordinates:
 
     def check(self, scores: Array) -> None:
         """Choose the active rows from exact scores."""
+        self._choose(scores if self.rows.offset is None else scores - self.rows.offset)
+
+    def _choose(self, scores: Array) -> None:
         self._scores = scores
         self.n_active = row_dual.choose_active(
-            self._members, scores, self._squared, self._slack, self._state, self._active
-        )
+            self._members, scores, self._kind, self._common, self._margins, self._slack,
+            self._state, self._active,
+        )  # fmt: skip
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w kept by the epochs."""
@@ -93,7 +111,7 @@ class BinaryCoordinates:
         # the best multiple; with the squared hinge and a larger C its curvature is taken too large: a bound
         t = 1.0 if C == self.C else C / self.C
         if C != self.C and curved > 0.0:
-            t = min(t, 0.5 * self._linear / curved)
+            t = min(t, max(0.0, 0.5 * self._linear / curved))
         if self._squared and C < self.C:
             curved *= self.C / C
         return t * self._linear - t * t * curved
@@ -101,7 +119,9 @@ class BinaryCoordinates:
     def dual_value(self, C: float) -> float:
         """The dual value, recomputed from the multipliers."""
         coef = np.empty(len(self._state))
-        self._linear, self._curved = row_dual.signed(self._state, self._squared, coef)
+        self._linear, self._curved = row_dual.signed(
+            self._state, self._kind, self._common, self._margins, coef
+        )
         self.w[:] = self.rows.accumulate(coef)
         return self.dual_estimate(C)
 
@@ -113,7 +133,8 @@ class BinaryCoordinates:
         """Start from these multipliers."""
         caps = self._state[:, row_dual.CAP]
         top = np.where(caps > 0.0, np.inf, 0.0) if self._squared else caps
-        self.multipliers[:] = np.clip(multipliers, 0.0, top)
+        low = 0.0 if self._kind < row_dual.TUBE else -top
+        self.multipliers[:] = np.clip(multipliers, low, top)
         self.dual_value(self.C)
         self._start()
 
@@ -133,4 +154,18 @@ class BinaryCoordinates:
             self._start()
         else:  # so are scores and violations: most rows stay settled
             self._slack *= factor
-            self.check(factor * self._scores)
+            self._choose(factor * self._scores)
+
+
+class TubeCoordinates(BinaryCoordinates):
+    """Regression; an offset of the scores is taken off the targets."""
+
+    @staticmethod
+    def _terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
+        loss = rows.loss
+        assert isinstance(loss, EpsilonInsensitive)
+        kind = row_dual.SQUARED_TUBE if loss.smooth else row_dual.TUBE
+        targets, widths = loss.targets(rows.y[:])
+        if rows.offset is not None:
+            targets = targets - rows.offset
+        return kind, targets, loss.epsilon, widths

@@ -37,10 +37,13 @@ class ClassCoordinates:
         square = np.empty(n)
         class_dual.squares(indptr, data, rows.intercept, square)
         y = np.array(rows.y, dtype=np.int64)  # writable: read-only is another type to Numba
+        offset = None
+        if rows.offset is not None:
+            offset = rows.offset - rows.offset[np.arange(n), y][:, None]
         self._compiled = class_dual.ClassRows(
-            indptr, indices, data, y, square, loss.cost, rows.intercept
+            indptr, indices, data, y, square, loss.cost, rows.intercept, offset
         )
-        self._caps: Array = C * rows.weight
+        self._caps: Array = C * rows.weight[:]
         self._members: IntArray = rows.indices()
         self._alpha: Array = np.zeros((n, len(loss.cost)))
         # a row of zeros has its dearest class as violator whatever w is, and is never visited
@@ -48,13 +51,14 @@ class ClassCoordinates:
         still = self._members[~moves]
         self._visited: IntArray = self._members[moves]
         self._still: IntArray = still
-        self._dearest: IntArray = loss.cost[y[still]].argmax(axis=1)
+        demands = loss.cost[y[still]] + (0.0 if offset is None else offset[still])
+        self._dearest: IntArray = demands.argmax(axis=1)
         self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
         self._alpha[still, self._dearest] = self._caps[still]
         self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
         self._block = BLOCK if rows.dim <= SMALL else 1
         self._W = self._zeros()
-        self._offset = float(self._caps[still] @ loss.cost[y[still], self._dearest])
+        self._offset = float(self._caps[still] @ demands.max(axis=1, initial=0.0))
         self._half_square = 0.0
         self._start()
 
@@ -119,7 +123,7 @@ class ClassCoordinates:
         if C != self.C:  # the best multiple
             t = C / self.C
             if self._half_square > 0.0:
-                t = min(t, 0.5 * self._offset / self._half_square)
+                t = min(t, max(0.0, 0.5 * self._offset / self._half_square))
         return t * self._offset - t * t * self._half_square
 
     def dual_value(self, C: float) -> float:

@@ -7,8 +7,15 @@ from typing import Literal
 from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import CrammerSinger, Hinge, Logistic, OneClass, SquaredHinge
-from maxmargin.risks.binary_coordinates import BinaryCoordinates
+from maxmargin.losses import (
+    CrammerSinger,
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    SquaredHinge,
+)
+from maxmargin.risks.binary_coordinates import BinaryCoordinates, TubeCoordinates
 from maxmargin.risks.class_coordinates import ClassCoordinates
 from maxmargin.risks.interior_point import InteriorPoint
 from maxmargin.risks.rows import Rows
@@ -17,8 +24,8 @@ from maxmargin.risks.smooth_newton import SmoothNewton
 Method = Literal["coordinate", "newton"]
 
 #: losses each method can train
-COORDINATE = (CrammerSinger, Hinge, SquaredHinge)
-NEWTON = (Hinge, OneClass, SquaredHinge, Logistic)
+COORDINATE = (CrammerSinger, EpsilonInsensitive, Hinge, OneClass, SquaredHinge)
+NEWTON = (EpsilonInsensitive, Hinge, OneClass, SquaredHinge, Logistic)
 
 
 def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -27,8 +34,6 @@ def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"{type(rows.design).__name__} does not show single rows in memory"
     if not isinstance(rows.loss, COORDINATE if method == "coordinate" else NEWTON):
         return f"it has no form for the loss {type(rows.loss).__name__}"
-    if rows.offset is not None:
-        return "it has no form for scores with an offset"
     if len(regularizer.nonnegative):
         return "it does not keep weights from becoming negative"
     if method == "coordinate" and len(regularizer.free):
@@ -42,8 +47,8 @@ def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) ->
     if why is not None:
         raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
     if method == "newton":
-        smooth = isinstance(rows.loss, SquaredHinge | Logistic)
-        return (SmoothNewton if smooth else InteriorPoint)(rows, C, regularizer)
+        return (SmoothNewton if rows.loss.smooth else InteriorPoint)(rows, C, regularizer)
     if isinstance(rows.loss, CrammerSinger):
         return ClassCoordinates(rows, C)
-    return BinaryCoordinates(rows, C)
+    tube = isinstance(rows.loss, EpsilonInsensitive)
+    return (TubeCoordinates if tube else BinaryCoordinates)(rows, C)

@@ -48,6 +48,10 @@ class InteriorPoint(NewtonDuals):
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
+        # how far margins are from 1: with targets of another size all slacks have that size
+        self._size = (
+            1.0 if self._shift is None else max(1e-300, float(np.abs(1.0 - self._m).mean()))
+        )
         self._centre(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
@@ -55,6 +59,7 @@ class InteriorPoint(NewtonDuals):
     def _centre(self, mu: float) -> None:
         """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m - 1."""
         r = self._m - 1.0
+        mu = mu * self._size
         # u xi = mu (u + xi): both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2
         large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
         small = mu * mu / large
@@ -81,9 +86,10 @@ class InteriorPoint(NewtonDuals):
             if heavy < light:
                 plus, heavy, light = ~plus, light, heavy
             alpha[plus] *= light / max(heavy, 1e-300)
-            self._keep(alpha, float(alpha.sum()), self.products.combine(alpha))
+            total = alpha.sum()
+            self._keep(alpha, float(total) - self._shifted(alpha), self.products.combine(alpha))
         else:
-            self._keep(self._a, float(total), combined)
+            self._keep(self._a, float(total) - self._shifted(self._a), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
@@ -98,7 +104,7 @@ class InteriorPoint(NewtonDuals):
                 return SweepStats(self.n_examples, float("inf"), 0)
             # a start too near a wrong end: once more from w, far from all bounds
             self._restarted, self._smallest, self._idle = True, np.inf, 0
-            self._m[:] = self.products.margins(self.w)
+            self._m[:] = self._margins(self.w)
             self._centre(FIRST)
         return SweepStats(self.n_examples, self._upper - self._lower, 0)
 
@@ -144,7 +150,7 @@ class InteriorPoint(NewtonDuals):
         """See :meth:`NewtonDuals.start_at`."""
         self._restarted = False
         self.w[:] = w
-        self._m[:] = self.products.margins(self.w)
+        self._m[:] = self._margins(self.w)
         self._centre(min(0.3, 0.3 * math.sqrt(gap)))
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
@@ -160,4 +166,4 @@ class InteriorPoint(NewtonDuals):
         return self._c
 
     def _linear_part(self) -> float:
-        return float(self._alpha.sum())
+        return float(self._alpha.sum()) - self._shifted(self._alpha)

@@ -6,6 +6,10 @@ A step needs Z' diag(theta) Z for weights theta of the rows, one Cholesky factor
 products with Z. The number of steps hardly depends on C, the scaling of the features or the number
 of rows. What the methods share is here; the hinge is in ``interior_point``, smooth losses in
 ``smooth_newton``.
+
+Losses are functions of margins, l_i(<z_i, w> + shift_i). An offset o_i of the score is a shift y_i o_i.
+A tube |y_i - <w, x_i>| <= e_i is two hinges, of x_i and -x_i, with shifts 1 - (y_i - e_i) and
+1 - (-y_i - e_i); at most one of them loses anything, so this holds for squares as well.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.losses import OneClass
-from maxmargin.risks.row_products import RowProducts
+from maxmargin.losses import EpsilonInsensitive, OneClass
+from maxmargin.risks.row_products import BothSides, RowProducts
 from maxmargin.risks.rows import Rows
 
 #: steps without progress after which a method says so
@@ -34,10 +38,10 @@ class NewtonDuals(ABC):
     """
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
-        labels = np.ones(len(rows.y)) if isinstance(rows.loss, OneClass) else rows.y
-        self.products = RowProducts(rows, labels)
+        self.products, self._shift = _signed_rows(rows)
+        self._offset = rows.offset
         self.regularizer = regularizer
-        self.n_examples, self._n_rows = rows.n, rows.design.shape[0]
+        self.n_examples = rows.n
         self.n_active = self.products.n
         self.n_support = 0
         self.C = C
@@ -46,12 +50,23 @@ class NewtonDuals(ABC):
         self._penalty: Array = np.ones(rows.dim)
         self._penalty[regularizer.free] = 0.0
         self.w: Array = np.zeros(rows.dim)
-        self._m: Array = np.zeros(self.products.n)  # margins Z w
+        self._m: Array = self._margins(self.w)  # Z w + shift
         self._alpha: Array = np.zeros(self.products.n)
         self._combined: Array = np.zeros(rows.dim)  # Z' alpha
         self._linear = 0.0  # what the multipliers alone contribute to D
         self._lower = 0.0
         self._smallest, self._idle = np.inf, 0
+
+    def _margins(self, w: Array) -> Array:
+        """Z w + shift."""
+        m = self.products.margins(w)
+        if self._shift is not None:
+            m += self._shift
+        return m
+
+    def _shifted(self, alpha: Array) -> float:
+        """What the shifts take off the dual value."""
+        return 0.0 if self._shift is None else float(alpha @ self._shift)
 
     @property
     def scale(self) -> float:
@@ -72,7 +87,11 @@ class NewtonDuals(ABC):
 
     def check(self, scores: Array) -> None:
         """Take the exact scores of ``w``."""
-        self._m[:] = scores[self.products.index] * self.products.y
+        self._m[:] = self.products.of_scores(
+            scores if self._offset is None else scores - self._offset
+        )
+        if self._shift is not None:
+            self._m += self._shift
 
     @abstractmethod
     def _top(self) -> Array | float:
@@ -96,16 +115,14 @@ class NewtonDuals(ABC):
     @property
     def multipliers(self) -> Array:
         """The best multipliers, one per row of the design."""
-        out = np.zeros(self._n_rows)
-        out[self.products.index] = self._alpha
-        return out
+        return self.products.gather(self._alpha)
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers and their point."""
-        self._alpha[:] = np.clip(multipliers[self.products.index], 0.0, self._top())
+        self._alpha[:] = np.clip(self.products.spread(multipliers), 0.0, self._top())
         self.dual_value(self.C)
         w = self.regularizer.penalised(self._combined)
-        short = np.maximum(0.0, 1.0 - self.products.margins(w))
+        short = np.maximum(0.0, 1.0 - self._margins(w))
         upper = self.regularizer.value(w) + float(
             self._c @ short
         )  # of the hinge: a guess for others
@@ -150,3 +167,17 @@ class NewtonDuals(ABC):
         else:
             self._idle += 1
         return self._idle >= PATIENCE
+
+
+def _signed_rows(rows: Rows) -> tuple[RowProducts | BothSides, Array | None]:
+    """The rows z_i, and their shifts if they have any."""
+    if isinstance(rows.loss, EpsilonInsensitive):
+        both = BothSides(rows)
+        targets, widths = rows.loss.targets(rows.y[:])
+        if rows.offset is not None:
+            targets = targets - rows.offset
+        width = rows.loss.epsilon if widths is None else widths[both.index]
+        return both, 1.0 + width - both.of_scores(targets)
+    one_class = isinstance(rows.loss, OneClass)
+    products = RowProducts(rows, np.ones(rows.design.shape[0]) if one_class else rows.y[:])
+    return products, None if rows.offset is None else products.of_scores(rows.offset)

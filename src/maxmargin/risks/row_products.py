@@ -47,6 +47,22 @@ class RowProducts:
                 gram.dense_margins, gram.dense_combine, gram.dense_block,
             )  # fmt: skip
 
+    def of_scores(self, scores: Array) -> Array:
+        """Z w from the scores X w of all rows."""
+        out: Array = self.y * scores[self.index]
+        return out
+
+    def spread(self, multipliers: Array) -> Array:
+        """One number for each row of Z, from the multipliers of all rows."""
+        out: Array = multipliers[self.index]
+        return out
+
+    def gather(self, alpha: Array) -> Array:
+        """The multipliers of all rows, from those of Z."""
+        out = np.zeros(self._n_stored)
+        out[self.index] = alpha
+        return out
+
     def margins(self, w: Array) -> Array:
         """Z w."""
         out = np.empty(self.n)
@@ -82,6 +98,47 @@ class RowProducts:
                 count += new
                 lower = sl.blas.dsyrk(1.0, block.T, beta=1.0, c=lower, lower=True, overwrite_c=True)
         return np.tril(lower) + np.tril(lower, -1).T, count
+
+
+class BothSides:
+    """The same where Z holds every row twice, as x and as -x: the two sides of a tube.
+
+    A row's multiplier is that of x less that of -x.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._one = RowProducts(rows, np.ones(rows.design.shape[0]))
+        self.index: IntArray = np.tile(self._one.index, 2)
+        self.y: Array = np.concatenate([self._one.y, -self._one.y])
+        self.n, self.dim = 2 * self._one.n, self._one.dim
+        self.mean_square = self._one.mean_square
+
+    def of_scores(self, scores: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._signed(self._one.of_scores(scores))
+
+    def spread(self, multipliers: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return np.maximum(0.0, self._signed(self._one.spread(multipliers)))
+
+    def gather(self, alpha: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._one.gather(alpha[: self._one.n] - alpha[self._one.n :])
+
+    def margins(self, w: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._signed(self._one.margins(w))
+
+    def combine(self, coef: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._one.combine(coef[: self._one.n] - coef[self._one.n :])
+
+    def gram(self, theta: Array) -> tuple[Array, int]:
+        """See :class:`RowProducts`."""
+        return self._one.gram(theta[: self._one.n] + theta[self._one.n :])
+
+    def _signed(self, values: Array) -> Array:
+        return np.concatenate([values, -values])
 
 
 class Factor:

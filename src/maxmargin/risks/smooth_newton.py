@@ -18,7 +18,7 @@ from maxmargin.compiled import smooth
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.losses import SquaredHinge
+from maxmargin.losses import Logistic
 from maxmargin.risks.newton import NewtonDuals
 from maxmargin.risks.row_products import Factor
 from maxmargin.risks.rows import Rows
@@ -28,12 +28,12 @@ SEARCHES = 60
 
 
 class SmoothNewton(NewtonDuals):
-    """Newton steps for the squared hinge and the logistic loss."""
+    """Newton steps for the squared hinge, the squared tube and the logistic loss."""
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         super().__init__(rows, C, regularizer)
         n = self.products.n
-        self._squared = isinstance(rows.loss, SquaredHinge)
+        self._squared = not isinstance(rows.loss, Logistic)
         self._fill: Any = smooth.squared_hinge if self._squared else smooth.logistic
         self._slope: Any = smooth.squared_hinge_slope if self._squared else smooth.logistic_slope
         self._multipliers, self._theta = np.zeros(n), np.zeros(n)
@@ -49,7 +49,7 @@ class SmoothNewton(NewtonDuals):
         self._gradient: Array = self._penalty * self.w - combined
         self._upper = self.regularizer.value(self.w) + loss
         self.n_support = int(support)
-        self._keep(self._multipliers, linear, combined)
+        self._keep(self._multipliers, linear - self._shifted(self._multipliers), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
@@ -114,7 +114,7 @@ class SmoothNewton(NewtonDuals):
     def start_at(self, w: Array, gap: float) -> None:
         """See :meth:`NewtonDuals.start_at`."""
         self.w[:] = w
-        self._m[:] = self.products.margins(self.w)
+        self._m[:] = self._margins(self.w)
         self._look()
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
@@ -130,11 +130,11 @@ class SmoothNewton(NewtonDuals):
         return np.inf if self._squared else self._c
 
     def _linear_part(self) -> float:
-        a, c = self._alpha, self._c
+        a, c, shifted = self._alpha, self._c, self._shifted(self._alpha)
         if self._squared:
-            return float(a.sum() - (a * a / c).sum() / 4.0)
+            return float(a.sum() - (a * a / c).sum() / 4.0) - shifted
         p = a / c
         with np.errstate(divide="ignore", invalid="ignore"):
             entropy = -(np.where(p > 0.0, p * np.log(p), 0.0))
             entropy -= np.where(p < 1.0, (1.0 - p) * np.log1p(-p), 0.0)
-        return float(c @ entropy)
+        return float(c @ entropy) - shifted

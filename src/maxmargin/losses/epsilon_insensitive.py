@@ -1,0 +1,109 @@
+"""The losses of support vector regression: nothing is lost inside a tube around the target."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.compiled import tube
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels, ScoreLoss
+
+
+class EpsilonInsensitive(ScoreLoss):
+    """sum_i c_i max(0, |s_i - y_i| - epsilon) with real targets y.
+
+    Parameters
+    ----------
+    epsilon : float, default 0.0
+        Half the width of the tube. With targets of shape (n, 2) the second column has a half width for
+        every row, and this one is not looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import EpsilonInsensitive
+    >>> loss = EpsilonInsensitive(0.5)
+    >>> loss.value(np.array([1.0, 3.0]), np.array([1.2, 1.0]), np.ones(2))
+    1.5
+    >>> loss.value(np.array([1.0, 3.0]), np.array([[1.2, 0.0], [1.0, 1.5]]), np.ones(2))
+    0.7
+    """
+
+    def __init__(self, epsilon: float = 0.0) -> None:
+        self.epsilon = float(epsilon)
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
+            raise ValueError(f"epsilon={epsilon!r}: it must be finite and not negative.")
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        y = np.asarray(y)
+        if y.dtype != np.float64 or y.shape[1:] not in ((), (2,)):
+            raise ValueError(
+                f"targets must be float64 numbers of shape (n,), or (n, 2) with a half width for each; these "
+                f"are {y.dtype} of shape {y.shape}."
+            )
+        if not np.isfinite(y).all() or (y.ndim == 2 and (y[:, 1] < 0.0).any()):
+            raise ValueError("targets must be finite, and half widths of the tube not negative.")
+
+    def targets(self, y: Labels) -> tuple[Array, Array | None]:
+        """The targets, and the half widths of the rows if they have their own."""
+        if y.ndim == 1:
+            return y, None
+        return np.ascontiguousarray(y[:, 0]), np.ascontiguousarray(y[:, 1])
+
+    def _rows(self, y: Labels) -> tuple[Array, Array]:
+        target, width = self.targets(y)
+        return target, np.full(len(y), self.epsilon) if width is None else width
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        gradient = np.empty_like(scores)
+        return tube.cut(scores, *self._rows(y), weight, self.smooth, gradient), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return float(tube.value(scores, *self._rows(y), weight, self.smooth))
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        out = np.zeros(len(ts))
+        kernel = tube.squared_slopes if self.smooth else tube.slopes
+        kernel(scores, other, *self._rows(y), weight, ts, out)
+        return out
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        if self.smooth:
+            return None
+        room = min(limit, 2 * len(scores))
+        ts, jumps = np.empty(room), np.empty(room)
+        count = tube.kinks(scores, other, *self._rows(y), weight, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+
+class SquaredEpsilonInsensitive(EpsilonInsensitive):
+    """sum_i c_i max(0, |s_i - y_i| - epsilon)^2 with real targets y; least squares with epsilon = 0.
+
+    Parameters
+    ----------
+    epsilon : float, default 0.0
+        As in :class:`EpsilonInsensitive`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import SquaredEpsilonInsensitive
+    >>> SquaredEpsilonInsensitive(0.5).value(np.array([1.0, 3.0]), np.array([1.2, 1.0]), np.ones(2))
+    2.25
+    """
+
+    smooth = True
