@@ -6,8 +6,10 @@ from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
 from maxmargin.data.ngrams import HashedNgrams
+from maxmargin.data.parquet import read_parquet
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
+from maxmargin.data.svmlight import read_svmlight
 
 __all__ = [
     "CSRDesign",
@@ -23,6 +25,8 @@ __all__ = [
     "hstack",
     "is_design",
     "open",
+    "read_parquet",
+    "read_svmlight",
     "shard_bounds",
     "write",
 ]

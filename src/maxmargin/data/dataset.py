@@ -278,11 +278,13 @@ class Dataset:
         """Whether this is the data set that had this fingerprint, or that one with rows appended."""
         return self.fingerprint[: len(fingerprint)] == list(fingerprint)
 
-    def append(self, batches: Iterable[Any], *, shard_bytes: int = SHARD_BYTES) -> Dataset:
+    def append(
+        self, batches: Iterable[Any], *, dtype: Any = None, shard_bytes: int = SHARD_BYTES
+    ) -> Dataset:
         """Add rows, in one pass over batches as in :func:`write`. Files that are there stay untouched.
 
-        New rows have the features of the old ones; sparse ones may have more. If the writer is killed,
-        nothing was appended.
+        New rows have the features of the old ones and their type (``dtype`` casts); sparse ones may have
+        more features. If the writer is killed, nothing was appended.
 
         Returns
         -------
@@ -296,7 +298,7 @@ class Dataset:
                     f"{self.path}: the data set has changed since it was opened. Open it again, then append."
                 )
             manifest = Writer(self._storage, base, base.generation + 1, shard_bytes).run(
-                batches, None
+                batches, dtype
             )
         self._set(manifest)
         return self

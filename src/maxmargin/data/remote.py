@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -13,22 +14,36 @@ from maxmargin.data.manifest import DatasetError
 AnyArray = npt.NDArray[Any]
 
 
+def _filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """fsspec's file system for a URL, and the path in it."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ImportError(
+            f'{url} needs the package fsspec: pip install "maxmargin[remote]".'
+        ) from error
+    try:
+        files, path = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:  # the store's own package, s3fs for instance
+        hint = ' (pip install "maxmargin[remote]")' if url.startswith("s3") else ""
+        raise ImportError(f"{url}: {error}{hint}") from error
+    return files, path
+
+
+def opened(url: str) -> IO[bytes]:
+    """A file to read from."""
+    files, path = _filesystem(url, {})
+    file: IO[bytes] = files.open(path, "rb")
+    return file
+
+
 class RemoteStorage:
     """A prefix of an object store. Objects appear whole when they are closed."""
 
     depth = 4
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise ImportError(
-                f'{url} needs the package fsspec: pip install "maxmargin[remote]".'
-            ) from error
-        try:
-            self._files, self._prefix = fsspec.core.url_to_fs(url, **options)
-        except ImportError as error:
-            raise ImportError(f'{error} pip install "maxmargin[remote]".') from error
+        self._files, self._prefix = _filesystem(url, options)
         self._url = url.rstrip("/")
 
     def describe(self, name: str = "") -> str:
@@ -37,16 +52,15 @@ class RemoteStorage:
 
     def content(self, name: str) -> bytes:
         """See :class:`~maxmargin.data.storage.Storage`."""
-        self._files.invalidate_cache()
-        return bytes(self._files.cat_file(self._path(name)))
+        with self._told(name):
+            self._files.invalidate_cache()
+            return bytes(self._files.cat_file(self._path(name)))
 
     def sizes(self) -> dict[str, int]:
         """See :class:`~maxmargin.data.storage.Storage`."""
-        self._files.invalidate_cache()
-        try:
+        with self._told():
+            self._files.invalidate_cache()
             entries = self._files.ls(self._prefix, detail=True)
-        except FileNotFoundError:
-            return {}
         return {e["name"].rsplit("/", 1)[-1]: e["size"] for e in entries if e["type"] == "file"}
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
@@ -56,7 +70,8 @@ class RemoteStorage:
             return np.empty(0, dtype=kind)
         begin, end = start * kind.itemsize, stop * kind.itemsize
         try:
-            content = self._files.cat_file(self._path(name), start=begin, end=end)
+            with self._told(name):
+                content = self._files.cat_file(self._path(name), start=begin, end=end)
         except FileNotFoundError:
             raise DatasetError(f"{self.describe(name)}: this file is missing.") from None
         if len(content) != end - begin:
@@ -90,6 +105,17 @@ class RemoteStorage:
         """See :class:`~maxmargin.data.storage.Storage`. Object stores have no locks: one writer at a
         time is up to the user."""
         return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def _told(self, name: str = "") -> Iterator[None]:
+        """Errors of a store have many types and bare texts: say which file they are about."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            raise OSError(f"{self.describe(name)} cannot be read: {kind}: {error}") from error
 
     def _path(self, name: str) -> str:
         return f"{self._prefix}/{name}"

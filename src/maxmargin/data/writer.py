@@ -109,8 +109,6 @@ class Writer:
 
     def run(self, batches: Iterable[Any], dtype: Any) -> Manifest:
         """Write all batches, then the manifest. On an error the files written so far are removed."""
-        if dtype is None and self._base:
-            dtype = self._dtype
         try:
             for batch in uniform(batches, dtype):
                 if batch.X.shape[0] or batch.lengths is not None:

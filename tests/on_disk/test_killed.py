@@ -1,0 +1,116 @@
+"""What a writer leaves behind that was killed, and how much memory one takes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from maxmargin import data
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals, locks and limits of POSIX")
+
+WRITER = """
+import sys, time
+import numpy as np
+from maxmargin import data
+
+def batches():
+    for k in range(1000):
+        yield np.full((100, 3), float(k)), np.full(100, k % 2)
+        if k == 20:
+            print("now", flush=True)
+            time.sleep(60)
+
+how, path = sys.argv[1:]
+if how == "append":
+    data.open(path).append(batches(), shard_bytes=4000)
+else:
+    data.write(path, batches(), shard_bytes=4000, overwrite=True)
+"""
+
+
+def start(code, *args):
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@posix
+@pytest.mark.parametrize("how", ["append", "write"])
+def test_kill_in_the_middle(tmp_path, how):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    before = data.write(tmp_path, [(X, np.arange(50) % 2)])
+    process = start(WRITER, how, tmp_path)
+    try:
+        assert process.stdout.readline() == "now\n"
+        with pytest.raises(data.DatasetError, match="another process is writing"):
+            before.append([(X, np.arange(50) % 2)])
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    leftovers = [name for name in os.listdir(tmp_path) if name.startswith("0002-")]
+    assert leftovers  # some shards were complete
+    again = data.open(tmp_path)
+    assert again.fingerprint == before.fingerprint
+    again.verify()
+    assert np.array_equal(again.load()[0], X)
+    again.append([(X, np.arange(50) % 2)])
+    again.verify()
+    names = {file.name for shard in again._manifest.shards for file in shard.files.values()}
+    assert set(os.listdir(tmp_path)) == names | {"manifest.json"}  # the leftovers are gone
+
+
+def test_a_manifest_that_cannot_be_moved(tmp_path, monkeypatch):
+    before = data.write(tmp_path, [(np.eye(3), [0, 1, 2])])
+    names = set(os.listdir(tmp_path))
+
+    def fail(*args):
+        raise OSError("no")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="no"):
+        before.append([(np.eye(3), [0, 1, 2])])
+    assert set(os.listdir(tmp_path)) == names
+    assert data.open(tmp_path).fingerprint == before.fingerprint
+
+
+BOUNDED = """
+import re, resource, sys
+import numpy as np
+from maxmargin import data
+from maxmargin.data.design import as_design
+
+def status(name):
+    return int(re.search(name + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+
+X, w = np.ones((100_000, 20), dtype=np.float32), np.ones(20)
+data.write(sys.argv[1] + "/small", [(X, np.zeros(len(X)))]).dot(w, 0, len(X))   # compiled, imported
+limit = (status("VmData") + 60_000) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+batches = ((X * k, np.zeros(len(X))) for k in range(20))   # 160 MB
+big = data.write(sys.argv[1] + "/big", batches, shard_bytes=32 << 20)
+open("/proc/self/clear_refs", "w").write("5")              # the peak starts anew
+before = status("VmRSS")
+total = sum(big.dot(w, lo, lo + 1_000_000).sum() for lo in range(0, 2_000_000, 1_000_000))
+assert total == 20.0 * 100_000 * sum(range(20)), total
+try:
+    np.ones(limit // 8)
+except MemoryError:
+    print((status("VmHWM") - before) // 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_neither_writing_nor_reading_takes_memory_of_the_size_of_the_data(tmp_path):
+    process = start(BOUNDED, tmp_path)
+    out, _ = process.communicate()
+    assert process.returncode == 0
+    assert int(out) < 100  # MB above the start, of 160 MB that were read
