@@ -2,6 +2,7 @@
 
 from maxmargin import data, engines, losses, risks, solvers, tasks
 from maxmargin.estimators import (
+    GaussianPrior,
     GrammarParser,
     GraphLabeler,
     LatentStructuredSVM,
@@ -20,6 +21,7 @@ from maxmargin.solvers import minimize
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "GaussianPrior",
     "GrammarParser",
     "GraphLabeler",
     "LatentStructuredSVM",

@@ -8,7 +8,7 @@ from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
 
 from maxmargin.core import Bundle, Cut, SquaredNorm
 from maxmargin.risks import CompletedRisk
-from maxmargin.risks.fixed import FixedWeights
+from maxmargin.risks.weights import WeightMap
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks import MultipleInstance
 
@@ -18,19 +18,25 @@ def some_latent(X, rng):
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
-def test_shifted_planes_are_minorants(seed, per_block, with_fixed):
+def test_shifted_planes_are_minorants(seed, per_block, with_prior):
     rng = np.random.default_rng(seed)
     X, Y = rows_problem(seed, n=70 if per_block else 12)
     weight = rng.uniform(0.0, 2.0, size=len(Y))
     task = Rows(spread=0.5)
     dim = task.setup(X, Y)
-    fixed = FixedWeights(np.array([1, 4]), rng.normal(size=2)) if with_fixed else None
-    risk = CompletedRisk(task, X, Y, some_latent(X, rng), dim, sample_weight=weight, fixed=fixed)
+    prior = None
+    if with_prior:  # two of the weights are fixed
+        scale = rng.uniform(0.5, 2.0, size=dim)
+        scale[[1, 4]] = 0.0
+        prior = WeightMap(rng.normal(size=(dim, 1)), scale)
+    risk = CompletedRisk(
+        task, X, Y, some_latent(X, rng), dim, sample_weight=weight, weight_map=prior
+    )
     bundle = Bundle(dim, risk.n_blocks if per_block else 1)
 
     def point():
         w = rng.normal(size=dim) * rng.choice([0.1, 1.0, 5.0])
-        return w if fixed is None else fixed.learned(w)
+        return w if prior is None else prior.learned(w)
 
     for _ in range(4):
         at = risk.evaluate(point())

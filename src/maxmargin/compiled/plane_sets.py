@@ -3,7 +3,7 @@
 Example i holds planes p_i0 = 0 (the truth), p_i1, ... with offsets l_ij, multipliers alpha_ij >= 0 of
 sum c_i and squared distances:
 
-    u     =  - sum_ij alpha_ij p_ij,          w = P(u): u, clipped at zero where weights are signed
+    u     =  - sum_ij alpha_ij p_ij,          w = P(u): u, clipped at the floor of signed weights
     g_ij  =  l_ij + <w, p_ij>                                                             (g_i0 = 0)
     gap_i =  c_i max_j g_ij - sum_j alpha_ij g_ij
 
@@ -96,14 +96,12 @@ def add_plane(sets: PlaneSets, slot: int, scale: float, u: FloatArray) -> None:
 
 
 @inlined
-def clip_plane(
-    sets: PlaneSets, slot: int, u: FloatArray, w: FloatArray, signed: npt.NDArray[np.bool_]
-) -> None:
+def clip_plane(sets: PlaneSets, slot: int, u: FloatArray, w: FloatArray, floor: FloatArray) -> None:
     """``w = P(u)`` where the plane is not zero."""
     size, place = sets.size[slot], sets.place[slot]
     for k in range(size):
         at = k if place < 0 else np.int64(sets.indices[place + k])
-        w[at] = max(u[at], 0.0) if signed[at] else u[at]
+        w[at] = max(u[at], floor[at])
 
 
 @inlined
@@ -120,7 +118,7 @@ def block_step(
     sets: PlaneSets,
     u: FloatArray,
     w: FloatArray,
-    signed: npt.NDArray[np.bool_],
+    floor: FloatArray,
     i: int,
     top: float,
 ) -> Any:
@@ -150,10 +148,10 @@ def block_step(
         for j in range(1, m):
             if alpha[j] != before[j]:
                 add_plane(sets, base + j, before[j] - alpha[j], u)
-        if signed.size > 0:
+        if floor.size > 0:
             for j in range(1, m):
                 if alpha[j] != before[j]:
-                    clip_plane(sets, base + j, u, w, signed)
+                    clip_plane(sets, base + j, u, w, floor)
     return gap + cap * max(0.0, top - best)
 
 
@@ -171,14 +169,14 @@ def visit(
     sets: PlaneSets,
     u: FloatArray,
     w: FloatArray,
-    signed: npt.NDArray[np.bool_],
+    floor: FloatArray,
     i: int,
     top: float,
     tick: int,
 ) -> Any:
     """The block step of one example after its oracle attained ``top`` at this w. Returns its gap."""
     mark_used(sets, i, tick)
-    sets.gaps[i] = block_step(sets, u, w, signed, i, top)
+    sets.gaps[i] = block_step(sets, u, w, floor, i, top)
     mark_used(sets, i, tick)
     return sets.gaps[i]
 
@@ -188,7 +186,7 @@ def epoch_sweep(
     sets: PlaneSets,
     u: FloatArray,
     w: FloatArray,
-    signed: npt.NDArray[np.bool_],
+    floor: FloatArray,
     order: IntArray,
 ) -> Any:
     """Block steps over ``order`` without the oracle. Returns the sum of the gaps over the planes held."""
@@ -196,7 +194,7 @@ def epoch_sweep(
     for q in range(order.size):
         i = order[q]
         if sets.caps[i] > 0.0 and sets.counts[i] > 1:
-            total += block_step(sets, u, w, signed, i, 0.0)
+            total += block_step(sets, u, w, floor, i, 0.0)
     return total
 
 

@@ -66,8 +66,9 @@ class DualPoint:
 
     def value(self, regularizer: SquaredNorm, dim: int) -> float:
         """The lower bound, computed from the planes alone."""
-        w = regularizer.primal(-combine(self.alpha, self.planes, dim))
-        bound = self.base + float(self.offsets @ self.alpha) - regularizer.value(w)
+        u = -combine(self.alpha, self.planes, dim)
+        w = regularizer.primal(u)
+        bound = self.base + float(self.offsets @ self.alpha) - regularizer.conjugate(u, w)
         if len(regularizer.free):
             bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_bound
         return bound
@@ -143,7 +144,7 @@ class Bundle:
         self._qp = SimplexQP(n_blocks)
         self._tau = 0.0
         signed = self.regularizer.nonnegative
-        self._signed = SignedPart(signed) if len(signed) else None
+        self._signed = SignedPart(signed, self.regularizer.floors) if len(signed) else None
 
     def __len__(self) -> int:
         return len(self._planes)
@@ -154,6 +155,7 @@ class Bundle:
         if not (
             np.array_equal(mine.free, regularizer.free)
             and np.array_equal(mine.nonnegative, regularizer.nonnegative)
+            and np.array_equal(mine.floors, regularizer.floors)
         ):
             raise ValueError(
                 "this bundle was made for other free or nonnegative coordinates; start afresh."
@@ -271,7 +273,8 @@ class Bundle:
             self._solve_by_signs(self._signed, C, offsets, scaled_tol)
         beta = self._qp.beta
         alpha = C * beta[p:]
-        w = self.regularizer.primal(-combine(alpha, self._planes, self.dim))
+        u = -combine(alpha, self._planes, self.dim)
+        w = self.regularizer.primal(u)
         support = np.flatnonzero(alpha)
         dual = DualPoint(
             tuple(self._planes[j] for j in support),
@@ -279,7 +282,7 @@ class Bundle:
             alpha[support],
             self.base * C * float(beta[:p].sum()),
         )
-        lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.value(w)
+        lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.conjugate(u, w)
         if free:
             lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
             w[self.regularizer.free] = self._v
@@ -306,11 +309,14 @@ class Bundle:
         p, qp = self.n_blocks, self._qp
         for _ in range(MAX_SIGN_ROUNDS):
             before = qp.beta.copy()
-            self._maximise(C, offsets, tol)
+            shown = offsets
+            if self.regularizer.floor is not None:
+                shown = np.concatenate([offsets[:p], offsets[p:] + signed.clipped_values()])
+            self._maximise(C, shown, tol)
             c = offsets[p:] / C
             if self._free_parts:  # the Lagrangian: the point before may not meet the equalities
                 c = c + np.array(self._free_parts) @ self._v / C
-            step, clipped, outlook = signed.search(c, before[p:], qp.beta[p:])
+            step, clipped, outlook = signed.search(c, before[p:], qp.beta[p:], C)
             if step < 1.0:
                 qp.move(before + step * (qp.beta - before))
             settled = np.array_equal(clipped, signed.clipped)

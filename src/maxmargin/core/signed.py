@@ -9,10 +9,12 @@ On the piece of the current alpha it agrees, in value and gradient, with
 
     D_A(alpha) = <b, alpha> - 1/2 sum_{k not in A} u_k^2,
 
-an ordinary reduced problem whose Gram matrix leaves out A. Its maximiser is therefore a direction of ascent
-for D, and one step is: maximise D_A, search the segment exactly (its kinks are where some u_k changes its
-sign), take the new A. When the full step changes no sign the point maximises D. Each step raises D and there
-are finitely many pieces; a handful of steps is usual, and none where A stayed as it was.
+an ordinary reduced problem whose Gram matrix leaves out A. (Where the bound is a floor f_k instead of zero,
+a clipped coordinate contributes f_k u_k - f_k^2 / 2 to what is subtracted: linear, a change of the offsets.)
+Its maximiser is therefore a direction of ascent for D, and one step is: maximise D_A, search the segment
+exactly (its kinks are where some u_k changes its sign), take the new A. When the full step changes no sign
+the point maximises D. Each step raises D and there are finitely many pieces; a handful of steps is usual, and
+none where A stayed as it was.
 
 D of any feasible alpha is a true bound, so stopping early never spoils a certificate.
 """
@@ -32,16 +34,18 @@ class SignedPart:
     ----------
     indices : array of int
         The coordinates.
+    floor : array
+        What they must not fall below.
 
     Attributes
     ----------
     clipped : array of bool
-        The set A: those that are below zero at the bundle's present multipliers.
+        The set A: those that are below their floor at the bundle's present multipliers.
     """
 
-    def __init__(self, indices: IntArray) -> None:
-        self.indices = indices
-        self.clipped: npt.NDArray[np.bool_] = np.zeros(len(indices), dtype=bool)
+    def __init__(self, indices: IntArray, floor: Array) -> None:
+        self.indices, self.floor = indices, floor
+        self.clipped: npt.NDArray[np.bool_] = floor > 0.0  # of all multipliers zero
         self._parts: Array = np.empty((0, len(indices)))
         # products of the planes over all *other* penalised coordinates: a Gram matrix for another A is built
         # from them, since subtracting what A contributed would drown small entries in rounding
@@ -71,25 +75,33 @@ class SignedPart:
         matrix: Array = self._others + shown @ shown.T
         return matrix
 
+    def clipped_values(self) -> Array:
+        """What the clipped coordinates, at their floors, add to the planes' offsets."""
+        at = self.clipped
+        values: Array = self._parts[:, at] @ self.floor[at]
+        return values
+
     def search(
-        self, c: Array, before: Array, after: Array
+        self, c: Array, before: Array, after: Array, unit: float
     ) -> tuple[float, npt.NDArray[np.bool_], float]:
         """The step t in [0, 1] of largest D between two points, what is clipped there, and D's slope at 0.
 
-        ``c`` are the offsets, ``before`` and ``after`` the multipliers of the planes.
+        ``c`` are the offsets, ``before`` and ``after`` the multipliers of the planes, all in units of
+        ``unit``.
         """
         move = after - before
         u, du = -(before @ self._parts), -(move @ self._parts)
         curved = self._others @ move
         level, bend = float(c @ move - before @ curved), float(move @ curved)
+        floor = self.floor / unit
 
         def slope(t: float) -> float:
-            return level - t * bend - float(np.maximum(u + t * du, 0.0) @ du)
+            return level - t * bend - float(np.maximum(u + t * du, floor) @ du)
 
         t, outlook = 1.0, slope(0.0)
         if slope(1.0) < 0.0:
-            crossing = u * du < 0.0
-            kinks = -u[crossing] / du[crossing]
+            crossing = (u - floor) * du < 0.0
+            kinks = (floor - u)[crossing] / du[crossing]
             ends = np.concatenate([[0.0], np.sort(kinks[kinks < 1.0]), [1.0]])
             lo, hi = 0, len(ends) - 1
             while hi - lo > 1:
@@ -98,4 +110,4 @@ class SignedPart:
             left, right = slope(float(ends[lo])), slope(float(ends[hi]))
             share = left / (left - right) if left > 0.0 else 0.0
             t = float(ends[lo] + share * (ends[hi] - ends[lo]))
-        return t, u + t * du < 0.0, outlook
+        return t, u + t * du < floor, outlook

@@ -7,6 +7,7 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.measure_svc import MeasureSVC
 from maxmargin.estimators.path import svc_path
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.rank_svm import RankSVM
 from maxmargin.estimators.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured_path import structured_path
@@ -14,6 +15,7 @@ from maxmargin.estimators.structured_svm import StructuredSVM
 from maxmargin.estimators.structured_svm_cv import StructuredSVMCV
 
 __all__ = [
+    "GaussianPrior",
     "GrammarParser",
     "GraphLabeler",
     "LatentStructuredSVM",

@@ -12,6 +12,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, chunks, totals
 from maxmargin.estimators._door import Classes, Training
+from maxmargin.estimators._weights import Weighing, free_bound, says_something, weigh
 from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
 
 LOSSES = ("hinge", "squared_hinge")
@@ -32,10 +33,13 @@ class LinearModel:
     n_features: int
     n_classes: int
     regularizer: SquaredNorm
+    #: how the weights of each problem are learned
+    weights: tuple[Weighing, ...]
 
     def attributes(self, ws: list[Array]) -> dict[str, Any]:
         """coef_ and intercept_ from the flat weights of the problems."""
-        W = np.concatenate([w.reshape(self._height, -1) for w in ws], axis=1)
+        pairs = zip(self.weights, ws, strict=True)
+        W = np.concatenate([own.whole(w).reshape(self._height, -1) for own, w in pairs], axis=1)
         coef = W[: self.n_features].T
         bias = self.intercept * W[-1] if self.intercept != 0.0 else np.zeros(W.shape[1])
         if W.shape[1] == 2 and self.n_classes == 2:  # two classes with a cost matrix
@@ -43,7 +47,7 @@ class LinearModel:
         return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
 
     def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
-        """The flat weights of fitted attributes, if they fit these problems."""
+        """The flat weights of fitted attributes, as solvers see them, if they fit these problems."""
         columns = (self.loss.n_outputs() or 1) * len(self.targets)
         if coef.shape != (columns, self.n_features):
             return None
@@ -51,9 +55,10 @@ class LinearModel:
         if self.intercept != 0.0:
             parts.append(bias[None] / self.intercept)
         W = np.concatenate(parts)
+        flat = [W.ravel()]
         if len(self.targets) > 1:
-            return [np.ascontiguousarray(W[:, k]) for k in range(columns)]
-        return [W.ravel()]
+            flat = [np.ascontiguousarray(W[:, k]) for k in range(columns)]
+        return [own.learned(w) for own, w in zip(self.weights, flat, strict=True)]
 
     @property
     def _height(self) -> int:
@@ -65,6 +70,7 @@ def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearMode
     weight = _weights(estimator.class_weight, data.weight, classes)
     loss, targets = _loss(estimator, classes)
     intercept = _intercept_feature(estimator)
+    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss)
     return LinearModel(
         loss,
         targets,
@@ -72,7 +78,8 @@ def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearMode
         intercept,
         data.n_features,
         len(classes.names),
-        _regularizer(estimator, data, classes, weight, intercept, loss),
+        regularizer,
+        _weighings(estimator, data, targets, weight, loss, intercept, regularizer),
     )
 
 
@@ -193,3 +200,37 @@ def _regularizer(
     radius = np.sqrt(2.0 * estimator.C * by_class.sum() * top)
     spread = (k - 1) * (top + np.sqrt(2.0) * radius * largest)
     return SquaredNorm(np.arange(d * k, (d + 1) * k), 0.5 * spread)
+
+
+def _weighings(
+    estimator: Any,
+    data: Training,
+    targets: tuple[Any, ...],
+    weight: Column,
+    loss: ScoreLoss,
+    intercept: float,
+    regularizer: SquaredNorm,
+) -> tuple[Weighing, ...]:
+    """How the weights of each problem are learned: as the norm says, or by a prior, with signs, and so on."""
+    asked = says_something(estimator)
+    if not asked:
+        return (Weighing(regularizer),) * len(targets)
+    outputs = loss.n_outputs()
+    if outputs == 2:
+        raise ValueError(
+            f"{asked[0]} is about one weight per feature, but a cost matrix for two classes has two of them. "
+            "Use class_weight instead of cost."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    several = len(targets) > 1
+    out = []
+    for k, target in enumerate(targets):
+        own = weigh(
+            estimator, data.n_features, names, columns=len(targets) if several else outputs or 1,
+            intercept=intercept, column=k if several else None,
+        )  # fmt: skip
+        if len(regularizer.free):
+            bound = free_bound(estimator.C, data.design, target, weight, loss, intercept, own)
+            own = own.with_free(regularizer.free, bound)
+        out.append(own)
+    return tuple(out)

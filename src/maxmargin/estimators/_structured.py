@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from maxmargin.core.protocols import Examples
-from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, make_engine
 from maxmargin.estimators._base import one_blas_thread
-from maxmargin.risks.fixed import FixedWeights, find_weights, fix_weights
+from maxmargin.estimators._weights import weigh
 from maxmargin.risks.latent import CompletedRisk
 from maxmargin.risks.task import TaskRisk
 
@@ -39,7 +38,9 @@ class StructuredProblem:
                 f"features, a positive int; it returned {dim!r}."
             )
         self.dim = int(dim)
-        self.fixed, self.omega = self._constrained(svm)
+        names = getattr(self.task, "feature_names", None)
+        self.weights = weigh(svm, self.dim, names)
+        self.omega = self.weights.norm
         self._rescaling: Any = svm.rescaling
         self._dear = svm.oracle == "dear"
         self._own = isinstance(svm.engine, str)
@@ -47,24 +48,6 @@ class StructuredProblem:
             make_engine(svm.n_jobs, svm.engine, one_blas_thread) if self._own else svm.engine
         )
         self._examples: Examples | None = None
-
-    def _constrained(
-        self, svm: StructuredSVM | LatentStructuredSVM
-    ) -> tuple[FixedWeights | None, SquaredNorm]:
-        """What is not learned, and what must not become negative."""
-        names = getattr(self.task, "feature_names", None)
-        fixed = fix_weights(svm.fixed, self.dim, names)
-        asked = () if svm.nonnegative is None else svm.nonnegative
-        signed = find_weights(asked, self.dim, names, "nonnegative")
-        if fixed is not None:
-            whole = fixed.whole(np.zeros(self.dim))
-            below = signed[whole[signed] < 0.0]
-            if len(below):
-                raise ValueError(
-                    f"weight {below[0]} is fixed at {whole[below[0]]} but must not be negative."
-                )
-            signed = np.setdiff1d(signed, fixed.indices)
-        return fixed, SquaredNorm(nonnegative=np.sort(signed))
 
     def risk(self, weight: Any) -> TaskRisk:
         """The risk with these weights of the examples. It takes the engine from the risk before it."""
@@ -77,7 +60,7 @@ class StructuredProblem:
             sample_weight=weight,
             engine=self._engine,
             examples=self._examples,
-            fixed=self.fixed if self._examples is None else None,
+            weight_map=self.weights.map if self._examples is None else None,
             dear=self._dear,
         )
         self._examples = risk.examples
@@ -93,17 +76,17 @@ class StructuredProblem:
             self.dim,
             sample_weight=weight,
             engine=self._engine,
-            fixed=self.fixed,
+            weight_map=self.weights.map,
             dear=self._dear,
         )
 
     def whole(self, w: Array) -> Array:
-        """The weights with those that are not learned."""
-        return w if self.fixed is None else self.fixed.whole(w)
+        """The weights the user means."""
+        return self.weights.whole(w)
 
     def learned(self, w: Array) -> Array:
-        """The weights without those that are not learned."""
-        return w if self.fixed is None else self.fixed.learned(w)
+        """The weights a solver sees."""
+        return self.weights.learned(w)
 
     def __enter__(self) -> Self:
         return self

@@ -45,6 +45,10 @@ class LatentStructuredSVM(CertifiedEstimator):
         Weights that are not learned, ``{index: value}``, as in :class:`StructuredSVM`.
     nonnegative : list, optional
         Indices (or names) of weights that must not become negative.
+    nonpositive : list, optional
+        Indices (or names) of weights that must not become positive.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
     tol : float, default 1e-2
         Stop when no convex step can lower the objective by more than this share of it.
     solver : "auto" or solver object, default "auto"
@@ -113,6 +117,8 @@ class LatentStructuredSVM(CertifiedEstimator):
         *,
         fixed: Any = None,
         nonnegative: Any = None,
+        nonpositive: Any = None,
+        prior: Any = None,
         tol: float = 1e-2,
         solver: Any = "auto",
         oracle: str = "cheap",
@@ -134,6 +140,8 @@ class LatentStructuredSVM(CertifiedEstimator):
         self.C = C
         self.fixed = fixed
         self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.prior = prior
         self.tol = tol
         self.solver = solver
         self.oracle = oracle

@@ -61,6 +61,15 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
     cost : array of shape (n_classes, n_classes), optional
         Cost of predicting the column's class for a row of the row's class, in the order of
         ``classes_``; zero on the diagonal. All errors cost 1 by default.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors". With
+        several classes each has the same spread, and a centre of its own if the mean has a row per class.
+    fixed : dict, optional
+        Weights that are not learned, ``{index or name of a feature: value}``; with several classes one value
+        for all or one for each. Their share of the norm, a constant, is not part of ``objective_``.
+    nonnegative, nonpositive : list, optional
+        Features (indices or names) whose weights must not become negative, or positive; with several classes,
+        in each of them.
     solver : "auto" or solver object, default "auto"
         The method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and switches
         when the gap falls too slowly; ``history_`` says what it did.
@@ -116,6 +125,10 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
         penalize_intercept: bool = True,
         class_weight: Any = None,
         cost: Any = None,
+        prior: Any = None,
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
         solver: Any = "auto",
         max_iter: int | None = None,
         max_seconds: float | None = None,
@@ -134,6 +147,10 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
         self.cost = cost
+        self.prior = prior
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
         self.solver = solver
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -182,20 +199,23 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
         results: list[SolveResult] = []
         try:
             for k, target in enumerate(model.targets):
-                risk = ScoreRisk(
-                    design,
-                    target,
-                    model.loss,
-                    sample_weight=model.weight,
-                    intercept=model.intercept,
-                    engine=engine,
+                weights = model.weights[k]
+                risk = weights.risk(
+                    ScoreRisk(
+                        design,
+                        target,
+                        model.loss,
+                        sample_weight=model.weight,
+                        intercept=model.intercept,
+                        engine=engine,
+                    )
                 )
                 start = self._start(model, k, risk) if last is None else last.results[k]
                 results.append(
                     self._minimize(
                         risk,
                         Auto() if self.solver == "auto" else self.solver,
-                        regularizer=model.regularizer,
+                        regularizer=weights.norm,
                         start=start,
                         fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
                         data=data,
@@ -210,7 +230,7 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
             self._multipliers = [_multipliers(result) for result in results]
         return _Fitted(design, results)
 
-    def _start(self, model: LinearModel, k: int, risk: ScoreRisk) -> Start | None:
+    def _start(self, model: LinearModel, k: int, risk: Any) -> Start | None:
         """The previous fit's weights and multipliers, as far as they fit this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
@@ -219,9 +239,10 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
             return None
         kept = getattr(self, "_multipliers", [])
         C, alpha = kept[k] if k < len(kept) else (self.C, None)
-        if alpha is None or "coordinate" not in risk.methods(model.regularizer):
+        norm = model.weights[k].norm
+        if alpha is None or "coordinate" not in risk.methods(norm):
             return Start(weights[k])
-        duals = risk.row_duals("coordinate", C, model.regularizer)
+        duals = risk.row_duals("coordinate", C, norm)
         if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
             return Start(weights[k])
         duals.load(alpha)

@@ -21,6 +21,7 @@ from maxmargin.estimators._measures import (
     measure_loss,
     threshold,
 )
+from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
@@ -56,6 +57,13 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         and it is set after training so that as many training rows are called positive as are positive.
     intercept_scaling : float, default 1.0
         The constant feature whose weight gives the intercept; the larger, the less it is penalised.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
+        constant, is not part of ``objective_``.
+    nonnegative, nonpositive : list, optional
+        Features (indices or names) whose weights must not become negative, or positive.
     solver : "auto" or solver object, default "auto"
         "auto" is optimised cutting planes, and for "error" the portfolio of ``LinearSVC``.
     max_iter, max_seconds : optional
@@ -113,6 +121,10 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         tol: Any = 1e-3,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
+        prior: Any = None,
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
         solver: Any = "auto",
         max_iter: int | None = None,
         max_seconds: float | None = None,
@@ -130,6 +142,10 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.prior = prior
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
         self.solver = solver
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -165,6 +181,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         sign = self._signs(y)
         weight = self._weights(sample_weight, X, sign)
         intercept = self._intercept_feature()
+        names = getattr(self, "feature_names_in_", None)
+        weights = weigh(self, X.shape[1], names, intercept=intercept)
         if counts_rows(self.measure, self.rescaling) and (weight != 1.0).any():
             copies = as_copies(weight, self.measure)
             X, sign, weight = X[copies], sign[copies], np.ones(len(copies))
@@ -176,15 +194,19 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 design, sign, loss, sample_weight=weight, intercept=intercept, engine=engine
             )
             result = self._minimize(
-                risk,
+                weights.risk(risk),
                 Auto() if self.solver == "auto" else self.solver,
-                start=self._start(X.shape[1], intercept),
-                fitted=lambda w: self._attributes(w, design, sign, weight, intercept),
+                regularizer=weights.norm,
+                start=self._start(X.shape[1], intercept, weights),
+                fitted=lambda w: self._attributes(
+                    weights.whole(w), design, sign, weight, intercept
+                ),
                 data=data,
             )
         finally:
             engine.close()
-        for name, value in self._attributes(result.w, design, sign, weight, intercept).items():
+        w = weights.whole(result.w)
+        for name, value in self._attributes(w, design, sign, weight, intercept).items():
             setattr(self, name, value)
         return self
 
@@ -237,14 +259,14 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             bias = -threshold(design.dot(coef, 0, design.shape[0]), weight, positive)
         return {"coef_": coef[None], "intercept_": np.array([bias])}
 
-    def _start(self, n_features: int, intercept: float) -> Start | None:
+    def _start(self, n_features: int, intercept: float, weights: Weighing) -> Start | None:
         """The previous fit's weights, as far as they fit this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
         if self.coef_.shape != (1, n_features):
             return None
         tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
-        return Start(np.concatenate([self.coef_[0], tail]))
+        return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

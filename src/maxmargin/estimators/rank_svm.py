@@ -20,6 +20,7 @@ from maxmargin.data.design import as_design, compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._queries import pair_accuracy, queries
+from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
 
@@ -57,6 +58,13 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         by the sum of its c_ij, so that all count alike.
     k : int, optional
         Positions that count for ``loss="ndcg"`` (NDCG@k); all by default.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
+        constant, is not part of ``objective_``.
+    nonnegative, nonpositive : list, optional
+        Features (indices or names) whose weights must not become negative, or positive.
     solver : "auto" or solver object, default "auto"
         The method; "auto" is :class:`maxmargin.solvers.CuttingPlane`, with its exact line search.
     max_iter, max_seconds : optional
@@ -108,6 +116,10 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         pair_weight: Any = "equal",
         query_weight: str = "pairs",
         k: int | None = None,
+        prior: Any = None,
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
         solver: Any = "auto",
         max_iter: int | None = None,
         max_seconds: float | None = None,
@@ -123,6 +135,10 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.pair_weight = pair_weight
         self.query_weight = query_weight
         self.k = k
+        self.prior = prior
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
         self.solver = solver
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -166,6 +182,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         y = np.asarray(y, dtype=np.float64)
         self.levels_ = np.unique(y)
         problem = queries(self, X, y, self.levels_, groups, sample_weight)
+        weights = weigh(self, X.shape[1], getattr(self, "feature_names_in_", None))
         engine = make_engine(self.n_jobs)
         try:
             risk = ScoreRisk(
@@ -176,23 +193,24 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 engine=engine,
             )
             result = self._minimize(
-                risk,
+                weights.risk(risk),
                 CuttingPlane()
                 if isinstance(self.solver, str) and self.solver == "auto"
                 else self.solver,
-                start=self._start(X.shape[1]),
-                fitted=lambda w: {"coef_": w},
+                regularizer=weights.norm,
+                start=self._start(X.shape[1], weights),
+                fitted=lambda w: {"coef_": weights.whole(w)},
                 data=data,
             )
         finally:
             engine.close()
-        self.coef_ = result.w
+        self.coef_ = weights.whole(result.w)
         return self
 
-    def _start(self, n_features: int) -> Start | None:
+    def _start(self, n_features: int, weights: Weighing) -> Start | None:
         """The previous fit's weights, if they fit."""
         if self.warm_start and hasattr(self, "coef_") and self.coef_.shape == (n_features,):
-            return Start(self.coef_)
+            return Start(weights.learned(self.coef_))
         return None
 
     def predict(self, X: Any) -> Array:

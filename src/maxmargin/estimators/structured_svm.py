@@ -38,6 +38,10 @@ class StructuredSVM(CertifiedEstimator):
         attribute ``feature_names``. Their share of the norm, a constant, is not part of ``objective_``.
     nonnegative : list, optional
         Indices (or names) of weights that must not become negative.
+    nonpositive : list, optional
+        Indices (or names) of weights that must not become positive.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
     tol : float or stopping rule, default 5e-2
         Relative gap at which to stop; accuracy is usually flat well above it.
     solver : "auto" or solver object, default "auto"
@@ -93,6 +97,8 @@ class StructuredSVM(CertifiedEstimator):
         rescaling: str = "margin",
         fixed: Any = None,
         nonnegative: Any = None,
+        nonpositive: Any = None,
+        prior: Any = None,
         tol: Any = 5e-2,
         solver: Any = "auto",
         oracle: str = "cheap",
@@ -111,6 +117,8 @@ class StructuredSVM(CertifiedEstimator):
         self.rescaling = rescaling
         self.fixed = fixed
         self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.prior = prior
         self.tol = tol
         self.solver = solver
         self.oracle = oracle

@@ -30,6 +30,8 @@ SHARED = (
     "rescaling",
     "fixed",
     "nonnegative",
+    "nonpositive",
+    "prior",
     "tol",
     "solver",
     "oracle",
@@ -60,7 +62,9 @@ class StructuredSVMCV(BaseEstimator):
         ``scoring(estimator, X, Y)``, the larger the better; by default minus the mean loss of the task.
     refit : bool, default True
         Train with the best C on all examples.
-    rescaling, fixed, nonnegative, tol, solver, oracle, max_iter, n_jobs, engine, random_state
+    rescaling, fixed, nonnegative, nonpositive, prior
+        See :class:`StructuredSVM`.
+    tol, solver, oracle, max_iter, n_jobs, engine, random_state
         See :class:`StructuredSVM`.
 
     Attributes
@@ -107,6 +111,8 @@ class StructuredSVMCV(BaseEstimator):
         rescaling: str = "margin",
         fixed: Any = None,
         nonnegative: Any = None,
+        nonpositive: Any = None,
+        prior: Any = None,
         tol: Any = 5e-2,
         solver: Any = "auto",
         oracle: str = "cheap",
@@ -123,6 +129,8 @@ class StructuredSVMCV(BaseEstimator):
         self.rescaling = rescaling
         self.fixed = fixed
         self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.prior = prior
         self.tol = tol
         self.solver = solver
         self.oracle = oracle

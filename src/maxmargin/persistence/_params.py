@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import (
     ModelFileError,
@@ -33,6 +34,9 @@ from maxmargin.solvers import (
 
 #: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller
 NOT_STORED = frozenset({"callbacks", "task"})
+
+#: what a prior holds
+PRIOR = tuple(f.name for f in fields(GaussianPrior))
 
 #: parameters that may be arrays
 MATRICES = frozenset({"cost", "pair_weight"})
@@ -78,6 +82,13 @@ def _matrix(value: Any) -> bool:
     )
 
 
+def _fixed_weights(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _number(v) or (isinstance(v, list | tuple) and all(_number(one) for one in v))
+        for v in value.values()
+    )
+
+
 def _pairs(value: Any) -> bool:
     return isinstance(value, list | tuple | set | frozenset) and all(
         isinstance(pair, list | tuple) and len(pair) == 2 and is_label(tuple(pair))
@@ -117,8 +128,10 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "cost": lambda value: value is None or _label_numbers(value) or _matrix(value),
     "edges": _word,
     "inference": _word,
-    "fixed": lambda value: value is None or _label_numbers(value),
+    "fixed": lambda value: value is None or _fixed_weights(value),
     "nonnegative": lambda value: value is None or _weight_names(value),
+    "nonpositive": lambda value: value is None or _weight_names(value),
+    "prior": lambda value: value is None or isinstance(value, GaussianPrior),
     "pair_weight": lambda value: _word(value) or _matrix(value),
     "query_weight": _word,
     "wrong_cost": _number,
@@ -144,7 +157,7 @@ def store_params(estimator: Any, writer: ArrayWriter) -> dict[str, Any]:
         try:
             stored = _store(name, value, writer)
             # the same check as on loading, on the value as it will come back
-            if not isinstance(value, np.ndarray):
+            if not isinstance(value, np.ndarray | GaussianPrior):
                 _restore(name, stored, None)
             out[name] = stored
         except (NotStorableError, ModelFileError) as error:
@@ -161,12 +174,33 @@ def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
     if type(value) in OBJECTS.values():
         contents = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
         return {"object": type(value).__name__, "fields": contents}
+    if name == "prior" and isinstance(value, GaussianPrior):
+        return {"gaussian_prior": _store_prior(value, writer)}
     if isinstance(value, np.ndarray):
         if name not in MATRICES or value.ndim != 2 or not np.isfinite(value).all():
             raise NotStorableError("it is an array that does not belong there")
         writer.add(f"param.{name}", value)
         return {"array": f"param.{name}"}
     return encode(value)
+
+
+def _store_prior(prior: GaussianPrior, writer: ArrayWriter) -> dict[str, list[int]]:
+    """Arrays to the writer, one or several (blocks) of a field; their numbers of dimensions as JSON."""
+    arrays: dict[str, list[Any]] = {}
+    for name in PRIOR:
+        value: Any = getattr(prior, name)
+        if value is None:
+            continue
+        if not isinstance(value, np.ndarray | list | tuple | float | int | np.number):
+            raise NotStorableError(f"its {name} is a {type(value).__name__}")
+        parts: list[Any] = [value]
+        if isinstance(value, list | tuple) and all(np.ndim(part) == 2 for part in value):
+            parts = list(value)
+        arrays[name] = [np.asarray(part, dtype=np.float64) for part in parts]
+    for name, found in arrays.items():
+        for k, array in enumerate(found):
+            writer.add(f"param.prior.{name}.{k}", np.atleast_1d(array))
+    return {name: [array.ndim for array in found] for name, found in arrays.items()}
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -183,6 +217,8 @@ def _restore(name: str, stored: Any, reader: ArrayReader | None) -> Any:
     what = f"the parameter {name}"
     if isinstance(stored, dict) and "object" in stored:
         value = _restore_object(stored, what)
+    elif isinstance(stored, dict) and "gaussian_prior" in stored and reader is not None:
+        value = _restore_prior(stored, what, reader)
     elif stored == {"array": f"param.{name}"} and name in MATRICES and reader is not None:
         value = reader.take(f"param.{name}", DTYPES, (None, None))
     else:
@@ -209,6 +245,22 @@ def _restore_object(stored: dict[str, Any], what: str) -> Any:
         return cls(**values)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{name} in {what} is not valid: {error}") from error
+
+
+def _restore_prior(stored: dict[str, Any], what: str, reader: ArrayReader) -> GaussianPrior:
+    held = section(stored, what, ("gaussian_prior",))["gaussian_prior"]
+    values: dict[str, Any] = {}
+    for name, dims in section(held, what, (), PRIOR).items():
+        known = isinstance(dims, list) and all(type(n) is int and 0 <= n <= 2 for n in dims)
+        if not (known and dims):
+            raise ModelFileError(f"{name} of {what} does not say what it holds")
+        shapes: list[Any] = [(None,) * n or (1,) for n in dims]  # a number is an array of one
+        arrays = [reader.take(f"param.prior.{name}.{k}", shape=s) for k, s in enumerate(shapes)]
+        values[name] = arrays if len(arrays) > 1 else arrays[0] if dims[0] else float(arrays[0][0])
+    try:
+        return GaussianPrior(**values)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{what} is not valid: {error}") from error
 
 
 def _matches(value: Any, hint: Any) -> bool:

@@ -36,9 +36,9 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.protocols import Completion, LatentAnswers, LatentExamples
 from maxmargin.core.vectors import Array, IntArray, Vector, add_scaled, dot, frozen, sparsify
-from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.plain_examples import PlainExamples
 from maxmargin.risks.task import TaskRisk
+from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.latent import Completed, LatentTask
 
@@ -95,14 +95,14 @@ class PlainLatentExamples(PlainExamples):
         X: Sequence[Any],
         Y: Sequence[Completed],
         dim: int,
-        fixed: FixedWeights | None = None,
+        weight_map: WeightMap | None = None,
     ) -> None:
-        super().__init__(task, X, Y, dim, "margin", fixed)
+        super().__init__(task, X, Y, dim, "margin", weight_map)
         self._task, self._latent_task = task, task.latent
 
     def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
         """The completions of largest score at ``w``, those held where they are as good."""
-        whole = w if self._fixed is None else self._fixed.whole(w)
+        whole = w if self._map is None else self._map.whole(w)
         found, gains, scales = [], np.empty(hi - lo), np.empty(hi - lo)
         for k, i in enumerate(range(lo, hi)):
             truth = self._Y[i]
@@ -120,7 +120,7 @@ class PlainLatentExamples(PlainExamples):
     def completed(self, latent: Sequence[Any]) -> PlainLatentExamples:
         """The same examples with other completions."""
         pairs = [Completed(pair.y, h) for pair, h in zip(self._Y, latent, strict=True)]
-        return PlainLatentExamples(self._task, self._X, pairs, self.dim, self._fixed)
+        return PlainLatentExamples(self._task, self._X, pairs, self.dim, self._map)
 
     def moved(self, i: int, truth: Completed) -> Vector:
         """d_i: what the planes of example i move by when this becomes its truth."""
@@ -140,7 +140,7 @@ class CompletedRisk(TaskRisk):
         A completion for each example.
     dim : int
         Dimension of the joint features.
-    sample_weight, engine, fixed, dear, examples
+    sample_weight, engine, weight_map, dear, examples
         As in :class:`maxmargin.risks.TaskRisk`.
 
     Examples
@@ -167,7 +167,7 @@ class CompletedRisk(TaskRisk):
         *,
         sample_weight: Any = None,
         engine: Engine | None = None,
-        fixed: FixedWeights | None = None,
+        weight_map: WeightMap | None = None,
         dear: bool = False,
         examples: LatentExamples | None = None,
     ) -> None:
@@ -178,10 +178,10 @@ class CompletedRisk(TaskRisk):
             )
         pairs = [Completed(y, h) for y, h in zip(Y, latent, strict=True)]
         adapter = CompletedTask(task)
-        if examples is None and fixed is None:
+        if examples is None and weight_map is None:
             examples = task.pack(X, Y, latent)
         if examples is None:
-            examples = PlainLatentExamples(adapter, X, pairs, dim, fixed)
+            examples = PlainLatentExamples(adapter, X, pairs, dim, weight_map)
         super().__init__(
             adapter,
             X,
@@ -194,7 +194,7 @@ class CompletedRisk(TaskRisk):
         )
         self._latent_examples: LatentExamples = examples
         self._made_of = (task, X, Y, dim)
-        self._options: dict[str, Any] = {"engine": engine, "fixed": fixed, "dear": dear}
+        self._options: dict[str, Any] = {"engine": engine, "weight_map": weight_map, "dear": dear}
         self.latent = list(latent)
 
     def complete(self, w: Array) -> Completion:
@@ -259,14 +259,14 @@ class CompletedRisk(TaskRisk):
         self, held: PlainLatentExamples, other: CompletedRisk, changed: IntArray, n_blocks: int
     ) -> list[Cut]:
         """What the summed planes of every block move by."""
-        fixed: FixedWeights | None = self._options["fixed"]
+        weight_map: WeightMap | None = self._options["weight_map"]
         cuts = []
         for lo, hi in pairwise(self._bounds) if n_blocks > 1 else [(0, self.n_examples)]:
             plane, offset = np.zeros(self.dim), 0.0
             for i in changed[(changed >= lo) & (changed < hi)]:
                 d = held.moved(int(i), Completed(self._made_of[2][i], other.latent[i]))
-                if fixed is not None:
-                    share, d = fixed.split(d)
+                if weight_map is not None:
+                    share, d = weight_map.split(d)
                     offset += self._weights[i] * share
                 add_scaled(plane, float(self._weights[i]), d)
             cuts.append(Cut(offset, sparsify(plane)))

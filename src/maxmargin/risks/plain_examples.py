@@ -2,8 +2,8 @@
 compiled ones.
 
 Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y))
-with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane. Weights that are not learned leave
-the planes and move their offsets; see :mod:`maxmargin.risks.fixed`.
+with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane. Weights that are fixed or have a prior
+change planes and offsets; see :mod:`maxmargin.risks.weights`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Answers, ConstraintCache, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
-from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.plain_sets import PlainWorkingSets
+from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Bounded, Task
 
 Rescaling = Literal["margin", "slack"]
@@ -28,7 +28,7 @@ Rescaling = Literal["margin", "slack"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labeling:
-    """An output with its plane and the plane's offset: its loss, plus the share of weights that are fixed."""
+    """An output with its plane and the plane's offset: its loss, plus the share of the weights' centre."""
 
     y: Any
     loss: float
@@ -47,10 +47,10 @@ class PlainExamples:
         Y: Sequence[Any],
         dim: int,
         rescaling: Rescaling,
-        fixed: FixedWeights | None = None,
+        weight_map: WeightMap | None = None,
     ) -> None:
         self.task, self.dim = task, dim
-        self._X, self._Y, self._rescaling, self._fixed = X, Y, rescaling, fixed
+        self._X, self._Y, self._rescaling, self._map = X, Y, rescaling, weight_map
         self._quick = False
 
     def __len__(self) -> int:
@@ -64,11 +64,10 @@ class PlainExamples:
         """See :class:`maxmargin.core.Examples`."""
         labelings: list[Labeling] = []
         values, uppers = np.empty(hi - lo), np.empty(hi - lo)
-        if self._fixed is not None:
-            w = self._fixed.whole(w)
+        whole = w if self._map is None else self._map.whole(w)
         for i in range(lo, hi):
             try:
-                labeling, value, upper = self._ask(i, w)
+                labeling, value, upper = self._ask(i, whole, w)
             except Exception as error:
                 error.add_note(f"raised by the task's oracle for example {i}")
                 raise
@@ -77,8 +76,8 @@ class PlainExamples:
         losses = np.array([labeling.loss for labeling in labelings])
         return Answers(lo, hi, labelings, losses, values, uppers)
 
-    def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
-        """(labelling, value, upper bound of the maximum) at the whole w, fixed weights included."""
+    def _ask(self, i: int, w: Array, v: Array) -> tuple[Labeling, float, float]:
+        """(labelling, value, upper bound of the maximum) at the w that the task sees, given as v."""
         task, x, y = self.task, self._X[i], self._Y[i]
         slack = self._rescaling == "slack"
         bound = None
@@ -91,7 +90,7 @@ class PlainExamples:
         if isinstance(found, Bounded):
             found, bound = found.y, found.upper
         labeling, loss = self.labeling(i, found)
-        value = labeling.loss + dot(labeling.plane, w)
+        value = labeling.loss + dot(labeling.plane, v)
         if not np.isfinite(value):
             raise ValueError(
                 f"the joint features of example {i} give a score of {value}: they, or the input, "
@@ -129,8 +128,8 @@ class PlainExamples:
         plane, offset = self.task.difference(x, found, y), loss
         if self._rescaling == "slack":
             plane = _scaled(plane, loss)
-        if self._fixed is not None:
-            share, plane = self._fixed.split(plane)
+        if self._map is not None:
+            share, plane = self._map.split(plane)
             offset = loss + share
         return Labeling(found, offset, plane), loss
 
@@ -160,8 +159,8 @@ class PlainExamples:
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """See :class:`maxmargin.core.Examples`."""
-        if self._fixed is not None:
-            w = self._fixed.whole(w)
+        if self._map is not None:
+            w = self._map.whole(w)
         return [self.task.inference(self._X[i], w) for i in range(lo, hi)]
 
 

@@ -41,10 +41,10 @@ class PlainWorkingSets:
         self._examples = examples
         self._regularizer = regularizer or SquaredNorm()
         self._u: Array = np.zeros(examples.dim)
-        self._w, self._signed = self._u, np.zeros(0, dtype=np.bool_)
+        self._w, self._floor = self._u, np.empty(0)
         if len(self._regularizer.nonnegative):
-            self._w, self._signed = self._u.copy(), np.zeros(examples.dim, dtype=np.bool_)
-            self._signed[self._regularizer.nonnegative] = True
+            self._w, self._floor = self._regularizer.primal(self._u), np.full(examples.dim, -np.inf)
+            self._floor[self._regularizer.nonnegative] = self._regularizer.floors
         self._scratch: Array = np.zeros(examples.dim)
         self._outputs: dict[int, Any] = {}
         self._keys = itertools.count(1)
@@ -92,7 +92,7 @@ class PlainWorkingSets:
                 calls += 1
                 new += self._take(i, answer.labelings[0])
                 gap = compiled.visit(
-                    self._sets, self._u, self._w, self._signed, i, answer.values[0], self._tick
+                    self._sets, self._u, self._w, self._floor, i, answer.values[0], self._tick
                 )
             total += gap
         return SweepStats(calls, total, new)
@@ -110,12 +110,12 @@ class PlainWorkingSets:
         for answer in answers:
             i = answer.lo
             new += self._take(i, answer.labelings[0])
-            total += compiled.visit(self._sets, self._u, self._w, self._signed, i, 0.0, self._tick)
+            total += compiled.visit(self._sets, self._u, self._w, self._floor, i, 0.0, self._tick)
         return SweepStats(len(answers), total, new)
 
     def epoch(self, order: IntArray) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
-        gap = compiled.epoch_sweep(self._sets, self._u, self._w, self._signed, order)
+        gap = compiled.epoch_sweep(self._sets, self._u, self._w, self._floor, order)
         return SweepStats(0, gap, 0)
 
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
@@ -147,9 +147,9 @@ class PlainWorkingSets:
     def dual_value(self) -> float:
         """See :class:`maxmargin.core.WorkingSets`."""
         offset = float(compiled.restart(self._sets, self._u))
-        if len(self._signed):
+        if len(self._floor):
             self._w[:] = self._regularizer.primal(self._u)
-        return offset - 0.5 * float(self._w @ self._w)
+        return offset - self._regularizer.conjugate(self._u, self._w)
 
     def rescale(self, caps: Array) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""

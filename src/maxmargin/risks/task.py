@@ -24,9 +24,9 @@ from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.risks.fixed import FixedWeights
 from maxmargin.risks.lines import LineShard, Pins, check_weights
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
+from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Task
 
 #: the paper's f: constraints cached per example
@@ -189,9 +189,10 @@ class TaskRisk:
         Where the shards live; the calling thread by default.
     examples : Examples, optional
         A compiled form of (X, Y), where the caller has one already.
-    fixed : FixedWeights, optional
-        Weights that are not learned; w is zero there. Compiled forms do not know them: the task's Python
-        methods are used instead.
+    weight_map : WeightMap, optional
+        A map of the weights (some are fixed, or have a prior). Compiled forms do not know it: the task's
+        Python methods are used instead. To keep them, and be content with cutting planes, use
+        :class:`maxmargin.risks.mapped.MappedRisk`.
     dear : bool, default False
         The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at
         one of the last points evaluated costs nothing.
@@ -223,16 +224,16 @@ class TaskRisk:
         sample_weight: Any = None,
         engine: Engine | None = None,
         examples: Examples | None = None,
-        fixed: FixedWeights | None = None,
+        weight_map: WeightMap | None = None,
         dear: bool = False,
     ) -> None:
         require_rescaling(task, rescaling)
-        if fixed is not None and examples is not None:
-            raise ValueError("compiled examples do not know fixed weights; pass X and Y only.")
-        if examples is None and fixed is None:
+        if weight_map is not None and examples is not None:
+            raise ValueError("compiled examples do not know a map of weights; pass X and Y only.")
+        if examples is None and weight_map is None:
             examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
         if examples is None:
-            examples = PlainExamples(task, X, Y, dim, rescaling, fixed)
+            examples = PlainExamples(task, X, Y, dim, rescaling, weight_map)
         n = len(examples)
         if isinstance(examples, PlainExamples) and len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")

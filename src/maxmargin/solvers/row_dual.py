@@ -110,7 +110,11 @@ class PlaneDual:
         """The dual value."""
         plane = self.cut.plane
         assert isinstance(plane, np.ndarray)
-        square = 2.0 * regularizer.value(plane)
+        if regularizer.floor is not None:  # no closed form: all of it, or nothing
+            u = -self.C * plane
+            w = regularizer.primal(u)
+            return max(0.0, self.C * self.cut.offset - regularizer.conjugate(u, w))
+        square = 2.0 * regularizer.value(regularizer.primal(-plane))
         t = min(self.C, self.cut.offset / square) if square > 0.0 else self.C
         return max(0.0, t * self.cut.offset - 0.5 * t * t * square)
 
@@ -263,6 +267,7 @@ def _closer(
     step: float = yield from minimize_on_line(
         best, at, omega.inner(direction, direction), omega.inner(best.w, direction), C, guess
     )
+    step = min(step, omega.step_limit(best.w, direction))
     if step > 0.0:
         moved: LineEvaluation
         if step > FAR:  # the direction is little more than rounding: trust nothing but the point

@@ -1,0 +1,288 @@
+"""GaussianPrior: what is known of the weights before the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from maxmargin.core.vectors import Array, IntArray
+
+#: a pivot of a matrix of unit diagonal below which it is singular
+SINGULAR = 1e-13
+FORMS = ("variance", "covariance", "precision", "factor")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianPrior:
+    """A Gaussian prior of the weights: a centre, and how far from it they may go.
+
+    With mean m and covariance S the term ``1/2 |w|^2`` of an estimator becomes
+    ``1/2 (w - m)' S^-1 (w - m)``. The plain norm is mean 0 and variance 1. At most one of ``variance``,
+    ``covariance``, ``precision`` and ``factor`` is given.
+
+    Parameters
+    ----------
+    mean : array of shape (n_features,) or (n_classes, n_features), optional
+        The centre, in the shape of ``coef_``: last month's weights, say. Zero by default.
+    variance : float or array of shape (n_features,), optional
+        Variances of independent weights: small where a weight should stay near its centre.
+    covariance : array of shape (n_features, n_features) or list of square arrays, optional
+        A symmetric, positive definite matrix, or its diagonal blocks in the order of the features.
+    precision : float, array or list of arrays, optional
+        The inverse of any of these: the strength of regularisation by feature, or S^-1 as a matrix or blocks.
+    factor : array, sparse matrix or scipy.sparse.linalg.LinearOperator, optional
+        A square T with S = T T'. An operator must know its adjoint (``rmatvec``); S is never formed.
+    intercept_mean : float or array of shape (n_classes,), optional
+        The centre of the intercept, in the shape of ``intercept_``. How strongly the intercept is penalised
+        is said by the estimator's ``intercept_scaling`` and ``penalize_intercept``; it is correlated with no
+        feature. Without effect where the intercept is not penalised, or there is none.
+
+    Examples
+    --------
+    The strength of regularisation by feature is another way to scale the features:
+
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import GaussianPrior, LinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = X[50:], y[50:]
+    >>> by_prior = LinearSVC(prior=GaussianPrior(variance=[4.0, 1.0, 1.0, 1.0])).fit(X, y)
+    >>> scaled = LinearSVC().fit(X * [2.0, 1.0, 1.0, 1.0], y)
+    >>> bool(abs(by_prior.objective_ - scaled.objective_) < 1e-3 * scaled.objective_)
+    True
+
+    A new month starts from the weights of the last one:
+
+    >>> update = LinearSVC(C=0.01, prior=GaussianPrior.around(scaled)).fit(X, y)
+    """
+
+    mean: Any = None
+    variance: Any = None
+    covariance: Any = None
+    precision: Any = None
+    factor: Any = None
+    intercept_mean: Any = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in FORMS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"GaussianPrior takes one of {', '.join(FORMS)}, but {' and '.join(given)} are given."
+            )
+        for name in ("mean", "intercept_mean"):
+            if getattr(self, name) is not None:
+                _numbers(getattr(self, name), name, 2 if name == "mean" else 1)
+        for part in self._parts():
+            part.check()
+
+    @classmethod
+    def around(cls, model: Any, **spread: Any) -> Self:
+        """A prior whose centre are the weights of a fitted model.
+
+        Parameters
+        ----------
+        model : estimator
+            One with ``coef_``, and ``intercept_`` if it has any.
+        **spread
+            ``variance``, ``covariance``, ``precision`` or ``factor``.
+
+        Returns
+        -------
+        GaussianPrior
+            The prior.
+        """
+        centre = np.array(model.coef_, dtype=np.float64)
+        bias = getattr(model, "intercept_", None)
+        bias = None if bias is None else np.array(bias, dtype=np.float64)
+        return cls(mean=centre, intercept_mean=bias, **spread)
+
+    def _parts(self) -> Iterator[Part]:
+        """The spread as matrices along the diagonal; none where it is a number or one per weight."""
+        name = next((name for name in FORMS if getattr(self, name) is not None), None)
+        if name is None:
+            return
+        value = getattr(self, name)
+        if name == "factor":
+            yield Part(name, value if _is_operator(value) else _square(value, name))
+        elif _is_blocks(value) and name != "variance":
+            for block in value:
+                yield Part(name, _square(block, name))
+        elif np.ndim(_dense(value)) == 2 and name != "variance":
+            yield Part(name, _square(value, name))
+        elif name == "covariance":
+            raise ValueError(
+                "covariance: give a square matrix or a list of them; one number per weight is a variance."
+            )
+        else:
+            _positive(value, name)
+
+    def diagonal(self, n: int) -> Array | None:
+        """Standard deviations of n weights, if they are independent."""
+        if self.covariance is not None or self.factor is not None or any(self._parts()):
+            return None
+        name = "precision" if self.precision is not None else "variance"
+        value = getattr(self, name)
+        value = np.ones(n) if value is None else np.asarray(value, dtype=np.float64)
+        if value.shape not in ((), (n,)):
+            raise ValueError(
+                f"prior: {name} has shape {value.shape}; a number or {n} of them, one per weight, are needed."
+            )
+        root: Array = np.sqrt(np.broadcast_to(value, (n,)))
+        return 1.0 / root if name == "precision" else root
+
+    def parts(self, n: int) -> list[tuple[IntArray, Part]]:
+        """The matrices along the diagonal, with the weights they are about."""
+        out, at = [], 0
+        for part in self._parts():
+            out.append((np.arange(at, at + part.size), part))
+            at += part.size
+        if at != n:
+            raise ValueError(
+                f"prior: the {out[0][1].kind} is of {at} weights, but there are {n} to learn."
+            )
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A covariance or a precision matrix, or a factor, of some weights."""
+
+    kind: str
+    matrix: Any
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return int(self.matrix.shape[0])
+
+    def check(self) -> None:
+        """Raise unless this is a covariance of full rank."""
+        if self.kind != "factor":
+            _cholesky(self.matrix, self.kind)
+        elif not isinstance(self.matrix, np.ndarray):
+            _check_adjoint(self.matrix)
+        elif np.linalg.matrix_rank(self.matrix) < self.size:
+            raise ValueError(
+                "prior: the factor does not have full rank, so some weights would have no spread at all. Use "
+                "fixed= for weights that are not to be learned."
+            )
+
+    def alone(self, k: int) -> bool:
+        """Whether weight k is correlated with no other one."""
+        if not isinstance(self.matrix, np.ndarray):
+            return False
+        M = self.matrix
+        others = np.arange(self.size) != k
+        return not (M[k, others].any() or M[others, k].any())
+
+    def given(self, held: IntArray, shift: Array) -> tuple[Array, Any]:
+        """What is left when the weights ``held`` are at ``shift`` from their mean: how far the mean of the
+        others moves, and a T of their covariance."""
+        rest = np.setdiff1d(np.arange(self.size), held)
+        if self.kind == "factor":
+            if len(held) == 0:
+                return np.zeros((self.size, shift.shape[1])), _operator(self.matrix)
+            if not isinstance(self.matrix, np.ndarray):
+                raise ValueError(
+                    "prior: a factor that is an operator cannot be combined with fixed weights. Give "
+                    "the covariance as a matrix."
+                )
+            return Part("covariance", self.matrix @ self.matrix.T).given(held, shift)
+        M = self.matrix
+        across, own = M[np.ix_(rest, held)], M[np.ix_(held, held)]
+        inner = M[np.ix_(rest, rest)]
+        if self.kind == "precision":
+            L = _cholesky(inner, self.kind)
+            moved = -sl.cho_solve((L, True), across @ shift)
+            return moved, sl.solve_triangular(L, np.eye(len(rest)), lower=True).T
+        if len(held) == 0:
+            return np.zeros((self.size, shift.shape[1])), _cholesky(M, self.kind)
+        ratio = np.linalg.solve(own, across.T).T
+        return ratio @ shift, _cholesky(inner - ratio @ across.T, self.kind)
+
+
+def _operator(T: Any) -> Any:
+    return T if isinstance(T, np.ndarray) else aslinearoperator(T)
+
+
+def _is_operator(value: Any) -> bool:
+    return isinstance(value, LinearOperator) or sp.issparse(value)
+
+
+def _is_blocks(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple) and len(value) > 0 and all(np.ndim(b) == 2 for b in value)
+    )
+
+
+def _dense(value: Any) -> Any:
+    return value.toarray() if sp.issparse(value) else value
+
+
+def _numbers(value: Any, what: str, most: int) -> Array:
+    array: Array = np.asarray(value, dtype=np.float64)
+    if array.ndim > most or not np.isfinite(array).all():
+        raise ValueError(f"prior: {what} must hold finite numbers in at most {most} dimensions.")
+    return array
+
+
+def _positive(value: Any, what: str) -> None:
+    if not (_numbers(value, what, 1) > 0.0).all():
+        zero = "nothing is known of a weight" if what == "precision" else "a weight is not learned"
+        raise ValueError(
+            f"prior: {what} must be positive. Zero would say that {zero}: "
+            + ("give it a small number." if what == "precision" else "use fixed= for that.")
+        )
+
+
+def _square(value: Any, what: str) -> Array:
+    matrix = _numbers(_dense(value), what, 2)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"prior: {what} has shape {matrix.shape}; square matrices are needed.")
+    return matrix
+
+
+def _cholesky(matrix: Array, what: str) -> Array:
+    """The lower factor; raises unless the matrix is symmetric and positive definite."""
+    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=1e-12 * np.abs(matrix).max(initial=0.0)):
+        raise ValueError(f"prior: the {what} matrix is not symmetric.")
+    diagonal = np.diagonal(matrix)
+    wrong = (
+        f"prior: the {what} matrix is not positive definite (it is singular or has negative eigenvalues). "
+        "Add a little to its diagonal, or use fixed= for weights that are not to be learned."
+    )
+    if not (diagonal > 0.0).all():
+        raise ValueError(wrong)
+    root = np.sqrt(diagonal)
+    try:
+        L = sl.cholesky(matrix / root / root[:, None], lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        raise ValueError(wrong) from None
+    if (np.diagonal(L) ** 2 < SINGULAR * len(L)).any():
+        raise ValueError(wrong)
+    return np.asarray(root[:, None] * L)
+
+
+def _check_adjoint(T: Any) -> None:
+    """Raise unless the operator is square and its adjoint is its adjoint: a random product says so."""
+    if T.shape[0] != T.shape[1]:
+        raise ValueError(f"prior: factor has shape {T.shape}; a square one is needed.")
+    T = _operator(T)
+    rng = np.random.default_rng(0)
+    u, v = rng.normal(size=(2, T.shape[0]))
+    try:
+        one, other = float(u @ T.matvec(v)), float(T.rmatvec(u) @ v)
+    except NotImplementedError:
+        raise ValueError(
+            "prior: factor is an operator without an adjoint: define rmatvec, the product with T'."
+        ) from None
+    size = float(np.linalg.norm(u) * np.linalg.norm(T.matvec(v)))
+    if not abs(one - other) <= 1e-8 * max(size, abs(one)):
+        raise ValueError(
+            "prior: factor's rmatvec is not the adjoint of its matvec: <u, T v> and <T' u, v> differ."
+        )
