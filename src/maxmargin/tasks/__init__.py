@@ -13,6 +13,7 @@ from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
 from maxmargin.tasks.latent import LatentBinary, LatentTask
 from maxmargin.tasks.multiple_instance import MultipleInstance
 from maxmargin.tasks.parsing import Parsing
+from maxmargin.tasks.parts import Part, PartsDetector
 
 __all__ = [
     "Alignment",
@@ -28,6 +29,8 @@ __all__ = [
     "LatentTask",
     "MultipleInstance",
     "Parsing",
+    "Part",
+    "PartsDetector",
     "Relaxed",
     "Task",
     "WeightedLabels",

@@ -6,8 +6,12 @@
     Psi        the witness's row and a constant for the intercept; nothing for the negative label
 
 A positive bag pays max(0, 1 - max_h <w, x_h>), a negative one max(0, 1 + max_h <w, x_h>): the MI-SVM, a
-latent SVM without anything to search for. The first witness is the bag's mean, which scores no more than
-the best instance.
+latent SVM without anything to search for.
+
+The first witnesses decide which local optimum is found. They are the instances farthest along the
+difference of the classes' means, each feature in units of its variance: a mean over all instances of all
+bags of a class is little disturbed by those that do not matter. (With the mean of each positive bag as its
+first witness, where MI-SVM begins, the first convex problem may have its optimum next to w = 0.)
 
 Given the witnesses, a convex step is a choice among candidates: all instances and nothing for a negative
 bag, the witness and nothing for a positive one (see :mod:`maxmargin.tasks.enumerable_examples`).
@@ -19,15 +23,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.protocols import LatentAnswers
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 from maxmargin.tasks.enumerable_examples import CandidateSets, EnumerableExamples
 from maxmargin.tasks.latent import Completed, LatentBinary
-
-#: stands for the mean of a bag: where witnesses begin
-MEAN = -1
 
 
 class MultipleInstance(LatentBinary):
@@ -78,29 +80,27 @@ class MultipleInstance(LatentBinary):
             if {self.negative, self.positive} != set(self.labels):
                 raise ValueError(f"y holds labels other than labels={self.labels!r}.")
             self.negative, self.positive = self.labels
+        self._direction = _difference_of_means(X, np.array([y == self.positive for y in Y]))
         return dim
 
     def n_features(self, X: Sequence[Any]) -> int:
         return int(X[0].shape[1]) + (self.intercept != 0.0)
 
     def initial(self, x: Any, y: Any) -> int | None:
-        """The mean of a positive bag."""
-        return MEAN if y == self.positive else None
+        """The instance farthest along the difference of the classes' means."""
+        return int(np.argmax(x @ self._direction)) if y == self.positive else None
 
     def features(self, x: Any, h: Any) -> Vector:
-        if sp.issparse(x):
-            row = sp.csr_matrix(x.mean(axis=0) if h == MEAN else x[h])
-            row.sum_duplicates()
-            indices, values = row.indices.astype(np.int64), row.data.astype(np.float64)
-            if self.intercept:
-                indices, values = (
-                    np.append(indices, row.shape[1]),
-                    np.append(values, self.intercept),
-                )
-            keep = values != 0.0
-            return SparseVector(indices[keep], values[keep], row.shape[1] + bool(self.intercept))
-        row = np.asarray(x.mean(axis=0) if h == MEAN else x[h], dtype=np.float64)
-        return np.append(row, self.intercept) if self.intercept else row.copy()
+        if not sp.issparse(x):
+            row = np.asarray(x[h], dtype=np.float64)
+            return np.append(row, self.intercept) if self.intercept else row.copy()
+        sparse = sp.csr_matrix(x[h])
+        sparse.sum_duplicates()
+        indices, values = sparse.indices.astype(np.int64), sparse.data.astype(np.float64)
+        if self.intercept:
+            indices, values = np.append(indices, x.shape[1]), np.append(values, self.intercept)
+        keep = values != 0.0
+        return SparseVector(indices[keep], values[keep], x.shape[1] + bool(self.intercept))
 
     def scores(self, x: Any, w: Array) -> Array:
         """The score of every instance."""
@@ -124,34 +124,36 @@ class MultipleInstance(LatentBinary):
         return BagExamples(_Bags(self, X, Y), H)
 
 
+def _difference_of_means(X: Sequence[Any], positive: npt.NDArray[np.bool_]) -> Array:
+    """The mean of the positive bags minus that of the others, each feature divided by its variance."""
+    means = np.array([np.asarray(x.mean(axis=0)).ravel() for x in X], dtype=np.float64)
+    squares = np.mean(
+        [np.asarray(sp.csr_matrix(x).power(2).mean(axis=0)).ravel() for x in X], axis=0
+    )
+    variance = np.maximum(squares - means.mean(axis=0) ** 2, 0.0)
+    difference = means[positive].mean(axis=0) - means[~positive].mean(axis=0)
+    # a feature that never changes has no difference either
+    out: Array = np.divide(difference, variance, out=np.zeros_like(variance), where=variance > 0.0)
+    return out
+
+
 class _Bags:
-    """All instances below one another, then the means of the positive bags, then a row of zeros."""
+    """All instances below one another, then a row of zeros."""
 
     def __init__(self, task: MultipleInstance, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task, self.X = task, X
         self.positive = np.array([y == task.positive for y in Y])
         self.counts: IntArray = np.array([x.shape[0] for x in X], dtype=np.int64)
         self.starts: IntArray = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
-        instances = sp.vstack([sp.csr_matrix(x, dtype=np.float64) for x in X], format="csr")
-        if not np.isfinite(instances.data).all():
+        rows = sp.vstack([sp.csr_matrix(x, dtype=np.float64) for x in X], format="csr")
+        if not np.isfinite(rows.data).all():
             raise ValueError("the bags contain NaN or infinite values.")
-        owner = np.repeat(np.arange(len(X)), self.counts)
-        average = sp.csr_matrix(
-            (1.0 / self.counts[owner], (owner, np.arange(len(owner)))),
-            shape=(len(X), len(owner)),
-        )
-        rows = sp.vstack([instances, average[np.flatnonzero(self.positive)] @ instances])
         if task.intercept:
             constant = np.full((rows.shape[0], 1), task.intercept)
             rows = sp.hstack([rows, sp.csr_matrix(constant)])
-        self.mean: IntArray = self.starts[-1] + np.cumsum(self.positive) - 1
         self.nothing = rows.shape[0]
         self.rows = sp.vstack([rows, sp.csr_matrix((1, rows.shape[1]))], format="csr")
         self.rows.sort_indices()
-
-    def row(self, i: int, h: int) -> int:
-        """The row of an instance of bag i, or of its mean."""
-        return int(self.mean[i]) if h == MEAN else int(self.starts[i]) + h
 
 
 class BagExamples(EnumerableExamples):
@@ -162,7 +164,7 @@ class BagExamples(EnumerableExamples):
         rows, counts = [], np.where(bags.positive, 2, bags.counts + 1)
         for i, is_positive in enumerate(bags.positive):
             if is_positive:
-                rows.append(np.array([bags.row(i, H[i]), bags.nothing]))
+                rows.append(np.array([bags.starts[i] + H[i], bags.nothing]))
             else:
                 rows.append(np.append(bags.nothing, np.arange(*bags.starts[i : i + 2])))
         losses = np.ones(int(counts.sum()))
@@ -178,7 +180,7 @@ class BagExamples(EnumerableExamples):
         found: list[Any] = [None] * (hi - lo)
         old, new = np.zeros(hi - lo), np.zeros(hi - lo)
         which = np.flatnonzero(bags.positive[lo:hi])
-        held = [bags.row(i, self._witness[i]) for i in (lo + which).tolist()]
+        held = [bags.starts[i] + self._witness[i] for i in (lo + which).tolist()]
         old[which] = bags.rows[held] @ w
         for k in which.tolist():
             own = scores[bags.starts[lo + k] - first : bags.starts[lo + k + 1] - first]
