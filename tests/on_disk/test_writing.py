@@ -81,6 +81,21 @@ def test_sparse_rows_may_get_more_features(tmp_path):
     assert data.open(tmp_path).block(0, 2).shape == (2, 7)
 
 
+def test_columns_beyond_32_bits(tmp_path):
+    wide = sp.csr_matrix(
+        (np.array([1.0, 2.0]), np.array([5, 2**33]), np.array([0, 1, 2])), shape=(2, 2**33 + 1)
+    )
+    written = data.write(tmp_path, [(sp.csr_matrix(np.eye(3)), [0, 1, 2]), (wide, [0, 1])])
+    assert written.shape == (5, 2**33 + 1)
+    assert [s.files["indices"].dtype for s in written._manifest.shards] == ["<i4", "<i8"]
+    assert written.block(0, 5).indices.tolist() == [0, 1, 2, 5, 2**33]
+
+
+def test_columns_out_of_order_stay_so(tmp_path):
+    X = sp.csr_matrix((np.array([1.0, 2.0]), np.array([2, 0]), np.array([0, 2])), shape=(1, 3))
+    assert data.write(tmp_path, [(X, [0])]).block(0, 1).indices.tolist() == [2, 0]
+
+
 def test_appending_leaves_old_files_alone(tmp_path):
     X, y, _ = rows(300)
     written = data.write(tmp_path, [(X[:100], y[:100])])

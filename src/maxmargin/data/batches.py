@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.data.design import _summed
-
 AnyArray = npt.NDArray[Any]
 
 _FIELDS = ("X", "y", "weight", "group")
@@ -138,7 +136,7 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
         X = X if X.format == "csr" else X.tocsr()
         kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
         X = X if X.dtype == kind else X.astype(kind)
-        return _summed(X), names
+        return _without_duplicates(X), names
     if not isinstance(X, np.ndarray):
         raise TypeError(
             f"X is a {type(X).__name__}: expected a NumPy array, a SciPy sparse matrix, a data frame, or "
@@ -152,10 +150,19 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
     return np.ascontiguousarray(X, dtype=kind), names
 
 
+def _without_duplicates(X: Any) -> Any:
+    """Entries stored twice are added, as in a design; without memory of the size of a row's width."""
+    if X.has_canonical_format:
+        return X
+    ordered = X.copy()
+    ordered.sum_duplicates()
+    return X if ordered.nnz == X.nnz else ordered
+
+
 def _squares(X: Any) -> npt.NDArray[np.float64]:
     """|x|^2 of every row, in float64. They show, for the price of one pass, what is not finite."""
     if sp.issparse(X):
-        entries = X.data.astype(np.float64)
+        entries = X.data[: X.indptr[-1]].astype(np.float64)
         entries *= entries
         squares = np.zeros(X.shape[0])
         some = np.flatnonzero(np.diff(X.indptr))
