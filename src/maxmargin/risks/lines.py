@@ -122,8 +122,10 @@ class LineShard(ABC):
 class Pins:
     """Hands out evaluations of the shards behind one engine."""
 
-    def __init__(self, engine: Engine, n_shards: int) -> None:
+    def __init__(self, engine: Engine, n_shards: int, make: Any = None) -> None:
         self.engine, self.n_shards = engine, n_shards
+        #: builds evaluations
+        self.make: Any = make or PinnedEvaluation
         self._keys = itertools.count()
         self._live: weakref.WeakSet[PinnedEvaluation] = weakref.WeakSet()
 
@@ -133,7 +135,8 @@ class Pins:
         w = frozen(w)
         handle = self.engine.publish(w)
         value = float(self.engine.reduce("line_evaluate", key, handle, live))
-        return PinnedEvaluation(self, is_upper, at=_Pinned(w, (key, handle), value))
+        out: PinnedEvaluation = self.make(self, is_upper, at=_Pinned(w, (key, handle), value))
+        return out
 
     def move(self, line: _Line) -> _Pinned:
         """Let the shards keep the scores of a point on a line: no pass over the data."""
@@ -237,7 +240,10 @@ class PinnedEvaluation:
 
     def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
         """The evaluation at ``w + t (other.w - w)``."""
-        return PinnedEvaluation(self._pins, self._is_upper, line=_Line(self, other, t))
+        out: PinnedEvaluation = self._pins.make(
+            self._pins, self._is_upper, line=_Line(self, other, t)
+        )
+        return out
 
     def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
         """Right derivatives on the line; the ts ascend."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,11 @@ from maxmargin.risks.duals import Method, refusal, row_duals
 from maxmargin.risks.lines import LineShard, PinnedEvaluation, Pins, check_weights
 from maxmargin.risks.rows import Rows
 
+if TYPE_CHECKING:
+    from maxmargin.risks.span import SpanRisk
 
-class _Shard(LineShard):
+
+class ScoreShard(LineShard):
     """Rows ``lo .. hi-1``."""
 
     def __init__(self, rows: Rows, lo: int, hi: int) -> None:
@@ -72,13 +75,17 @@ class _Shard(LineShard):
         offset, gradient = self._loss.cut(scores, *self._labels)
         if self._offset is not None:  # scores are offset + X w
             offset += float(np.vdot(gradient, self._offset))
+        return Cut(offset, self.combined(gradient))
+
+    def combined(self, coef: Array) -> Array:
+        """The flat ``X[lo:hi]' coef``, the constant feature included."""
         d, extra = self._design.shape[1], int(self._intercept != 0.0)
-        plane = np.zeros((d + extra, *gradient.shape[1:]))
-        self._design.accumulate(gradient, self._lo, self._hi, plane[:d])
+        plane = np.zeros((d + extra, *coef.shape[1:]))
+        self._design.accumulate(coef, self._lo, self._hi, plane[:d])
         if extra:
             # by BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
-            plane[d] = self._intercept * (np.ones(len(gradient)) @ gradient)
-        return Cut(offset, plane.ravel())
+            plane[d] = self._intercept * (np.ones(len(coef)) @ coef)
+        return plane.ravel()
 
 
 def _weights(given: Any, n: int) -> Any:
@@ -103,8 +110,8 @@ def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
     return offset
 
 
-def _make_shard(rows: Rows, bounds: tuple[int, int]) -> _Shard:
-    return _Shard(rows, *bounds)
+def _make_shard(rows: Rows, bounds: tuple[int, int]) -> ScoreShard:
+    return ScoreShard(rows, *bounds)
 
 
 class ScoreRisk:
@@ -183,9 +190,13 @@ class ScoreRisk:
         self.dear_slopes = loss.dear
         self.nnz = design.nnz * self.rows.n // max(1, n)
         self.engine: Engine = engine or SerialEngine()
-        self._bounds = self._shards()
-        self.n_blocks = len(self._bounds)
-        self.engine.open(partial(_make_shard, self.rows), self._bounds)
+        self.bounds = self._shards()
+        self.n_blocks = len(self.bounds)
+        self.open()
+
+    def open(self) -> None:
+        """Build the shards: at the beginning, and when the engine had others in between."""
+        self.engine.open(partial(_make_shard, self.rows), self.bounds)
         self._pins = Pins(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
@@ -224,7 +235,7 @@ class ScoreRisk:
         n = self.rows.design.shape[0]
         out = np.zeros(n if columns is None else (n, columns))
         parts = self.engine.gather("line_scores", *at.point)
-        for (lo, hi), part in zip(self._bounds, parts, strict=True):
+        for (lo, hi), part in zip(self.bounds, parts, strict=True):
             out[lo:hi] = part
         return out
 
@@ -232,6 +243,12 @@ class ScoreRisk:
         """The methods :meth:`row_duals` offers for this problem."""
         every: tuple[Method, ...] = ("coordinate", "newton")
         return frozenset(m for m in every if refusal(m, self.rows, regularizer) is None)
+
+    def in_span(self, regularizer: SquaredNorm) -> SpanRisk:
+        """The same risk with combinations of rows for points; see :mod:`maxmargin.risks.span`."""
+        from maxmargin.risks.span import SpanRisk  # which builds upon this module
+
+        return SpanRisk(self, regularizer)
 
     def row_duals(self, method: Method, C: float, regularizer: SquaredNorm) -> RowDuals:
         """A fresh dual point over the rows, improved by this method."""

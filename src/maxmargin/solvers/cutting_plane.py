@@ -62,6 +62,11 @@ class CuttingPlane:
         falls. The default keeps as many as fit about 2 GB, which is all of them for most problems.
     idle : int, default 50
         Planes inactive in this many consecutive reduced problems are dropped.
+    space : {"features", "rows"}, default "features"
+        ``"rows"`` keeps planes and points as combinations of rows, two numbers per row instead of one per
+        feature: for many more features than rows. An iteration costs the same two products, any number
+        of planes fits, and the certificate is the same. Needs a penalised intercept, or none; begins at
+        zero, or where a result of its own ended.
     use_cache : bool, default True
         Run on cached constraints between calls of a dear oracle, where the risk keeps them.
     model_effort : float, default 0.3
@@ -82,6 +87,7 @@ class CuttingPlane:
     slacks: Literal["one", "blocks"] = "one"
     max_planes: int | None = None
     idle: int = 50
+    space: Literal["features", "rows"] = "features"
     use_cache: bool = True
     model_effort: float = 0.3
 
@@ -90,6 +96,10 @@ class CuttingPlane:
             raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
         if self.slacks not in ("one", "blocks"):
             raise ValueError(f"slacks={self.slacks!r}: use 'one' or 'blocks'.")
+        if self.space not in ("features", "rows"):
+            raise ValueError(f"space={self.space!r}: use 'features' or 'rows'.")
+        if self.space == "rows" and self.slacks != "one":
+            raise ValueError("space='rows' goes with slacks='one'.")
 
     def _room(self, first: list[Cut]) -> int:
         """Planes per block that fit the memory a bundle may take, judged by the first ones."""

@@ -68,7 +68,7 @@ def certify(
 
 
 @dataclass(slots=True, eq=False)
-class _Driver:
+class Driver:
     risk: Any
     problem: Problem
     state: SolverState
@@ -307,7 +307,40 @@ def minimize(
         raise ValueError(f"C={C!r}: it must be a positive number.")
     regularizer = regularizer or SquaredNorm()
     stopping = stopping or RelativeGap()
-    problem = Problem(
+    solver = solver or CuttingPlane()
+    if getattr(solver, "space", "features") == "rows":
+        from maxmargin.solvers.rows_space import minimize_in_rows  # which builds upon this module
+
+        return minimize_in_rows(
+            risk,
+            C,
+            solver,
+            regularizer,
+            stopping,
+            max_iter,
+            max_seconds,
+            callbacks,
+            observer,
+            start,
+        )
+    problem = problem_of(risk, C, regularizer, stopping, random_state)
+    if w0 is None:
+        w0 = np.zeros(risk.dim) if start is None else start.w
+    state = SolverState(
+        w=np.array(regularizer.primal(np.asarray(w0, dtype=np.float64))),
+        lower=C * risk.lower_bound * risk.n_blocks,
+    )
+    if start is not None:
+        state.memory, state.duals = start.dual, start.duals
+    driver = Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
+    driver.run(solver)
+    return finish(risk, problem, state, driver)
+
+
+def problem_of(
+    risk: Any, C: float, regularizer: SquaredNorm, stopping: StoppingRule, random_state: int
+) -> Problem:
+    return Problem(
         dim=risk.dim,
         n_blocks=risk.n_blocks,
         n_examples=getattr(risk, "n_examples", 0),
@@ -323,20 +356,9 @@ def minimize(
         dear_slopes=getattr(risk, "dear_slopes", False),
         methods=risk.methods(regularizer) if hasattr(risk, "methods") else frozenset(),
     )
-    if w0 is None:
-        w0 = np.zeros(risk.dim) if start is None else start.w
-    state = SolverState(
-        w=np.array(regularizer.primal(np.asarray(w0, dtype=np.float64))),
-        lower=C * risk.lower_bound * risk.n_blocks,
-    )
-    if start is not None:
-        state.memory, state.duals = start.dual, start.duals
-    driver = _Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
-    driver.run(solver or CuttingPlane())
-    return _finish(risk, problem, state, driver)
 
 
-def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -> SolveResult:
+def finish(risk: Risk, problem: Problem, state: SolverState, driver: Driver) -> SolveResult:
     try:
         upper, lower = _confirmed(risk, problem, state, driver)
     except KeyboardInterrupt:
@@ -376,7 +398,7 @@ def _finish(risk: Risk, problem: Problem, state: SolverState, driver: _Driver) -
 
 
 def _confirmed(
-    risk: Risk, problem: Problem, state: SolverState, driver: _Driver
+    risk: Risk, problem: Problem, state: SolverState, driver: Driver
 ) -> tuple[float, float]:
     """The certificate of the best point, after a look at one the solver had moved on to."""
     if state.candidate is not None and state.stop != "gap":

@@ -1,0 +1,77 @@
+"""Solving with combinations of rows for points: the way in, and the way back to weights.
+
+The loop is that of any solver; see :mod:`maxmargin.risks.span` for the mathematics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import SolveResult, Start
+from maxmargin.core.stopping import StoppingRule
+from maxmargin.core.vectors import Array
+from maxmargin.solvers.base import Solver, SolverState
+from maxmargin.solvers.driver import Callback, Driver, Observer, finish, problem_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RowsMemory:
+    """What a solver over combinations of rows keeps: nothing that one over features could go on from."""
+
+    point: Array
+    bundle: Any
+
+
+def minimize_in_rows(
+    risk: Any,
+    C: float,
+    solver: Solver,
+    regularizer: SquaredNorm,
+    stopping: StoppingRule,
+    max_iter: int | None,
+    max_seconds: float | None,
+    callbacks: Sequence[Callback],
+    observer: Observer | None,
+    start: SolveResult | Start | None,
+) -> SolveResult:
+    """Solve with combinations of rows for points, then certify the weights they stand for."""
+    if not hasattr(risk, "in_span"):
+        raise TypeError(
+            f"space='rows' needs a risk of scores X w; {type(risk).__name__} is none. Use "
+            "space='features'."
+        )
+    span = risk.in_span(regularizer)
+    try:
+        problem = problem_of(span, C, span.regularizer, stopping, 0)
+        state = SolverState(w=np.zeros(span.dim), lower=C * risk.lower_bound * risk.n_blocks)
+        kept = None if start is None else start.dual
+        if isinstance(kept, _RowsMemory) and len(kept.point) == span.dim:
+            state.w, state.memory = kept.point, kept.bundle
+        watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
+        driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
+        driver.run(solver)
+        try:
+            _leave_rows(span, state)
+        except (
+            KeyboardInterrupt
+        ):  # the first one only asks for the best point; it needs these passes
+            if state.stop == "interrupted":
+                raise
+            state.stop = "interrupted"
+            _leave_rows(span, state)
+    finally:
+        span.close()
+    return finish(risk, replace(problem, regularizer=regularizer), state, driver)
+
+
+def _leave_rows(span: Any, state: SolverState) -> None:
+    """The state over features, in one assignment each."""
+    w = span.weights(state.w)
+    dual = None if state.dual is None else span.dual(state.dual)
+    memory = _RowsMemory(state.w, state.memory)
+    state.w, state.dual, state.memory = w, dual, memory
