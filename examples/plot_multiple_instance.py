@@ -11,8 +11,9 @@ The plain ways are to give every instance the label of its bag, or to describe a
 instances. Both drown the witness among the others.
 """
 
-# %% Bags of 4 to 12 instances with ten features each. All bags draw from the same two clouds; in a
-# positive bag one instance is moved along the second feature.
+# %%
+# Bags of 4 to 12 instances with ten features each. All bags draw from the same two clouds; in a positive
+# bag one instance is moved along the second feature.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +42,8 @@ print(f"{svm.n_iter_} convex steps, objective", [round(r["objective"], 2) for r 
 print(f"stopped by {svm.stop_reason_}: no convex step can gain more than {svm.convex_gap_:.1%}")
 print(f"witnesses found in {np.mean(found):.0%} of the positive bags")
 
-# %% The weights are those of a linear classifier of instances. On the left all instances of the positive
+# %%
+# The weights are those of a linear classifier of instances. On the left all instances of the positive
 # bags, the witnesses that were found, and the lines where instances begin to count as positive.
 
 instances, owner = np.vstack(X), np.repeat(y, [len(x) for x in X])
@@ -62,7 +64,8 @@ left.plot(along, -(v[0] * along + c) / v[1], "k--", label="every instance labell
 left.set(xlim=(-3.5, 8), ylim=(-4, 9.5), xlabel="feature 0", ylabel="feature 1")
 left.legend(loc="upper right", fontsize=7)
 
-# %% Which is better on new bags? Ten data sets, 300 bags to train and 1000 to test. To be fair, the
+# %%
+# Which is better on new bags? Ten data sets, 300 bags to train and 1000 to test. To be fair, the
 # threshold of the plain classifier of instances is chosen anew on the training bags: with its own nearly
 # every bag has a positive instance.
 

@@ -23,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled.distance_transform import transform
+from maxmargin.compiled.templates import responses
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.tasks.chain_examples import writable
 from maxmargin.tasks.latent import LatentBinary
 
 
@@ -142,7 +144,7 @@ class PartsDetector(LatentBinary):
         if y != self.positive:
             return None
         cells = self._map(x)
-        energy = _responses(cells**2, np.ones((*self.root, self.channels)))
+        energy = responses(cells**2, np.ones((*self.root, self.channels)))
         place = np.empty((1 + len(self.parts), 2), dtype=np.int64)
         place[0] = np.unravel_index(np.argmax(energy), energy.shape)
         for k, part in enumerate(self.parts, start=1):
@@ -161,12 +163,15 @@ class PartsDetector(LatentBinary):
         return out
 
     def best(self, x: Any, w: Array) -> IntArray:
-        cells = self._map(x)
-        worth = [_responses(cells, self.template(w, k)) for k in range(len(self._sizes))]
+        cells, own = self._map(x), writable(w)
+        worth = [responses(cells, self.template(own, k)) for k in range(len(self._sizes))]
         places: list[IntArray] = []
         for k in range(len(self.parts), 0, -1):  # children come after their parents
             part = self.parts[k - 1]
-            size, spring = np.array(part.size, dtype=float), w[self._first_spring + 4 * k - 4 :][:4]
+            size, spring = (
+                np.array(part.size, dtype=float),
+                own[self._first_spring + 4 * k - 4 :][:4],
+            )
             message = np.empty(worth[part.parent].shape)
             place = np.empty((*message.shape, 2), dtype=np.int64)
             shift = np.array(part.anchor, dtype=np.int64)
@@ -180,11 +185,5 @@ class PartsDetector(LatentBinary):
         return found
 
     def _map(self, x: Any) -> npt.NDArray[np.float64]:
-        cells = np.asarray(x, dtype=np.float64)
+        cells = np.ascontiguousarray(x, dtype=np.float64)
         return cells[:, :, None] if cells.ndim == 2 else cells
-
-
-def _responses(cells: Array, template: Array) -> Array:
-    """The product of the template with every window of its size."""
-    windows = np.lib.stride_tricks.sliding_window_view(cells, template.shape)[:, :, 0]
-    return np.tensordot(windows, template, axes=3)
