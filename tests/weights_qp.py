@@ -69,3 +69,22 @@ def binary(X, y, C, S, m, *, weight=None, signs=None, fixed=None, b0=0.0, scalin
     caps = C * (np.ones(n) if weight is None else weight)
     value, w = _solve(P, -P @ centre, planes, np.ones(n), np.arange(n), caps, signs, fixed)
     return value + 0.5 * centre @ P @ centre - share(S, m, fixed), w[:d], w[d]
+
+
+def structured(task, X, Y, C, S, m, *, signs=None, fixed=None):
+    """(F*, w*) of a task whose outputs can be listed."""
+    dim = task.setup(X, Y)
+    planes, offsets, groups = [], [], []
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        for y_hat in task.outputs(x):
+            planes.append(task.joint_feature(x, y_hat) - task.joint_feature(x, y))
+            offsets.append(task.loss(y, y_hat))
+            groups.append(i)
+    P = np.linalg.inv(np.asarray(S, dtype=float))
+    signs = np.zeros(dim) if signs is None else signs
+    fixed = fixed or {}
+    value, w = _solve(
+        P, -P @ m, np.array(planes), np.array(offsets, dtype=float), np.array(groups),
+        np.full(len(X), C), signs, fixed,
+    )  # fmt: skip
+    return value + 0.5 * m @ P @ m - share(S, m, fixed), w

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 from tests import weights_qp
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, RankSVM, svc_path
-from maxmargin.solvers import CuttingPlane
+from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton
 
 N, D, C = 60, 6, 0.3
 
@@ -50,8 +50,8 @@ def priors(S, m):
     }
 
 
+SOLVERS = ["auto", CuttingPlane(), DualCoordinate(), Newton()]
 KINDS = list(priors(*data()[2:]))
-CORRELATED = ("dense", "precision", "factor")
 #: an operator does not show which of its weights are independent
 OPERATORS = ("operator", "sparse factor")
 
@@ -66,7 +66,7 @@ def agrees(svc, best, w, tol=1e-6):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("solver", ["auto", CuttingPlane()], ids=str)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s if s == "auto" else type(s).__name__)
 def test_every_form_of_a_prior(kind, solver):
     X, y, S, m = data()
     prior, cov = priors(S, m)[kind]
@@ -95,8 +95,14 @@ def test_fixed_weights_condition_the_prior(kind):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([0.01, 0.3, 10.0]), st.booleans(), st.booleans())
-def test_random_problems_with_everything(seed, C, centred, sparse):
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 0.3, 10.0]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["auto", CuttingPlane(), DualCoordinate()]),
+)
+def test_random_problems_with_everything(seed, C, centred, sparse, solver):
     """Blocks, fixed weights, and signed weights with a centre on either side of their bound."""
     rng = np.random.default_rng(seed)
     X, y, S, m = data(seed, n=25)
@@ -111,7 +117,8 @@ def test_random_problems_with_everything(seed, C, centred, sparse):
     prior = GaussianPrior(m, covariance=[*cov.diagonal()[:4, None, None], cov[4:, 4:]])
     svc = LinearSVC(
         C,
-        tol=1e-6,
+        tol=1e-5,
+        solver=solver,
         prior=prior,
         fixed=fixed,
         nonnegative=list(np.flatnonzero(signs > 0)),

@@ -13,6 +13,11 @@ q = 1 / (2 c). A visit to row i costs its score s and, if a moves, an update of 
     tube    r = y - s - q a:     a <- a + (r - m) / (|x|^2 + q)  if that is positive,
                                  a + (r + m) / (|x|^2 + q)       if that is negative, else 0; then clipped
 
+Weights that must not fall below a ``floor``: the vector kept is u = sum_i a_i y_i x_i, whatever its signs, w
+is u clipped at the floor, and D has conjugate(u) in place of 1/2 |w|^2 (:mod:`maxmargin.core.regularizer`). D
+is still smooth with a curvature of at most |x|^2 in a, so the same step raises it. Clipping the kept vector
+itself would forget how far u is below the floor, and would no longer belong to the multipliers.
+
 A number added to the score of a row (an offset) is a part of its margin or its target. ``margins`` are those
 of the rows, or None where all have the ``common`` one.
 
@@ -127,9 +132,23 @@ def linear(a, y, margin, kind):
 
 @entry_products
 def csr_epoch(
-    indptr, indices, data, intercept, kind, common, margins, slack, rows, count, state, w, stats
+    indptr,
+    indices,
+    data,
+    intercept,
+    kind,
+    common,
+    margins,
+    slack,
+    rows,
+    count,
+    state,
+    w,
+    floor,
+    stats,
 ):
-    """Visit the first ``count`` rows; those that stay move to the front. Returns their number."""
+    """Visit the first ``count`` rows; those that stay move to the front. Returns their number. ``w`` is the
+    vector kept, ``floor`` None or what is read instead where it is below."""
     last = w.shape[0] - 1
     kept, violated = 0, 0
     gap, total, gain, bend = 0.0, 0.0, 0.0, 0.0
@@ -151,7 +170,11 @@ def csr_epoch(
         lo, hi = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
         s = intercept * w[last] if intercept != 0.0 else 0.0
         for k in range(lo, hi):
-            s += data[k] * w[np.uint64(indices[k])]
+            at = np.uint64(indices[k])
+            if floor is None:
+                s += data[k] * w[at]
+            else:
+                s += data[k] * max(w[at], floor[at])
         a, y, margin = state[i, ALPHA], state[i, LABEL], common
         if margins is not None:
             margin = margins[i]
@@ -185,7 +208,7 @@ def csr_epoch(
 
 
 @entry_products
-def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, w, stats):
+def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, w, floor, stats):
     """The same for a dense matrix."""
     d = X.shape[1]
     line = 64 // X.itemsize
@@ -203,7 +226,10 @@ def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, 
         i = np.uint64(rows[p])
         s = intercept * w[d] if intercept != 0.0 else 0.0
         for k in range(d):
-            s += X[i, k] * w[k]
+            if floor is None:
+                s += X[i, k] * w[k]
+            else:
+                s += X[i, k] * max(w[k], floor[k])
         a, y, margin = state[i, ALPHA], state[i, LABEL], common
         if margins is not None:
             margin = margins[i]

@@ -24,13 +24,15 @@ class BinaryCoordinates:
     """Hinges; see :class:`maxmargin.core.RowDuals`.
 
     The scores of ``rows`` may have an offset: y (o + <w, x>) >= 1 asks for the margin 1 - y o of <w, x>.
+    Weights that must not be negative, or not below a floor, are those of ``regularizer``.
     """
 
-    def __init__(self, rows: Rows, C: float) -> None:
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm | None = None) -> None:
         design, n = rows.design, rows.design.shape[0]
         self.rows, self.C = rows, C
         self.n_examples = rows.n
-        self.w: Array = np.zeros(rows.dim)
+        self._norm, self._floor = _floors(regularizer, rows.dim)
+        self._u: Array = np.zeros(rows.dim)
         self._kind, labels, self._common, self._margins = self._terms(rows)
         self._squared = bool(self._kind & 1)
         self._state: Array = np.zeros((n, 4))
@@ -68,6 +70,11 @@ class BinaryCoordinates:
         self._scores: Array | None = None  # of the present w, when they are known
 
     @property
+    def w(self) -> Array:
+        """The weights of the multipliers."""
+        return self._u if self._floor is None else self._norm.primal(self._u)
+
+    @property
     def multipliers(self) -> Array:
         """One per row."""
         return self._state[:, row_dual.ALPHA]
@@ -86,7 +93,7 @@ class BinaryCoordinates:
             stats = np.zeros(5)
             self.n_active = self._epoch(
                 *self._data, self.rows.intercept, self._kind, self._common, self._margins, self._slack,
-                self._active, count, self._state, self.w, stats,
+                self._active, count, self._state, self._u, self._floor, stats,
             )  # fmt: skip
             self._linear += float(stats[row_dual.GAIN])
             self._curved += float(stats[row_dual.BEND])
@@ -107,7 +114,10 @@ class BinaryCoordinates:
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w kept by the epochs."""
-        curved = self._curved + 0.5 * float(self.w @ self.w)
+        if self._norm.floor is not None:
+            return self._floored_estimate(C)
+        w = self.w
+        curved = self._curved + 0.5 * float(w @ w)
         # the best multiple; with the squared hinge and a larger C its curvature is taken too large: a bound
         t = 1.0 if C == self.C else C / self.C
         if C != self.C and curved > 0.0:
@@ -116,18 +126,29 @@ class BinaryCoordinates:
             curved *= self.C / C
         return t * self._linear - t * t * curved
 
+    def _floored_estimate(self, C: float) -> float:
+        """The same where the w of a multiple of u is not that multiple of w: the better of two."""
+        ratio = C / self.C
+        curved = self._curved * (max(1.0, 1.0 / ratio) if self._squared else 1.0)
+        values = []
+        for t in {ratio, min(1.0, ratio)}:
+            u = t * self._u
+            omega = self._norm.conjugate(u, self._norm.primal(u))
+            values.append(t * self._linear - t * t * curved - omega)
+        return max(values)
+
     def dual_value(self, C: float) -> float:
         """The dual value, recomputed from the multipliers."""
         coef = np.empty(len(self._state))
         self._linear, self._curved = row_dual.signed(
             self._state, self._kind, self._common, self._margins, coef
         )
-        self.w[:] = self.rows.accumulate(coef)
+        self._u[:] = self.rows.accumulate(coef)
         return self.dual_estimate(C)
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
-        return Cut((self._linear - self._curved) / self.C, self.w / -self.C)
+        return Cut((self._linear - self._curved) / self.C, self._u / -self.C)
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""
@@ -147,14 +168,24 @@ class BinaryCoordinates:
         row_dual.rescale_rows(self._state, self.rows.weight, C, factor, self._squared)
         self.C = C
         # all sums are of the same degree in (alpha, C); what rounding adds goes with the next exact value
-        self.w *= factor
+        self._u *= factor
         self._linear *= factor
         self._curved *= factor
-        if self._scores is None:
+        if self._scores is None or self._norm.floor is not None:
             self._start()
         else:  # so are scores and violations: most rows stay settled
             self._slack *= factor
             self._choose(factor * self._scores)
+
+
+def _floors(regularizer: SquaredNorm | None, dim: int) -> tuple[SquaredNorm, Array | None]:
+    """What no weight may fall below, minus infinity for most; None where nothing is."""
+    norm = regularizer or SquaredNorm()
+    if not len(norm.nonnegative):
+        return norm, None
+    floor = np.full(dim, -np.inf)
+    floor[norm.nonnegative] = norm.floors
+    return norm, floor
 
 
 class TubeCoordinates(BinaryCoordinates):

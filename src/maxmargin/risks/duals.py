@@ -34,7 +34,8 @@ def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"{type(rows.design).__name__} does not show single rows in memory"
     if not isinstance(rows.loss, COORDINATE if method == "coordinate" else NEWTON):
         return f"it has no form for the loss {type(rows.loss).__name__}"
-    if len(regularizer.nonnegative):
+    signs = method == "coordinate" and not isinstance(rows.loss, CrammerSinger)
+    if len(regularizer.nonnegative) and not signs:
         return "it does not keep weights from becoming negative"
     if method == "coordinate" and len(regularizer.free):
         return "it penalises every coordinate, and an intercept that is not penalised is asked for"
@@ -51,4 +52,4 @@ def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) ->
     if isinstance(rows.loss, CrammerSinger):
         return ClassCoordinates(rows, C)
     tube = isinstance(rows.loss, EpsilonInsensitive)
-    return (TubeCoordinates if tube else BinaryCoordinates)(rows, C)
+    return (TubeCoordinates if tube else BinaryCoordinates)(rows, C, regularizer)
