@@ -43,11 +43,29 @@ def test_labels(tmp_path, y):
     assert len(on_disk.y) == len(on_disk) == 10
 
 
-def test_a_slice_within_a_shard_is_a_view_of_the_file(tmp_path):
+def test_slices_are_arrays_of_their_own(tmp_path):
     on_disk = data.write(tmp_path, [(X, np.arange(10))])
-    assert not on_disk.y[2:5].flags.writeable
+    on_disk.y[2:5][:] = 0  # does not reach the file
+    on_disk.verify()
     with pytest.raises(TypeError, match="integers and slices"):
         on_disk.y[[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("y", "stored"),
+    [
+        (pd.Series(["a", "b"], dtype="string"), ["a", "b"]),
+        (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
+        (np.array([np.str_("a"), "b"], dtype=object), ["a", "b"]),
+        (np.array(["a", "b"], dtype=getattr(np.dtypes, "StringDType", lambda: "U1")()), ["a", "b"]),
+        (np.array([1, 2.5], dtype=object), [1.0, 2.5]),
+        (pd.Series([2, 3]), [2, 3]),
+        ([True, False], [True, False]),
+        (("x", "y"), ["x", "y"]),
+    ],
+)
+def test_kinds_of_label_arrays(tmp_path, y, stored):
+    assert np.asarray(data.write(tmp_path, [(np.eye(2), y)]).y).tolist() == stored
 
 
 def test_many_distinct_numbers_are_no_classes(tmp_path):

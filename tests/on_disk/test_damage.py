@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin import data
+from maxmargin.data import manifest
 
 
 @pytest.fixture
@@ -77,11 +78,57 @@ def test_a_file_that_vanishes_after_opening(folder):
 )
 def test_manifests(folder, edit, text):
     path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    edit(manifest)
-    path.write_text(json.dumps(manifest))
+    body = json.loads(path.read_text())
+    edit(body)
+    path.write_text(json.dumps(body))
     with pytest.raises(data.DatasetError, match=text):
         data.open(folder)
+
+
+def sealed(path, edit):
+    """A manifest that someone edited and gave new checksums."""
+    body = json.loads(path.read_text())
+    edit(body)
+    body.pop("checksum")
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    body["checksum"] = manifest.checksum(canonical).hexdigest()
+    path.write_text(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda m: m.update(rows=61),
+        lambda m: m.update(layout="dense"),
+        lambda m: m.update(shards=[]),
+        lambda m: m.pop("rows"),
+        lambda m: m.update(shards=None),
+        lambda m: m["shards"][0].update(rows=1000),
+        lambda m: m["shards"][0].update(checksum=""),
+        lambda m: m["shards"][0]["files"].pop("indptr"),
+        lambda m: m["shards"][0]["files"]["data"].update(shape=[7]),
+        lambda m: m["shards"][0]["files"]["data"].update(dtype="<f4"),
+        lambda m: m["shards"][0]["files"]["data"].update(name="../else"),
+        lambda m: m["labels"].pop("kind"),
+    ],
+)
+def test_manifests_that_contradict_themselves(folder, edit):
+    sealed(folder / "manifest.json", edit)
+    with pytest.raises(data.DatasetError, match="incomplete or contradicts itself"):
+        data.open(folder)
+
+
+def test_pointers_out_of_range(folder):
+    sealed(folder / "manifest.json", lambda m: m.update(n_features=3))
+    with pytest.raises(data.DatasetError, match=r"indices\.bin: the indices are out of range"):
+        data.open(folder).verify()
+
+
+def test_a_damaged_data_set_can_be_overwritten(folder):
+    (folder / "manifest.json").write_text("{")
+    data.write(folder, [(np.eye(2), [0, 1])], overwrite=True)
+    assert data.open(folder).shape == (2, 2)
+    assert len(list(folder.iterdir())) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\x00"])

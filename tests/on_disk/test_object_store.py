@@ -93,6 +93,13 @@ def test_the_same_bits(store, monkeypatch, sparse):
     assert np.array_equal(remote.take(rows).dot(w, 0, 50), memory.take(rows).dot(w, 0, 50))
 
 
+def test_any_store_of_fsspec():
+    written = data.write("memory://folder/set", [(np.eye(3), ["a", "b", "a"])], shard_bytes=1)
+    written.append([(np.eye(3), ["a", "b", "c"])])
+    written.verify()
+    assert data.open("memory://folder/set").y[:].tolist() == ["a", "b", "a", "a", "b", "c"]
+
+
 def test_what_goes_wrong_is_told(store):
     url = "s3://bucket/folder/other"
     with pytest.raises(

@@ -71,3 +71,14 @@ def test_sequences_without_labels_and_empty_ones(tmp_path):
     xs, ys = on_disk.sequences(0, 3)
     assert ys is None
     assert [x.shape for x in xs] == [(0, 2), (2, 2), (0, 2)]
+
+
+def test_a_batch_of_empty_sequences_says_nothing_about_the_labels(tmp_path):
+    nothing, some = ([np.empty((0, 2))], [[]]), ([np.eye(2)], [["a", "b"]])
+    on_disk = data.write(tmp_path, [nothing, some])
+    on_disk.append([nothing])
+    on_disk.append([some, nothing])
+    on_disk.verify()
+    assert [y.tolist() for y in on_disk.sequences(0, 5)[1]] == [[], ["a", "b"], [], ["a", "b"], []]
+    assert on_disk.y[1:3].tolist() == ["b", "a"]
+    assert data.write(tmp_path / "none", [nothing]).y is None

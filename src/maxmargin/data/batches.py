@@ -41,8 +41,14 @@ def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[Batch]:
         try:
             uniform_batch = _batch(number, batch, kind)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"batch {number}: {error}") from error
+            raise about(number, error) from error
         yield uniform_batch
+
+
+def about(number: int, error: ValueError | TypeError) -> ValueError | TypeError:
+    """The error, with the batch's number."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"batch {number}: {error}")
 
 
 def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> Batch:
@@ -187,19 +193,19 @@ def _labels(y: Any, n: int) -> AnyArray:
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape} for {n} rows.")
     if labels.dtype == object:
-        kinds = {type(label) for label in labels.tolist()}
-        if kinds <= {str}:
+        each = labels.tolist()
+        if all(isinstance(label, str) for label in each):
             labels = labels.astype(str)
-        elif kinds <= {int, bool, float}:
-            labels = np.array(labels.tolist())
+        elif all(isinstance(label, int | float | np.number | np.bool_) for label in each):
+            labels = np.array(each)
         else:
-            names = sorted(kind.__name__ for kind in kinds)
-            raise TypeError(f"labels must be all numbers or all texts; y has {names}.")
-    if labels.dtype.kind in "US" and labels.dtype.kind != "U":
+            kinds = sorted({type(label).__name__ for label in each})
+            raise TypeError(f"labels must be all numbers or all texts; y has {kinds}.")
+    if labels.dtype.kind == "T":  # NumPy's strings of any length
+        labels = np.array(labels.tolist(), dtype=str)
+    if labels.dtype.kind == "S":
         raise TypeError("labels are bytes: decode them to texts.")
     if labels.dtype.kind not in "fiubU":
-        if hasattr(y, "dtype") and str(getattr(y, "dtype", "")).startswith(("str", "String")):
-            return labels.astype(str)
         raise TypeError(f"labels have type {labels.dtype}: expected numbers or texts.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(

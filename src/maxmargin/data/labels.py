@@ -31,7 +31,9 @@ class LabelBook:
         self._codes = {text: code for code, text in enumerate(self._counts or {})}
 
     def encode(self, y: AnyArray | None) -> AnyArray | None:
-        """Labels as they are stored; counts them."""
+        """Labels as they are stored; counts them. None where there are none (to tell their kind by)."""
+        if y is not None and not len(y):
+            return None
         kind = "none" if y is None else "text" if y.dtype.kind == "U" else "number"
         if self.kind and kind != self.kind:
             raise ValueError(f"labels are of kind {kind}, but so far {self.kind}: keep to one.")

@@ -19,11 +19,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 NAME = "manifest.json"
 FORMAT = "maxmargin.data"
+#: names of column files: generation, shard, column
+OURS = re.compile(r"\d{4,}-\d{5,}\.[a-z]+\.bin")
 VERSION = 1
 
 
@@ -116,9 +122,13 @@ def decode(content: bytes, where: str) -> Manifest:
     if claimed != checksum(_canonical({"format": kind, "version": version, **body})).hexdigest():
         raise DatasetError(f"{where}: the manifest's checksum is wrong: the file was altered.")
     try:
-        return _manifest(body)
-    except (KeyError, TypeError) as error:
-        raise DatasetError(f"{where}: the manifest is incomplete ({error}).") from error
+        manifest = _manifest(body)
+        _check(manifest)
+    except (KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise DatasetError(
+            f"{where}: the manifest is incomplete or contradicts itself ({error})."
+        ) from error
+    return manifest
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:
@@ -132,6 +142,35 @@ def _manifest(body: dict[str, Any]) -> Manifest:
         shards=tuple(_shard(shard) for shard in body.pop("shards")),
         **body,
     )
+
+
+def _check(manifest: Manifest) -> None:
+    """Sizes and shapes agree: what is read by them lies inside the files."""
+    shards = manifest.shards
+    assert shards, "no shards"
+    assert manifest.layout in ("dense", "csr"), "layout"
+    assert manifest.rows == sum(shard.rows for shard in shards), "rows"
+    assert manifest.sequences == sum(shard.sequences for shard in shards), "sequences"
+    for k, shard in enumerate(shards):
+        units = shard.sequences if manifest.ragged else shard.rows
+        shapes = {
+            "features": (shard.rows, manifest.n_features),
+            "data": (shard.stored,),
+            "indices": (shard.stored,),
+            "indptr": (shard.rows + 1,),
+            "label": (shard.rows,),
+            "sequence": (shard.sequences + 1,),
+            "weight": (units,),
+            "group": (units,),
+        }
+        needed = {"features"} if manifest.layout == "dense" else {"data", "indices", "indptr"}
+        needed |= {"sequence"} if manifest.ragged else set()
+        assert needed <= set(shard.files) <= set(shapes), f"columns of shard {k}"
+        for column, file in shard.files.items():
+            assert file.shape == shapes[column], f"shape of {file.name}"
+            assert file.bytes == np.dtype(file.dtype).itemsize * math.prod(file.shape), file.name
+            assert OURS.fullmatch(file.name), file.name
+        assert shard.with_checksum().checksum == shard.checksum, f"checksum of shard {k}"
 
 
 def _shard(body: dict[str, Any]) -> Shard:

@@ -60,7 +60,10 @@ class RemoteStorage:
         """See :class:`~maxmargin.data.storage.Storage`."""
         with self._told():
             self._files.invalidate_cache()
-            entries = self._files.ls(self._prefix, detail=True)
+            try:
+                entries = self._files.ls(self._prefix, detail=True)
+            except FileNotFoundError:
+                return {}
         return {e["name"].rsplit("/", 1)[-1]: e["size"] for e in entries if e["type"] == "file"}
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.data.columns import LazyColumn
-from maxmargin.data.manifest import Shard
+from maxmargin.data.manifest import ColumnFile, Shard
 from maxmargin.data.storage import Storage
 
 AnyArray = npt.NDArray[Any]
@@ -26,11 +26,11 @@ def pieces(starts: list[int], lo: int, hi: int) -> Iterator[tuple[int, int, int]
         lo, k = end, k + 1
 
 
-class ShardColumn(LazyColumn):
-    """One number or text per row, on disk. Slices are NumPy arrays; ``np.asarray`` loads all of it.
+_NOTHING = ColumnFile("", "", (), 0, "")
 
-    A slice within one shard of a local data set is a read-only view of the file.
-    """
+
+class ShardColumn(LazyColumn):
+    """One number or text per row, on disk. Slices are arrays in memory; ``np.asarray`` loads all of it."""
 
     def __init__(
         self,
@@ -42,7 +42,9 @@ class ShardColumn(LazyColumn):
     ) -> None:
         super().__init__(starts[-1], self._rows)
         self._storage, self._starts, self._decode = storage, starts, decode
-        self._files = [shard.files[name] for shard in shards]
+        # a shard of empty sequences has no labels, and no rows that anyone could ask for
+        self._files = [shard.files.get(name, _NOTHING) for shard in shards]
+        self._stored = next(file.dtype for file in self._files if file is not _NOTHING)
         self.dtype = self._rows(0, 0).dtype
 
     def __getitem__(self, key: Any) -> Any:
@@ -66,9 +68,9 @@ class ShardColumn(LazyColumn):
             for k, first, last in pieces(self._starts, lo, hi)
         ]
         if len(parts) == 1:
-            values = parts[0]
+            values = parts[0].copy()  # small; and read-only arrays would be compiled for anew
         elif parts:
             values = np.concatenate(parts)
         else:
-            values = np.empty(0, dtype=self._files[0].dtype)
+            values = np.empty(0, dtype=self._stored)
         return values if self._decode is None else self._decode(values)

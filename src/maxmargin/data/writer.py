@@ -6,7 +6,6 @@ they were cut into batches. Files of a new generation get new names; the manifes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -15,16 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.data.batches import Batch, uniform
+from maxmargin.data.batches import Batch, about, uniform
 from maxmargin.data.labels import LabelBook
-from maxmargin.data.manifest import NAME, ColumnFile, Manifest, Shard, checksum
+from maxmargin.data.manifest import NAME, OURS, ColumnFile, Manifest, Shard, checksum
 from maxmargin.data.storage import Storage
 
 AnyArray = npt.NDArray[Any]
 
 #: bytes of features after which a shard ends
 SHARD_BYTES = 128 << 20
-_OURS = re.compile(r"\d{4,}-\d{5,}\.[a-z]+\.bin")
+
+
+def next_generation(names: Iterable[str]) -> int:
+    """The number of a new writer: larger than those of all files that are there."""
+    return 1 + max((int(name.split("-")[0]) for name in names if OURS.fullmatch(name)), default=0)
 
 
 @dataclass(slots=True)
@@ -145,7 +148,7 @@ class Writer:
                     self._close()
                 unit = last
         except (ValueError, TypeError) as error:
-            raise type(error)(f"batch {batch.number}: {error}") from error
+            raise about(batch.number, error) from error
 
     def _check(self, batch: Batch) -> None:
         """The batch continues what came before; notes what may grow."""
@@ -245,5 +248,5 @@ class Writer:
         """Remove the files of an overwritten data set and of writers that were killed."""
         ours = {file.name for shard in manifest.shards for file in shard.files.values()}
         for name in self._storage.sizes():
-            if _OURS.fullmatch(name) and name not in ours:
+            if OURS.fullmatch(name) and name not in ours:
                 self._storage.remove(name)
