@@ -288,4 +288,4 @@ def test_errors_say_what_to_do(params, words):
 def test_the_free_regularizer_refuses_coordinates_by_name():
     risk = ScoreRisk(np.eye(3), np.array([1.0, -1.0, 1.0]), Hinge(), intercept=1.0)
     assert risk.methods(SquaredNorm(np.array([3]), 1.0)) == {"newton"}
-    assert risk.methods(SquaredNorm()) == {"coordinate", "newton"}
+    assert risk.methods(SquaredNorm()) == {"coordinate", "newton", "stream"}

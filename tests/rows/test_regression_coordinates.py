@@ -172,12 +172,17 @@ def test_all_methods_have_one_optimum(name, C):
     offered = risk.methods(SquaredNorm())
     assert offered == {
         "logistic": {"newton"},
-        "classes": {"coordinate"},
-    }.get(name, {"newton", "coordinate"})
+        "classes": {"coordinate", "stream"},
+    }.get(name, {"newton", "coordinate", "stream"})
     bounds = []
-    for solver in (CuttingPlane(), DualCoordinate(), Newton()):
-        method = {"CuttingPlane": None, "DualCoordinate": "coordinate", "Newton": "newton"}
-        if method[type(solver).__name__] not in {None, *offered}:
+    solvers = {
+        None: CuttingPlane(),
+        "coordinate": DualCoordinate(),
+        "newton": Newton(),
+        "stream": DualCoordinate(max_cached=15, chunks=4),
+    }
+    for method, solver in solvers.items():
+        if method not in {None, *offered}:
             continue
         result = minimize(risk, C, solver=solver, stopping=RelativeGap(1e-5))
         assert result.converged

@@ -103,6 +103,21 @@ class SweepStats:
     new_planes: int
 
 
+Schedule: TypeAlias = Literal["gap", "larank", "one-pass", "fill"]
+"""When a stream explores and when it optimises what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """How rows that are not in memory are visited; see :class:`maxmargin.solvers.DualCoordinate`."""
+
+    schedule: Schedule = "gap"
+    prune: Literal["immediate", "delayed"] = "delayed"
+    max_epochs: int = 10
+    chunks: int = 20
+    max_cached: int | None = None
+
+
 class WorkingSets(Protocol):
     """The dual state of a coordinate solver: per example a few labellings with their multipliers.
 
@@ -251,8 +266,13 @@ class RowDuals(Protocol):
         """The largest C at which the problem is surely easy: 1 over the mean of ``|x|^2``."""
 
     @property
+    def n_steps(self) -> int:
+        """Steps that make one visit of all rows."""
+
+    @property
     def n_active(self) -> int:
-        """Rows the next step will visit; the others sit at a bound and are expected to stay."""
+        """Rows the next step will visit; the others sit at a bound and are expected to stay. (Rows held in
+        memory, where the others are not.)"""
 
     @property
     def n_support(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals, WorkingSets
+from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals, Streaming, WorkingSets
 from maxmargin.core.vectors import Array, IntArray
 
 
@@ -108,8 +108,9 @@ class Confirm:
 class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
-    method: Literal["coordinate", "newton"]
+    method: Literal["coordinate", "newton", "stream"]
     C: float
+    streaming: Streaming | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,11 @@ from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import classes_of, training
 from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.risks import ScoreRisk
+from maxmargin.risks.duals import Method
 from maxmargin.solvers import Auto
+
+#: methods whose multipliers one fit can hand to the next
+COORDINATE_METHODS: tuple[Method, ...] = ("coordinate", "stream")
 
 
 class _Fitted(NamedTuple):
@@ -238,18 +242,22 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
         if weights is None:
             return None
         kept = getattr(self, "_multipliers", [])
-        C, alpha = kept[k] if k < len(kept) else (self.C, None)
+        method: Method
+        method, C, alpha = kept[k] if k < len(kept) else ("coordinate", self.C, None)
         norm = model.weights[k].norm
-        if alpha is None or "coordinate" not in risk.methods(norm):
+        if alpha is None or method not in risk.methods(norm):
             return Start(weights[k])
-        duals = risk.row_duals("coordinate", C, norm)
+        duals = risk.row_duals(method, C, norm, getattr(self.solver, "streaming", None))
         if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
             return Start(weights[k])
         duals.load(alpha)
-        return Start(weights[k], duals={"coordinate": duals})
+        return Start(weights[k], duals={method: duals})
 
 
-def _multipliers(result: SolveResult) -> tuple[float, Array | None]:
-    """C and the multipliers of the coordinate method, if it ran: feasible for any rows in their place."""
-    duals = result.duals.get("coordinate")
-    return (duals.C, duals.multipliers.copy()) if duals is not None else (0.0, None)
+def _multipliers(result: SolveResult) -> tuple[Method, float, Array | None]:
+    """C and the multipliers of the coordinate methods, if one ran: feasible for any rows in their place."""
+    for method in COORDINATE_METHODS:
+        duals = result.duals.get(method)
+        if duals is not None:
+            return method, duals.C, duals.multipliers.copy()
+    return "coordinate", 0.0, None

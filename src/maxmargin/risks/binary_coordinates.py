@@ -25,15 +25,29 @@ class BinaryCoordinates:
 
     The scores of ``rows`` may have an offset: y (o + <w, x>) >= 1 asks for the margin 1 - y o of <w, x>.
     Weights that must not be negative, or not below a floor, are those of ``regularizer``.
+
+    ``weights``: an array to work on instead of one's own, where the rows are some of many (then only
+    :meth:`adopt`, :meth:`improve` and what they leave behind make sense). A finite ``slack`` lets the first
+    epoch drop rows already.
     """
 
-    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm | None = None) -> None:
+    n_steps = 1
+
+    def __init__(
+        self,
+        rows: Rows,
+        C: float,
+        regularizer: SquaredNorm | None = None,
+        *,
+        weights: Array | None = None,
+        slack: float = np.inf,
+    ) -> None:
         design, n = rows.design, rows.design.shape[0]
         self.rows, self.C = rows, C
         self.n_examples = rows.n
         self._norm, self._floor = _floors(regularizer, rows.dim)
-        self._u: Array = np.zeros(rows.dim)
-        self._kind, labels, self._common, self._margins = self._terms(rows)
+        self._u: Array = np.zeros(rows.dim) if weights is None else weights
+        self._kind, labels, self._common, self._margins = self.terms(rows)
         self._squared = bool(self._kind & 1)
         self._state: Array = np.zeros((n, 4))
         self._state[:, row_dual.LABEL] = labels
@@ -51,28 +65,37 @@ class BinaryCoordinates:
             row_dual.dense_squares(design.X, rows.intercept, self._state)
         self._members: IntArray = rows.indices()
         self.scale = 1.0 / max(float(self._state[self._members, row_dual.SQUARE].mean()), 1e-300)
-        self._start()
+        self._start(slack)
 
     @staticmethod
-    def _terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
+    def terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
         """The kind of loss, labels or targets, and the common margin or one for each row."""
         squared = isinstance(rows.loss, SquaredHinge)
         kind = row_dual.SQUARED_HINGE if squared else row_dual.HINGE
         one_class = isinstance(rows.loss, OneClass)
-        y = np.ones(rows.design.shape[0]) if one_class else rows.y[:]
+        y = np.ones(len(rows.weight)) if one_class else rows.y[:]
         return kind, y, 1.0, None if rows.offset is None else 1.0 - y * rows.offset
 
-    def _start(self) -> None:
+    def _start(self, slack: float = np.inf) -> None:
         """All rows are active, and none is dropped until an epoch has shown what a violation is."""
         self._active = self._members.copy()
         self.n_active = len(self._active)
-        self._slack = np.inf
+        self.slack = slack
         self._scores: Array | None = None  # of the present w, when they are known
 
     @property
     def w(self) -> Array:
         """The weights of the multipliers."""
         return self._u if self._floor is None else self._norm.primal(self._u)
+
+    @property
+    def active(self) -> IntArray:
+        """Numbers of the rows the next step will visit."""
+        return self._active[: self.n_active]
+
+    def adopt(self, multipliers: Array) -> None:
+        """Take multipliers that have their share in the weights already."""
+        self.multipliers[:] = multipliers
 
     @property
     def multipliers(self) -> Array:
@@ -84,20 +107,20 @@ class BinaryCoordinates:
         """Rows whose multiplier is not zero."""
         return int(row_dual.count_support(self._state))
 
-    def improve(self, seed: int) -> SweepStats:
+    def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
         """One epoch over the active rows, or a few where one would be over before it is called."""
         visited, gap, self._scores = 0, 0.0, None
-        for k in range(epochs_per_call(self.rows.work(self.n_active))):
+        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
             count = self.n_active
             row_dual.shuffle(self._active, count, seed + k)
             stats = np.zeros(5)
             self.n_active = self._epoch(
-                *self._data, self.rows.intercept, self._kind, self._common, self._margins, self._slack,
+                *self._data, self.rows.intercept, self._kind, self._common, self._margins, self.slack,
                 self._active, count, self._state, self._u, self._floor, stats,
             )  # fmt: skip
             self._linear += float(stats[row_dual.GAIN])
             self._curved += float(stats[row_dual.BEND])
-            self._slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
+            self.slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
             visited, gap = visited + count, float(stats[row_dual.GAP])
         return SweepStats(visited, gap, 0)
 
@@ -108,7 +131,7 @@ class BinaryCoordinates:
     def _choose(self, scores: Array) -> None:
         self._scores = scores
         self.n_active = row_dual.choose_active(
-            self._members, scores, self._kind, self._common, self._margins, self._slack,
+            self._members, scores, self._kind, self._common, self._margins, self.slack,
             self._state, self._active,
         )  # fmt: skip
 
@@ -174,7 +197,7 @@ class BinaryCoordinates:
         if self._scores is None or self._norm.floor is not None:
             self._start()
         else:  # so are scores and violations: most rows stay settled
-            self._slack *= factor
+            self.slack *= factor
             self._choose(factor * self._scores)
 
 
@@ -192,7 +215,8 @@ class TubeCoordinates(BinaryCoordinates):
     """Regression; an offset of the scores is taken off the targets."""
 
     @staticmethod
-    def _terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
+    def terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
+        """See :class:`BinaryCoordinates`."""
         loss = rows.loss
         assert isinstance(loss, EpsilonInsensitive)
         kind = row_dual.SQUARED_TUBE if loss.smooth else row_dual.TUBE

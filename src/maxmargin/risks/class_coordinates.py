@@ -20,10 +20,32 @@ from maxmargin.risks.rows import Rows, epochs_per_call
 BLOCK, SMALL = 4, 2**17
 
 
-class ClassCoordinates:
-    """See :class:`maxmargin.core.RowDuals`."""
+def padded(height: int, columns: int) -> Array:
+    """Zero weights with padded columns, at the beginning of a cache line."""
+    width = -(-columns // class_dual.LANES) * class_dual.LANES
+    room: Array = np.zeros(height * width + 8)
+    skip = -(room.ctypes.data // 8) % 8
+    return room[skip : skip + height * width].reshape(-1, width)
 
-    def __init__(self, rows: Rows, C: float) -> None:
+
+class ClassCoordinates:
+    """See :class:`maxmargin.core.RowDuals`.
+
+    ``weights``: a :func:`padded` array to work on instead of one's own; see
+    :class:`maxmargin.risks.binary_coordinates.BinaryCoordinates`.
+    """
+
+    n_steps = 1
+
+    def __init__(
+        self,
+        rows: Rows,
+        C: float,
+        regularizer: SquaredNorm | None = None,
+        *,
+        weights: Array | None = None,
+        slack: float = np.inf,
+    ) -> None:
         design, loss = rows.design, rows.loss
         assert isinstance(loss, CrammerSinger)
         n, d = design.shape
@@ -57,23 +79,15 @@ class ClassCoordinates:
         self._alpha[still, self._dearest] = self._caps[still]
         self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
         self._block = BLOCK if rows.dim <= SMALL else 1
-        self._W = self._zeros()
+        self._W: Array = padded(d + 1, rows.n_columns) if weights is None else weights
         self._offset = float(self._caps[still] @ demands.max(axis=1, initial=0.0))
         self._half_square = 0.0
-        self._start()
+        self._start(slack)
 
-    def _zeros(self) -> Array:
-        """A weight matrix with padded columns, at the beginning of a cache line."""
-        width = -(-self.rows.n_columns // class_dual.LANES) * class_dual.LANES
-        size = (self.rows.design.shape[1] + 1) * width
-        room: Array = np.zeros(size + 8)
-        skip = -(room.ctypes.data // 8) % 8
-        return room[skip : skip + size].reshape(-1, width)
-
-    def _start(self) -> None:
+    def _start(self, slack: float = np.inf) -> None:
         """All rows are active, and none is dropped until an epoch has shown what a violation is."""
         self._active = self._visited.copy()
-        self._lead = np.inf
+        self.slack = slack
 
     @property
     def w(self) -> Array:
@@ -91,18 +105,18 @@ class ClassCoordinates:
         """Rows with a multiplier off the true class."""
         return int(class_dual.count_support(self._compiled, self._alpha, self._members))
 
-    def improve(self, seed: int) -> SweepStats:
+    def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
         """One epoch over the active rows, or a few where one would be over before it is called."""
         visited, gap = 0, 0.0
-        for k in range(epochs_per_call(self.rows.work(self.n_active))):
+        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
             count, stats = self.n_active, np.zeros(4)
             block = self._block if 4 * count > len(self._visited) else 1
             left = class_dual.epoch(
                 self._compiled, self._caps, self._alpha, self._W, self._active, block, seed + k,
-                self._lead, stats,
+                self.slack, stats,
             )  # fmt: skip
             self._active = self._active[:left]
-            self._lead = float(stats[class_dual.VIOLATION])
+            self.slack = float(stats[class_dual.VIOLATION])
             self._offset += float(stats[class_dual.OFFSET])
             visited, gap = visited + count, float(stats[class_dual.GAP])
         return SweepStats(visited, gap, 0)
@@ -111,7 +125,7 @@ class ClassCoordinates:
         """Choose the active rows from exact scores."""
         active = np.empty_like(self._visited)
         left = class_dual.choose_active(
-            self._compiled, self._alpha, scores, self._visited, self._lead, active
+            self._compiled, self._alpha, scores, self._visited, self.slack, active
         )
         self._active = active[:left]
 
@@ -144,8 +158,14 @@ class ClassCoordinates:
         """One per row and class, the true one included."""
         return self._alpha
 
-    def load(self, multipliers: Array) -> None:
-        """Start from these multipliers: off the true class as given, or less; the rest is its own."""
+    @property
+    def active(self) -> IntArray:
+        """Numbers of the rows the next step will visit."""
+        return self._active
+
+    def adopt(self, multipliers: Array) -> None:
+        """Take multipliers that have their share in the weights already: off the true class as given, or
+        less; the rest is its own."""
         rows, alpha = self._visited, self._alpha
         y, caps = self._compiled.y[rows], self._caps[rows]
         here = np.arange(len(rows))
@@ -157,6 +177,10 @@ class ClassCoordinates:
         alpha[:] = 0.0
         alpha[rows] = new
         alpha[self._still, self._dearest] = self._caps[self._still]
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers."""
+        self.adopt(multipliers)
         self.dual_value(self.C)
         self._start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from maxmargin.core.protocols import RowDuals
+from maxmargin.core.protocols import RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import (
@@ -15,13 +15,13 @@ from maxmargin.losses import (
     OneClass,
     SquaredHinge,
 )
-from maxmargin.risks.binary_coordinates import BinaryCoordinates, TubeCoordinates
-from maxmargin.risks.class_coordinates import ClassCoordinates
 from maxmargin.risks.interior_point import InteriorPoint
+from maxmargin.risks.multipliers import coordinates
 from maxmargin.risks.rows import Rows
 from maxmargin.risks.smooth_newton import SmoothNewton
+from maxmargin.risks.streamed_rows import StreamedRows
 
-Method = Literal["coordinate", "newton"]
+Method = Literal["coordinate", "newton", "stream"]
 
 #: losses each method can train
 COORDINATE = (CrammerSinger, EpsilonInsensitive, Hinge, OneClass, SquaredHinge)
@@ -30,26 +30,33 @@ NEWTON = (EpsilonInsensitive, Hinge, OneClass, SquaredHinge, Logistic)
 
 def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """Why this method cannot train this problem; None if it can."""
-    if not isinstance(rows.design, CSRDesign | DenseDesign):
+    if method == "stream" and not hasattr(rows.design, "block"):
+        return f"{type(rows.design).__name__} does not show its rows: it has no block(lo, hi)"
+    if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
         return f"{type(rows.design).__name__} does not show single rows in memory"
-    if not isinstance(rows.loss, COORDINATE if method == "coordinate" else NEWTON):
+    if not isinstance(rows.loss, NEWTON if method == "newton" else COORDINATE):
         return f"it has no form for the loss {type(rows.loss).__name__}"
     signs = method == "coordinate" and not isinstance(rows.loss, CrammerSinger)
     if len(regularizer.nonnegative) and not signs:
         return "it does not keep weights from becoming negative"
-    if method == "coordinate" and len(regularizer.free):
+    if method != "newton" and len(regularizer.free):
         return "it penalises every coordinate, and an intercept that is not penalised is asked for"
     return None
 
 
-def row_duals(method: Method, rows: Rows, C: float, regularizer: SquaredNorm) -> RowDuals:
+def row_duals(
+    method: Method,
+    rows: Rows,
+    C: float,
+    regularizer: SquaredNorm,
+    streaming: Streaming | None = None,
+) -> RowDuals:
     """A fresh dual point."""
     why = refusal(method, rows, regularizer)
     if why is not None:
         raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
     if method == "newton":
         return (SmoothNewton if rows.loss.smooth else InteriorPoint)(rows, C, regularizer)
-    if isinstance(rows.loss, CrammerSinger):
-        return ClassCoordinates(rows, C)
-    tube = isinstance(rows.loss, EpsilonInsensitive)
-    return (TubeCoordinates if tube else BinaryCoordinates)(rows, C, regularizer)
+    if method == "stream":
+        return StreamedRows(rows, C, streaming or Streaming())
+    return coordinates(rows)(rows, C, regularizer)

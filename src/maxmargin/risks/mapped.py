@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals
+from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.design import CSRDesign, DenseDesign, Design
@@ -153,7 +153,7 @@ class MappedRisk:
         """The methods :meth:`row_duals` offers for this problem."""
         if not hasattr(self.inner, "rows"):
             return frozenset()
-        every: tuple[Method, ...] = ("coordinate", "newton")
+        every: tuple[Method, ...] = ("coordinate", "newton", "stream")
         return frozenset(m for m in every if self._refusal(m, regularizer) is None)
 
     def _refusal(self, method: Method, regularizer: SquaredNorm) -> str | None:
@@ -166,7 +166,13 @@ class MappedRisk:
             return "the prior correlates features, and rows that know it would not fit the memory"
         return refusal(method, rows, regularizer)
 
-    def row_duals(self, method: Method, C: float, regularizer: SquaredNorm) -> RowDuals:
+    def row_duals(
+        self,
+        method: Method,
+        C: float,
+        regularizer: SquaredNorm,
+        streaming: Streaming | None = None,
+    ) -> RowDuals:
         """A fresh dual point over the rows, improved by this method."""
         why = self._refusal(method, regularizer)
         if why is not None:
@@ -175,7 +181,7 @@ class MappedRisk:
             )
         if self._rows is None:
             self._rows = self._transformed()
-        return row_duals(method, self._rows, C, regularizer)
+        return row_duals(method, self._rows, C, regularizer, streaming)
 
     def _transformed(self) -> Rows:
         rows: Rows = self.inner.rows

@@ -37,6 +37,8 @@ class NewtonDuals(ABC):
     multipliers of the best dual value are kept beside those the method works on.
     """
 
+    n_steps = 1
+
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         self.products, self._shift = _signed_rows(rows)
         self._offset = rows.offset

@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
-from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals
+from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn, chunks
@@ -241,7 +241,7 @@ class ScoreRisk:
 
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
         """The methods :meth:`row_duals` offers for this problem."""
-        every: tuple[Method, ...] = ("coordinate", "newton")
+        every: tuple[Method, ...] = ("coordinate", "newton", "stream")
         return frozenset(m for m in every if refusal(m, self.rows, regularizer) is None)
 
     def in_span(self, regularizer: SquaredNorm) -> SpanRisk:
@@ -250,6 +250,12 @@ class ScoreRisk:
 
         return SpanRisk(self, regularizer)
 
-    def row_duals(self, method: Method, C: float, regularizer: SquaredNorm) -> RowDuals:
+    def row_duals(
+        self,
+        method: Method,
+        C: float,
+        regularizer: SquaredNorm,
+        streaming: Streaming | None = None,
+    ) -> RowDuals:
         """A fresh dual point over the rows, improved by this method."""
-        return row_duals(method, self.rows, C, regularizer)
+        return row_duals(method, self.rows, C, regularizer, streaming)

@@ -8,7 +8,8 @@ gap's history, counted in visits of all rows. No clock is read, so a fit repeats
     newton           for few features: first for smooth losses (a handful of Gram matrices) and tiny data,
                      and for the hinge when the coordinates' outlook is worse than a dozen of them, which
                      is so at tight tolerances
-    cutting planes   everything else: designs that show no rows, losses without a dual form, intercepts
+    stream           for rows that are not in memory, with so many features that planes cost more than rows
+    cutting planes   everything else: rows that are not in memory, losses without a dual form, intercepts
                      that are not penalised; and the way on when the others stall
 
 A method that hands over leaves its incumbent, its bounds and, as one plane, its multipliers: the next one
@@ -20,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from maxmargin.core.protocols import Streaming
 from maxmargin.core.requests import Steps
 from maxmargin.core.result import relative_gap
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.row_dual import Coordinates, SecondOrder, ascend, call_worth
+from maxmargin.solvers.row_dual import Coordinates, SecondOrder, Stream, ascend, call_worth
 
 #: iterations of a fit by cutting planes; what each costs in visits of all rows, and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
@@ -74,6 +76,8 @@ def plan(problem: Problem) -> list[Phase]:
     if newton and (problem.smooth or tiny):
         return [Phase("newton", forever), *last[:1]]
     if "coordinate" not in problem.methods:
+        if "stream" in problem.methods and not cheap and problem.dim > MANY_COORDINATES:
+            return [Phase("stream", forever)]
         return [Phase("newton", forever), *last[:1]] if cheap else last
     if tiny and problem.dim <= MANY_COORDINATES:
         return [*last, Phase("coordinate", forever)]
@@ -87,6 +91,7 @@ def plan(problem: Problem) -> list[Phase]:
 _RUN: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
     "coordinate": lambda problem, state, budget: ascend(problem, state, Coordinates(), budget),
     "newton": lambda problem, state, budget: ascend(problem, state, SecondOrder(), budget),
+    "stream": lambda problem, state, budget: ascend(problem, state, Stream(Streaming()), budget),
     "cutting planes": lambda problem, state, budget: CuttingPlane().steps(problem, state),
 }
 

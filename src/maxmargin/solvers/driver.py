@@ -146,8 +146,8 @@ class Driver:
                 parts = self._ask_all(w) if dear else risk.answers(w)
                 answer, what = sets.confirm(parts), "oracle"
                 self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
-            case ask.OpenDuals(method, C):
-                answer = risk.row_duals(method, C, self.problem.regularizer)
+            case ask.OpenDuals(method, C, streaming):
+                answer = risk.row_duals(method, C, self.problem.regularizer, streaming)
                 what = "oracle"
             case ask.Improve(duals, seed):
                 answer, what = duals.improve(seed), "oracle"

@@ -19,6 +19,13 @@ whose reduced problem is solved by the epochs. In dear mode (an oracle that cost
 the sets) the stream is cut into chunks with epochs over all examples after each, more examples are skipped,
 and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same time.
 
+Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_dual`. Rows that are not in
+memory are streamed (:mod:`maxmargin.risks.streamed_rows`) by the same loop.
+
+Schedules of exploring against optimising: "gap" is the rule above; "larank" visits ten cached examples for
+each new one, as LaRank does; "fill" asks for all first and optimises then (for rows: when the cache is
+full), the mining of hard negatives; "one-pass" is the gap rule, with a single pass.
+
 D of any multipliers is a true lower bound at all times. With weights that must not be negative w is the
 clipped point; see :mod:`maxmargin.compiled.plane_sets`. Sets held from another C are carried over: they are
 worked on first, and the first question is a confirming pass.
@@ -27,17 +34,17 @@ worked on first, and the first question is a confirming pass.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from maxmargin.core.protocols import SweepStats, WorkingSets
+from maxmargin.core.protocols import Schedule, Streaming, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Ask, Confirm, OpenSets, Report, Request, Steps, Sweep
-from maxmargin.core.vectors import Array, frozen
+from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
-from maxmargin.solvers.row_dual import Coordinates, ascend
+from maxmargin.solvers.row_dual import Coordinates, Stream, ascend
 
 Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
@@ -54,6 +61,9 @@ FEW = 3000
 STUCK = 50
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
+#: LaRank's rule: cached visits for each new one
+CACHED_PER_NEW = 10
+SCHEDULES = get_args(Schedule)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +84,10 @@ class SetsDual:
 
 @dataclass(frozen=True, slots=True)
 class DualCoordinate:
-    """Working-set dual coordinate solver: the default for structures.
+    """Working-set dual coordinate solver: the default for structures, and the stream of rows.
+
+    For rows of features that are not in memory (a data set on disk, features computed on the fly) it reads
+    them in pieces and keeps a bounded number of them; see the page "Streams".
 
     Parameters
     ----------
@@ -89,10 +102,23 @@ class DualCoordinate:
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
     chunks : int, default 20
-        Dear mode: pieces of a pass, with three epochs over all sets after each.
+        Dear mode: pieces of a pass, with three epochs over all sets after each. Streams and "larank": pieces
+        of a pass at least (a piece of a stream has 32 MB at most).
     at_once : int, default 4
         Dear mode: oracle calls that see the same weights, and can be made at the same time by an engine
         with as many workers. The result depends on it, not on the number of workers.
+    schedule : {"gap", "larank", "one-pass", "fill"}, default "gap"
+        When to explore and when to optimise what is cached. "gap": optimise until the cache lacks a small
+        part of what the last examples lacked; "larank": ten cached visits for each new one; "fill":
+        explore until the cache is full (structures: one whole pass, which is ``mode="batch"``), then
+        optimise it; "one-pass": the gap rule, and the end after one pass. Rows in memory need no
+        schedule; with one that is not "gap" they are streamed as if they were not.
+    prune : {"delayed", "immediate"}, default "delayed"
+        What leaves the cache: "immediate" lets go of all that sits at a bound and wants to stay there;
+        "delayed" keeps it until there is no room (structures: until ``idle`` passes did not use it).
+    max_cached : int, optional
+        Rows of a stream that are kept in memory; as many as fit into 128 MB by default. Rows in memory
+        are streamed too if it is given.
 
     Examples
     --------
@@ -109,8 +135,17 @@ class DualCoordinate:
     idle: int = 8
     chunks: int = 20
     at_once: int = 4
+    schedule: Schedule = "gap"
+    prune: Literal["delayed", "immediate"] = "delayed"
+    max_cached: int | None = None
 
     def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule={self.schedule!r}: use one of {', '.join(SCHEDULES)}.")
+        if self.prune not in ("delayed", "immediate"):
+            raise ValueError(f"prune={self.prune!r}: use 'delayed' or 'immediate'.")
+        if self.max_cached is not None and self.max_cached < 1:
+            raise ValueError(f"max_cached={self.max_cached!r}: at least one row must fit.")
         if self.mode not in ("stream", "batch", "dear"):
             raise ValueError(f"mode={self.mode!r}: use 'stream', 'batch' or 'dear'.")
         if self.chunks < 1 or self.at_once < 1:
@@ -120,16 +155,46 @@ class DualCoordinate:
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop over rows where the risk shows them, else over working sets."""
-        if "coordinate" in problem.methods:
+        streams = self.schedule != "gap" or self.max_cached is not None
+        if "coordinate" in problem.methods and not streams:
+            if self.prune != "delayed":
+                raise ValueError(
+                    "prune='immediate' is about rows that are cached, and these are all in memory: leave it "
+                    "out, or let them be streamed with max_cached=."
+                )
             return ascend(problem, state, Coordinates(self.max_epochs))
+        if "stream" in problem.methods:
+            return ascend(problem, state, Stream(self.streaming))
         return self._sets(problem, state)
 
-    def _sets(self, problem: Problem, state: SolverState) -> Steps:
+    @property
+    def streaming(self) -> Streaming:
+        """What concerns rows that are not in memory."""
+        return Streaming(self.schedule, self.prune, self.max_epochs, self.chunks, self.max_cached)
+
+    def _check_sets(self, problem: Problem) -> None:
+        """What working sets cannot do is refused."""
+        if self.max_cached is not None:
+            raise ValueError(
+                "max_cached bounds the rows of a stream; the planes of structured examples are bounded by "
+                "idle= and prune=."
+            )
+        if self.mode != "stream" and self.schedule not in ("gap", "one-pass"):
+            raise ValueError(
+                f"schedule={self.schedule!r} goes with mode='stream': mode={self.mode!r} has its own order "
+                "of asking and optimising."
+            )
         if len(problem.regularizer.free):
             raise ValueError(
                 "DualCoordinate penalises every coordinate; for an intercept that is not penalised use "
                 "solver=CuttingPlane()."
             )
+
+    def _sets(self, problem: Problem, state: SolverState) -> Steps:
+        self._check_sets(problem)
+        if self.schedule == "fill":
+            yield from replace(self, mode="batch", schedule="gap")._sets(problem, state)
+            return
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
         held = state.memory if hasattr(state.memory, "absorb") else None
         sets: WorkingSets = yield OpenSets(held)
@@ -150,15 +215,16 @@ class DualCoordinate:
                 skip = SKIP[self.mode] * allowed / n if np.isfinite(allowed) else 0.0
                 estimate = yield from self._pass(sets, rng, skip)
                 unconfirmed += 1
-            if not (self.mode == "batch" and state.met(problem)):
+            if not (self.mode == "batch" and state.met(problem)) and self.schedule != "larank":
                 yield from self._epochs(sets, rng, EPOCH_EFFORT * estimate)
-            sets.drop_idle(self.idle * (self.chunks if self.mode == "dear" else 1))
+            idle = self.idle * (self.chunks if self.mode == "dear" else 1)
+            sets.drop_idle(0 if self.prune == "immediate" else idle)
             state.raise_lower(sets.dual_value(), dual)
             if self.mode != "batch":
                 upper_guess = state.lower + estimate
                 allowed = problem.stopping.allowed_gap(upper_guess, problem.C)
                 close = np.isfinite(estimate) and estimate <= CONFIRM_AT * allowed
-                if close or unconfirmed >= CONFIRM_EVERY:
+                if close or unconfirmed >= CONFIRM_EVERY or self.schedule == "one-pass":
                     yield from self._confirm(sets, problem, state)
                     state.candidate = None  # evaluated, as long as the sets do not move
                     unconfirmed = 0
@@ -169,6 +235,9 @@ class DualCoordinate:
             if asked is not None:
                 state.stop = asked
                 return
+            if self.schedule == "one-pass":
+                state.stop = "max_iter"  # one pass was all that was asked for
+                return
             if unconfirmed == 0 and stall.stalled(state.gap, state.upper):
                 state.stop = "stalled"
                 return
@@ -176,13 +245,23 @@ class DualCoordinate:
     def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:
         """One pass of the oracle over the examples that lack something; the sum of their gaps."""
         n = sets.n_examples
-        if self.mode == "stream":
+        larank = self.schedule == "larank"
+        if self.mode == "stream" and not larank:
             stats: SweepStats = yield Sweep(sets, "stream", rng.permutation(n), skip)
             return stats.gap
         total = 0.0
         for chunk in np.array_split(rng.permutation(n), min(self.chunks, n)):
-            stats = yield Ask(sets, chunk, skip, self.at_once)
+            if larank:
+                stats = yield Sweep(sets, "stream", chunk, skip)
+            else:
+                stats = yield Ask(sets, chunk, skip, self.at_once)
             total += stats.gap
+            if larank:
+                for cached in np.array_split(
+                    _cycle(rng, n, CACHED_PER_NEW * len(chunk)), CACHED_PER_NEW
+                ):
+                    yield Sweep(sets, "epoch", cached)
+                continue
             if stats.oracle_calls:
                 for _ in range(CHUNK_EPOCHS):
                     yield Sweep(sets, "epoch", rng.permutation(n))
@@ -204,3 +283,9 @@ class DualCoordinate:
         w = frozen(sets.w)
         _, risk_upper = yield Confirm(sets, w, dear=self.mode == "dear")
         state.offer(w, problem.regularizer.value(w) + risk_upper)
+
+
+def _cycle(rng: np.random.Generator, n: int, count: int) -> IntArray:
+    """So many examples, each about as often as any other, in random order."""
+    cycles = [rng.permutation(n) for _ in range(-(-count // n))]
+    return np.concatenate(cycles)[:count]

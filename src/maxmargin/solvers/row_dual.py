@@ -26,7 +26,7 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
-from maxmargin.core.protocols import LineEvaluation, RowDuals, SweepStats
+from maxmargin.core.protocols import LineEvaluation, RowDuals, Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
 from maxmargin.core.vectors import Array, frozen
@@ -47,7 +47,9 @@ class Coordinates:
     """Epochs of coordinate ascent, checked at least every ``check_every``."""
 
     check_every: int = 10
-    method: Literal["coordinate", "newton"] = "coordinate"
+    check_from: int = 0
+    method: Literal["coordinate"] = "coordinate"
+    streaming: None = None
 
     def first(self, duals: RowDuals) -> float:
         """The C to begin with."""
@@ -64,7 +66,9 @@ class SecondOrder:
     """Newton steps; each is checked."""
 
     check_every: int = 1
-    method: Literal["coordinate", "newton"] = "newton"
+    check_from: int = 0
+    method: Literal["newton"] = "newton"
+    streaming: None = None
 
     def first(self, duals: RowDuals) -> float:
         """Any."""
@@ -75,7 +79,26 @@ class SecondOrder:
         return [C]
 
 
-Way: TypeAlias = Coordinates | SecondOrder
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Passes over rows that are not in memory. A check is a pass too, so there is one when a pass has shown
+    that the end is near, and every few of them in any case."""
+
+    streaming: Streaming
+    check_every: int = 4
+    check_from: int = 1
+    method: Literal["stream"] = "stream"
+
+    def first(self, duals: RowDuals) -> float:
+        """Any."""
+        return duals.C
+
+    def stages(self, C: float, first: float) -> list[float]:
+        """The work that is not near the end of a large C is done in the cache."""
+        return [C]
+
+
+Way: TypeAlias = Coordinates | SecondOrder | Stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +169,7 @@ def ascend(
     rng = np.random.default_rng(problem.random_state)
     duals = state.duals.get(way.method)
     if duals is None:
-        duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C)
+        duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C, way.streaming)
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
         stages = way.stages(problem.C, way.first(duals))
@@ -199,17 +222,21 @@ def _stage(
     guess, visited, ratio = 1.0, 0.0, RATIO[2]
     stall, outlook = StallDetector(window=30, patience=300), Outlook()
     overhead = call_worth(problem)
+    once = way.streaming is not None and way.streaming.schedule == "one-pass"
     while True:
+        state.candidate = dual.point
         stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
         since += 1
+        passes = since / duals.n_steps
         visited += stats.oracle_calls / duals.n_examples + overhead
         lower = duals.dual_estimate(C)
         if final:
             state.raise_lower(lower, dual)
         allowed = _allowed(problem, C, min(upper, lower + stats.gap))
         step: float | None = None
-        stuck = not np.isfinite(stats.gap)
-        if ratio * stats.gap <= allowed or since >= way.check_every or stuck:
+        stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
+        near = ratio * stats.gap <= allowed and passes >= way.check_from
+        if near or passes >= way.check_every or stuck or over:
             since, n_support = 0, duals.n_support
             at: LineEvaluation = yield Evaluate(frozen(duals.w))
             yield Check(duals, at)
@@ -226,12 +253,16 @@ def _stage(
             if stats.gap > 0.0:
                 ratio = float(np.clip((upper - lower) / stats.gap, *RATIO[:2]))
             state.offer(best.w, omega.value(best.w) + problem.C * best.upper)
+            state.candidate = None  # evaluated, as long as the multipliers do not move
         asked = yield Report(duals.n_active, n_support, step, way.method, C)
         if state.met(problem):
             state.stop = "gap"
             return visited
         if asked is not None:
             state.stop = asked
+            return visited
+        if over:
+            state.stop = "max_iter"  # one pass was all that was asked for
             return visited
         if since:
             continue
