@@ -244,9 +244,9 @@ class Dataset:
         if classes is None:
             return None
         if self._manifest.labels.kind == "text":
-            rank = np.searchsorted(classes, self._stored_classes).astype(np.int32)
+            rank = np.searchsorted(classes, self._stored_classes)
             return self._column("label", lambda codes: rank[codes])
-        return self._column("label", lambda y: np.searchsorted(classes, y).astype(np.int32))
+        return self._column("label", lambda y: np.searchsorted(classes, y))
 
     @cached_property
     def weight(self) -> ShardColumn | None:

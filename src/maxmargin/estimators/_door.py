@@ -106,7 +106,9 @@ def classes_of(data: Training, X: Any) -> Classes:
         return Classes(names, codes, np.bincount(codes, minlength=len(names)))
     names, column = np.asarray(names), data.y
     check_classification_targets(names)
-    lazy = LazyColumn(data.n, lambda lo, hi: np.searchsorted(names, column[lo:hi]))
+    lazy = getattr(X, "codes", None)  # a data set has texts as codes; comparing texts takes long
+    if lazy is None:
+        lazy = LazyColumn(data.n, lambda lo, hi: np.searchsorted(names, column[lo:hi]))
     return Classes(names, lazy, np.asarray(X.class_counts))
 
 
