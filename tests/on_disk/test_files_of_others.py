@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from tests.data import datasets, require
 
 from maxmargin import data
 
@@ -200,3 +201,18 @@ def test_the_package_of_a_store_is_named(monkeypatch):
         data.open("s3://bucket/name")
     with pytest.raises(ImportError, match=r"gs://bucket/name: Install the package of this store$"):
         data.open("gs://bucket/name")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["a9a", "ijcnn1.trn", "ijcnn1.tst"])
+def test_real_files(tmp_path, name):
+    path = require(datasets.find, f"classification/{name}.xz")
+    written = data.write(tmp_path, data.read_svmlight(path, text_bytes=1 << 20))
+    X, y, _ = written.load()
+    with lzma.open(path) as file:
+        theirs, labels = load_svmlight_file(file, zero_based=False)
+    assert X.shape == theirs.shape
+    assert np.array_equal(X.data, theirs.data)
+    assert np.array_equal(X.indices, theirs.indices)
+    assert np.array_equal(y, labels)
+    assert written.classes.tolist() == [-1.0, 1.0]

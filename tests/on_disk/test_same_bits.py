@@ -150,6 +150,10 @@ def test_pickles_see_the_rows_they_knew(tmp_path):
     assert on_disk.shape == (100, 3)
     assert np.array_equal(again.design.block(0, 50).X, X)
     assert pickle.loads(pickle.dumps(on_disk)).fingerprint == on_disk.fingerprint
+    for part in (on_disk.y, on_disk.codes):
+        assert np.array_equal(pickle.loads(pickle.dumps(part))[40:60], part[40:60])
+    design = pickle.loads(pickle.dumps(on_disk.design))
+    assert np.array_equal(design.dot(np.ones(3), 5, 95), on_disk.dot(np.ones(3), 5, 95))
 
 
 def test_a_data_set_is_taken_as_a_design(tmp_path):

@@ -14,11 +14,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.checks import check_content, check_sizes, read_manifest
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.data.manifest import NAME, DatasetError, Manifest, Shard, checksum, decode
+from maxmargin.data.manifest import NAME, DatasetError, Manifest
 from maxmargin.data.shard_columns import ShardColumn, pieces
 from maxmargin.data.sharded import ShardedDesign
-from maxmargin.data.storage import Storage, storage_for
+from maxmargin.data.storage import storage_for
 from maxmargin.data.writer import SHARD_BYTES, Writer, next_generation
 
 AnyArray = npt.NDArray[Any]
@@ -155,8 +156,8 @@ class Dataset:
     ) -> None:
         self.path, self.storage_options = os.fspath(path), storage_options
         self._storage = storage_for(path, storage_options)
-        self._set(_read_manifest(self._storage) if manifest is None else manifest)
-        _check_sizes(self._storage, self._manifest)
+        self._set(read_manifest(self._storage) if manifest is None else manifest)
+        check_sizes(self._storage, self._manifest)
 
     def _set(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -236,7 +237,7 @@ class Dataset:
     @cached_property
     def y(self) -> ShardColumn | None:
         texts = self._stored_classes if self._manifest.labels.kind == "text" else None
-        return self._column("label", None if texts is None else lambda codes: texts[codes])
+        return self._column("label", None if texts is None else texts.take)
 
     @cached_property
     def codes(self) -> ShardColumn | None:
@@ -245,8 +246,8 @@ class Dataset:
             return None
         if self._manifest.labels.kind == "text":
             rank = np.searchsorted(classes, self._stored_classes)
-            return self._column("label", lambda codes: rank[codes])
-        return self._column("label", lambda y: np.searchsorted(classes, y))
+            return self._column("label", rank.take)
+        return self._column("label", classes.searchsorted)
 
     @cached_property
     def weight(self) -> ShardColumn | None:
@@ -287,7 +288,7 @@ class Dataset:
             This one, with the new rows.
         """
         with self._storage.writing():
-            base = _read_manifest(self._storage)
+            base = read_manifest(self._storage)
             if [shard.checksum for shard in base.shards] != self.fingerprint:
                 raise DatasetError(
                     f"{self.path}: the data set has changed since it was opened. Open it again, then append."
@@ -298,45 +299,13 @@ class Dataset:
         return self
 
     def verify(self) -> None:
-        """Read everything and compare it with the manifest's checksums; an error names the bad file."""
-        _check_sizes(self._storage, self._manifest)
+        """Read everything and compare it with the manifest's checksums; an error names the bad file.
+
+        Also checked: pointers, columns and codes lie inside what they point to.
+        """
+        check_sizes(self._storage, self._manifest)
         for shard in self._manifest.shards:
-            for file in shard.files.values():
-                digest, step = checksum(), 1 << 24
-                for start in range(0, file.bytes, step):
-                    stop = min(file.bytes, start + step)
-                    digest.update(self._storage.section(file.name, "u1", start, stop))
-                if digest.hexdigest() != file.checksum:
-                    raise DatasetError(
-                        f"{self._storage.describe(file.name)}: the checksum is wrong: the file was altered "
-                        "after it was written."
-                    )
-            self._check_pointers(shard)
-
-    def _check_pointers(self, shard: Shard) -> None:
-        """Rows and sequences point into the shard, columns into the features, texts into the classes."""
-
-        def values(column: str) -> AnyArray:
-            file = shard.files[column]
-            return self._storage.section(file.name, file.dtype, 0, file.shape[0])
-
-        def ascend(column: str, end: int) -> bool:
-            pointers = values(column)
-            return bool(pointers[0] == 0 and pointers[-1] == end and (np.diff(pointers) >= 0).all())
-
-        fine = {
-            "indptr": lambda: ascend("indptr", shard.stored),
-            "sequence": lambda: ascend("sequence", shard.rows),
-            "indices": lambda: _within(values("indices"), self.shape[1]),
-            "label": lambda: (
-                self._manifest.labels.kind != "text"
-                or _within(values("label"), len(self._stored_classes))
-            ),
-        }
-        for column, check in fine.items():
-            if column in shard.files and not check():
-                where = self._storage.describe(shard.files[column].name)
-                raise DatasetError(f"{where}: the {column} are out of range.")
+            check_content(self._storage, self._manifest, shard)
 
     def load(self) -> tuple[Any, Any, AnyArray | None]:
         """``(X, y, weight)`` in memory; of sequences lists of matrices and of label arrays."""
@@ -378,35 +347,7 @@ class Dataset:
         return ShardColumn(self._storage, self._manifest.shards, starts, name, decode)
 
 
-def _within(values: AnyArray, end: int) -> bool:
-    return not len(values) or bool(values.min() >= 0 and values.max() < end)
-
-
 def _matrix(design: DenseDesign | CSRDesign) -> Any:
     if isinstance(design, DenseDesign):
         return design.X
     return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)
-
-
-def _read_manifest(storage: Storage) -> Manifest:
-    try:
-        content = storage.content(NAME)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{storage.describe(NAME)} does not exist: there is no data set, or its writer was stopped "
-            "before the end. Write it with maxmargin.data.write."
-        ) from None
-    return decode(content, storage.describe(NAME))
-
-
-def _check_sizes(storage: Storage, manifest: Manifest) -> None:
-    sizes = storage.sizes()
-    for shard in manifest.shards:
-        for file in shard.files.values():
-            size = sizes.get(file.name)
-            if size is None:
-                raise DatasetError(f"{storage.describe(file.name)}: this file is missing.")
-            if size != file.bytes:
-                raise DatasetError(
-                    f"{storage.describe(file.name)} has {size} bytes; the manifest says {file.bytes}."
-                )
