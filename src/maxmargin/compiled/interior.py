@@ -4,6 +4,9 @@ Per row: multiplier ``a``, room ``t = c - a``, their partners ``u`` and ``xi``, 
 direction is kept as the change of margins ``dm``, from which the rest follows:
 
     da = -theta (dm + m - 1 + r - s),    du = -u - r - (u / a) da,    dxi = -xi - s + (xi / t) da
+
+The target of the products a u and t xi of a row is a multiple of its weight c: a row of weight 2 then goes
+the way of two rows.
 """
 
 from __future__ import annotations
@@ -34,14 +37,14 @@ def predict(a, t, u, xi, m, theta, dm):
 
 
 @entry
-def correct(a, t, u, xi, m, theta, dm, target, r, s, coef):
+def correct(a, t, u, xi, m, theta, dm, target, c, r, s, coef):
     """Second-order terms of the predictor and the target of a u and t xi, as r, s and coefficients."""
     for i in range(a.shape[0]):
         da = -theta[i] * (dm[i] + m[i] - 1.0)
         du = -u[i] - u[i] / a[i] * da
         dxi = -xi[i] + xi[i] / t[i] * da
-        r[i] = (da * du - target) / a[i]
-        s[i] = (-da * dxi - target) / t[i]
+        r[i] = (da * du - target * c[i]) / a[i]
+        s[i] = (-da * dxi - target * c[i]) / t[i]
         coef[i] = theta[i] * (m[i] - 1.0 + r[i] - s[i])
 
 
@@ -84,14 +87,14 @@ def summary(a, t, u, xi, m, c):
 
 
 @entry
-def recentre(step, target, a, t, u, xi, m, theta, dm, r, s, coef):
+def recentre(step, target, c, a, t, u, xi, m, theta, dm, r, s, coef):
     """Gondzio's corrector: r, s and coefficients that also pull outliers back towards the target.
 
     At the trial step all products a u and t xi should lie within a factor of ten of the target;
     what they are off by is what the direction corrects, large ones by no more than they can give.
     """
-    low, high = 0.1 * target, 10.0 * target
     for i in range(a.shape[0]):
+        low, high = 0.1 * target * c[i], 10.0 * target * c[i]
         da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
         du = -u[i] - r[i] - u[i] / a[i] * da
         dxi = -xi[i] - s[i] + xi[i] / t[i] * da

@@ -5,6 +5,7 @@ from maxmargin.estimators.graph_labeler import GraphLabeler
 from maxmargin.estimators.latent_structured_svm import LatentStructuredSVM
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
+from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.measure_svc import MeasureSVC
 from maxmargin.estimators.path import svc_path
 from maxmargin.estimators.prior import GaussianPrior
@@ -21,6 +22,7 @@ __all__ = [
     "LatentStructuredSVM",
     "LinearSVC",
     "LinearSVCCV",
+    "LinearSVR",
     "MeasureSVC",
     "RankSVM",
     "SequenceTagger",

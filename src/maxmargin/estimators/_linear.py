@@ -12,6 +12,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, chunks, totals
 from maxmargin.estimators._door import Classes, Training
+from maxmargin.estimators._margins import margin_offsets
 from maxmargin.estimators._weights import Weighing, free_bound, says_something, weigh
 from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
 
@@ -21,9 +22,10 @@ KINDS = ("auto", "crammer_singer", "ovr")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
-    """What the parameters of :class:`maxmargin.LinearSVC` say about the problem, once there is data.
+    """What the parameters of a linear estimator say about the problem, once there is data.
 
-    With one target the problem is one; one-against-the-rest has a target per class.
+    With one target the problem is one; one-against-the-rest has a target per class. Regression has no
+    classes, and its ``coef_`` one dimension, as in scikit-learn.
     """
 
     loss: ScoreLoss
@@ -35,6 +37,8 @@ class LinearModel:
     regularizer: SquaredNorm
     #: how the weights of each problem are learned
     weights: tuple[Weighing, ...]
+    #: what is added to the scores of each problem, None for nothing
+    offsets: tuple[Array | None, ...]
 
     def attributes(self, ws: list[Array]) -> dict[str, Any]:
         """coef_ and intercept_ from the flat weights of the problems."""
@@ -44,11 +48,13 @@ class LinearModel:
         bias = self.intercept * W[-1] if self.intercept != 0.0 else np.zeros(W.shape[1])
         if W.shape[1] == 2 and self.n_classes == 2:  # two classes with a cost matrix
             coef, bias = coef[1:] - coef[:1], bias[1:] - bias[:1]
+        if not self.n_classes:
+            coef = coef[0]
         return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
 
     def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
         """The flat weights of fitted attributes, as solvers see them, if they fit these problems."""
-        columns = (self.loss.n_outputs() or 1) * len(self.targets)
+        columns, coef = (self.loss.n_outputs() or 1) * len(self.targets), np.atleast_2d(coef)
         if coef.shape != (columns, self.n_features):
             return None
         parts = [coef.T]
@@ -65,12 +71,16 @@ class LinearModel:
         return self.n_features + int(self.intercept != 0.0)
 
 
-def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearModel:
-    """Check the parameters against the data."""
+def linear_model(
+    estimator: Any, data: Training, classes: Classes, margin: Array | None = None
+) -> LinearModel:
+    """Check the parameters against the data; ``margin`` is what each row is asked for, 1 by default."""
     weight = _weights(estimator.class_weight, data.weight, classes)
     loss, targets = _loss(estimator, classes)
-    intercept = _intercept_feature(estimator)
-    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss)
+    intercept = intercept_feature(estimator)
+    offsets = margin_offsets(loss, targets, margin)
+    reach = 1.0 if margin is None else float(np.abs(margin).max())
+    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, reach)
     return LinearModel(
         loss,
         targets,
@@ -79,7 +89,8 @@ def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearMode
         data.n_features,
         len(classes.names),
         regularizer,
-        _weighings(estimator, data, targets, weight, loss, intercept, regularizer),
+        weighings(estimator, data, targets, weight, loss, intercept, regularizer, offsets, reach),
+        offsets,
     )
 
 
@@ -92,6 +103,11 @@ def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
             weight = LazyColumn(len(rows), lambda lo, hi: rows[lo:hi] * factors[codes[lo:hi]])
         else:
             weight = weight * factors[codes]
+    return some_weight(weight)
+
+
+def some_weight(weight: Column) -> Column:
+    """The weights, which must not all be zero."""
     if not any(np.any(weight[lo:hi]) for lo, hi in chunks(len(weight))):
         raise ValueError("all sample weights are zero: there is nothing to learn from.")
     return weight
@@ -152,7 +168,7 @@ def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
     return matrix
 
 
-def _intercept_feature(estimator: Any) -> float:
+def intercept_feature(estimator: Any) -> float:
     if not estimator.fit_intercept:
         return 0.0
     if not estimator.penalize_intercept:
@@ -172,6 +188,7 @@ def _regularizer(
     weight: Column,
     intercept: float,
     loss: ScoreLoss,
+    reach: float,
 ) -> SquaredNorm:
     """The norm without the intercept where that is asked, with a bound of the optimal intercept.
 
@@ -180,7 +197,8 @@ def _regularizer(
     classes were further apart than the largest cost plus S, every row of the lower group would
     be lost to the upper one and none the other way round: moving them together would lower the
     risk. So sorted intercepts are at most that far apart. (One score per row: a row of margin 1 or
-    more costs nothing under either hinge, so the intercept is at most 1 + S.)
+    more costs nothing under either hinge, so the intercept is at most 1 + S.) Rows with a margin of
+    their own ask for ``reach`` at most, in place of 1 or as a factor of the costs.
     """
     if intercept == 0.0 or estimator.penalize_intercept:
         return SquaredNorm()
@@ -194,15 +212,16 @@ def _regularizer(
     d, largest = data.n_features, data.largest_norm()
     k = loss.n_outputs()
     if k is None:
-        radius = np.sqrt(2.0 * estimator.C * by_class.sum())
-        return SquaredNorm(np.array([d]), 1.0 + radius * largest)
-    top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
+        loses = reach**2 if loss.smooth else reach
+        radius = np.sqrt(2.0 * estimator.C * by_class.sum() * loses)
+        return SquaredNorm(np.array([d]), reach + radius * largest)
+    top = reach * (1.0 if estimator.cost is None else float(np.max(estimator.cost)))
     radius = np.sqrt(2.0 * estimator.C * by_class.sum() * top)
     spread = (k - 1) * (top + np.sqrt(2.0) * radius * largest)
     return SquaredNorm(np.arange(d * k, (d + 1) * k), 0.5 * spread)
 
 
-def _weighings(
+def weighings(
     estimator: Any,
     data: Training,
     targets: tuple[Any, ...],
@@ -210,6 +229,8 @@ def _weighings(
     loss: ScoreLoss,
     intercept: float,
     regularizer: SquaredNorm,
+    offsets: tuple[Array | None, ...],
+    reach: float,
 ) -> tuple[Weighing, ...]:
     """How the weights of each problem are learned: as the norm says, or by a prior, with signs, and so on."""
     asked = says_something(estimator)
@@ -230,7 +251,9 @@ def _weighings(
             intercept=intercept, column=k if several else None,
         )  # fmt: skip
         if len(regularizer.free):
-            bound = free_bound(estimator.C, data.design, target, weight, loss, intercept, own)
+            bound = free_bound(
+                estimator.C, data.design, target, weight, loss, intercept, own, offsets[k], reach
+            )
             own = own.with_free(regularizer.free, bound)
         out.append(own)
     return tuple(out)

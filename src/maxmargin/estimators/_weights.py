@@ -230,13 +230,23 @@ def find_weights(
 
 
 def free_bound(
-    C: float, design: Any, y: Any, weight: Any, loss: ScoreLoss, intercept: float, weights: Weighing
+    C: float,
+    design: Any,
+    y: Any,
+    weight: Any,
+    loss: ScoreLoss,
+    intercept: float,
+    weights: Weighing,
+    offset: Array | None = None,
+    reach: float = 1.0,
 ) -> float:
     """How far an optimal intercept that is not penalised can be from its centre.
 
     From the first point v_0, Omega(v*) <= F(v_0); so |v*| is at most W = sqrt(2 F(v_0)), and the scores
     without intercept are within W max|T'x| of those of the centre. The rest is as without a prior: an
-    intercept further out than all scores, and the largest cost, would lose rows for nothing.
+    intercept further out than all scores, and the largest cost, would lose rows for nothing. ``offset`` is
+    added to the scores so that they ask for other margins; ``reach`` is the largest of them, or the largest
+    target of a regression.
     """
     n, d = design.shape
     if not hasattr(design, "block"):
@@ -253,6 +263,8 @@ def free_bound(
     for lo in range(0, n, 4096):
         part, hi = design.block(lo, min(n, lo + 4096)), min(n, lo + 4096)
         scores = part.dot(np.ascontiguousarray(at[:d]), 0, hi - lo) + intercept * at[d]
+        if offset is not None:
+            scores = scores + offset[lo:hi]
         start += C * loss.value(scores, y[lo:hi], weight[lo:hi])
         plain = part.dot(np.ascontiguousarray(centre[:d]), 0, hi - lo)
         apart = np.abs(plain) if columns is None else plain.max(axis=1) - plain.min(axis=1)
@@ -261,8 +273,8 @@ def free_bound(
     radius = np.sqrt(2.0 * start * largest)
     shift = float(np.abs(centre[d]).max())
     if columns is None:
-        return float(1.0 + spread + radius + shift)
-    top = float(np.max(loss.cost)) if isinstance(loss, CrammerSinger) else 1.0
+        return float(reach + spread + radius + shift)
+    top = reach * float(np.max(loss.cost)) if isinstance(loss, CrammerSinger) else 1.0
     return float(0.5 * (columns - 1) * (top + spread + np.sqrt(2.0) * radius) + shift)
 
 

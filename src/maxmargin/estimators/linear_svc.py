@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from maxmargin.core.result import SolveResult, Start
-from maxmargin.core.vectors import Array
-from maxmargin.data.design import Design, compact
-from maxmargin.engines import make_engine
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import with_callbacks
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import classes_of, training
-from maxmargin.estimators._linear import LinearModel, linear_model
-from maxmargin.risks import ScoreRisk
-from maxmargin.risks.duals import Method
-from maxmargin.solvers import Auto
-
-#: methods whose multipliers one fit can hand to the next
-COORDINATE_METHODS: tuple[Method, ...] = ("coordinate", "stream")
+from maxmargin.estimators._linear import linear_model
+from maxmargin.estimators._linear_fit import Fitted, LinearFit
+from maxmargin.estimators._margins import check_margins
 
 
-class _Fitted(NamedTuple):
-    """What a fit leaves for the next one on a path."""
-
-    design: Design
-    results: list[SolveResult]
-
-
-class LinearSVC(LinearDecision, CertifiedEstimator):
+class LinearSVC(LinearDecision, LinearFit):
     """Linear support vector classification, certified.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss (or its square) for two classes,
@@ -165,7 +150,9 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, sample_margin: Any = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -177,18 +164,27 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
             Labels of any kind; left out for a data set, which has its own.
         sample_weight : array of shape (n_samples,), optional
             Factors of C by row.
+        sample_margin : array of shape (n_samples,), optional
+            The margin asked of each row in place of 1: ``max(0, m_i - y_i f(x_i))``; with several classes a
+            factor of its costs. See the user guide, "Margins of single rows".
 
         Returns
         -------
         LinearSVC
             The fitted estimator.
         """
-        self._fit(X, y, sample_weight)
+        self._fit(X, y, sample_weight, sample_margin=sample_margin)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, last: _Fitted | None = None) -> _Fitted:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        last: Fitted | None = None,
+        sample_margin: Any = None,
+    ) -> Fitted:
         """Fit, going on from ``last``: the same data with another C."""
-        data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
         self.classes_ = classes.names
@@ -197,67 +193,6 @@ class LinearSVC(LinearDecision, CertifiedEstimator):
                 "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
                 f"class: {self.classes_[0]!r}"
             )
-        model = linear_model(self, rows, classes)
-        design = last.design if last is not None else compact(rows.design)
-        engine = make_engine(self.n_jobs)
-        results: list[SolveResult] = []
-        try:
-            for k, target in enumerate(model.targets):
-                weights = model.weights[k]
-                risk = weights.risk(
-                    ScoreRisk(
-                        design,
-                        target,
-                        model.loss,
-                        sample_weight=model.weight,
-                        intercept=model.intercept,
-                        engine=engine,
-                    )
-                )
-                start = self._start(model, k, risk) if last is None else last.results[k]
-                results.append(
-                    self._minimize(
-                        risk,
-                        Auto() if self.solver == "auto" else self.solver,
-                        regularizer=weights.norm,
-                        start=start,
-                        fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
-                        data=data,
-                        after=results,
-                    )
-                )
-        finally:
-            engine.close()
-        for name, value in model.attributes([r.w for r in results]).items():
-            setattr(self, name, value)
-        if self.warm_start:
-            self._multipliers = [_multipliers(result) for result in results]
-        return _Fitted(design, results)
-
-    def _start(self, model: LinearModel, k: int, risk: Any) -> Start | None:
-        """The previous fit's weights and multipliers, as far as they fit this problem."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        weights = model.flatten(self.coef_, self.intercept_)
-        if weights is None:
-            return None
-        kept = getattr(self, "_multipliers", [])
-        method: Method
-        method, C, alpha = kept[k] if k < len(kept) else ("coordinate", self.C, None)
-        norm = model.weights[k].norm
-        if alpha is None or method not in risk.methods(norm):
-            return Start(weights[k])
-        duals = risk.row_duals(method, C, norm, getattr(self.solver, "streaming", None))
-        if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
-            return Start(weights[k])
-        duals.load(alpha)
-        return Start(weights[k], duals={method: duals})
-
-
-def _multipliers(result: SolveResult) -> tuple[Method, float, Array | None]:
-    """C and the multipliers of the coordinate methods, if one ran: feasible for any rows in their place."""
-    for method in COORDINATE_METHODS:
-        duals = result.duals.get(method)
-        if duals is not None:
-            return method, duals.C, duals.multipliers.copy()
-    return "coordinate", 0.0, None
+        margin = check_margins(sample_margin, rows.n)
+        model = linear_model(self, rows, classes, margin)
+        return self._train(model, rows.design, {"X": X, "y": y}, last)

@@ -21,13 +21,24 @@ from maxmargin.estimators import (
     GraphLabeler,
     LatentStructuredSVM,
     LinearSVC,
+    LinearSVR,
     MeasureSVC,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
 )
-from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
+from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
 from maxmargin.persistence._grammars import read_parser, write_parser
+from maxmargin.persistence._linear import (
+    read_classes,
+    read_linear,
+    read_names,
+    read_regression,
+    write_classes,
+    write_linear,
+    write_names,
+    write_regression,
+)
 from maxmargin.persistence._values import (
     ModelFileError,
     check_label,
@@ -39,12 +50,6 @@ from maxmargin.persistence._values import (
 )
 from maxmargin.tasks.chain import Chain
 from maxmargin.tasks.graph import GraphLabeling
-
-_NUMERIC = {
-    np.dtype(order + code).str
-    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
-    for order in "<>"
-}
 
 # -- the certificate -------------------------------------------------------------------------------
 
@@ -90,95 +95,13 @@ def read_certificate(stored: Any) -> dict[str, Any]:
     return {f"{name}_": value for name, value in out.items()}
 
 
-# -- LinearSVC, MeasureSVC -------------------------------------------------------------------------
-
-
-def _write_linear(est: LinearSVC | MeasureSVC, writer: ArrayWriter) -> dict[str, Any]:
-    writer.add("coef", est.coef_)
-    writer.add("intercept", est.intercept_)
-    _write_names(est, writer)
-    return {"classes": _write_classes(est.classes_, writer), "n_features": est.n_features_in_}
-
-
-def _read_linear(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("classes", "n_features"))
-    d = count(stored["n_features"], "n_features", least=1)
-    coef = reader.take("coef", shape=(None, d))
-    classes = _read_classes(stored["classes"], reader)
-    rows = 1 if len(classes) == 2 else len(classes)
-    if len(classes) < 2 or len(coef) != rows:
-        raise ModelFileError(f"{len(coef)} rows of weights do not fit {len(classes)} classes")
-    out: dict[str, Any] = {"coef_": coef, "intercept_": reader.take("intercept", shape=(rows,))}
-    return out | {"classes_": classes, "n_features_in_": d} | _read_names(d, reader)
-
-
-def _write_names(est: Any, writer: ArrayWriter) -> None:
-    if hasattr(est, "feature_names_in_"):
-        writer.add_names("feature_names", est.feature_names_in_)
-
-
-def _read_names(d: int, reader: ArrayReader) -> dict[str, Any]:
-    if not reader.has("feature_names"):
-        return {}
-    names = reader.take_names("feature_names")
-    if len(names) != d or not all(type(name) is str for name in names):
-        raise ModelFileError(f"the feature names are not {d} texts")
-    return {"feature_names_in_": _objects(names)}
-
-
-def _write_classes(classes: AnyArray, writer: ArrayWriter) -> dict[str, Any]:
-    dtype = classes.dtype
-    if dtype.str in _NUMERIC:
-        writer.add("classes", classes)
-        return {"dtype": dtype.str}
-    if dtype.kind == "U":  # its code points, because JSON would lose the width
-        native = np.ascontiguousarray(classes, dtype=dtype.newbyteorder("="))
-        writer.add("classes", native.view(np.uint32).reshape(len(classes), dtype.itemsize // 4))
-        return {"dtype": dtype.str}
-    if dtype.kind == "O":
-        for label in classes:
-            check_label(label)
-        return {"dtype": "object", "values": [encode(label) for label in classes]}
-    raise ValueError(f"classes of type {dtype} cannot be saved; use numbers, texts or objects.")
-
-
-def _read_classes(stored: Any, reader: ArrayReader) -> AnyArray:
-    stored = section(stored, "the classes", ("dtype",), ("values",))
-    dtype = stored["dtype"]
-    if dtype == "object":
-        return _objects(decode_labels(stored.get("values"), "the classes"))
-    if "values" in stored or not isinstance(dtype, str):
-        raise ModelFileError("the classes are stored in an unknown form")
-    if dtype in _NUMERIC:
-        wanted = np.dtype(dtype)
-        classes = reader.take("classes", (wanted.name,)).astype(wanted)
-    else:
-        letters = reader.take("classes", ("uint32",), (None, None))
-        width = letters.shape[1]
-        if dtype not in (f"<U{width}", f">U{width}") or width < 1:
-            raise ModelFileError(f"classes of type {dtype!r} do not fit texts of {width} letters")
-        if letters.size and letters.max() > 0x10FFFF:
-            raise ModelFileError("the classes hold letters that do not exist")
-        classes = letters.view(f"=U{width}").reshape(-1).astype(dtype)
-    if len(np.unique(classes)) != len(classes):
-        raise ModelFileError("the classes are not distinct")
-    return classes
-
-
-def _objects(values: list[Any]) -> AnyArray:
-    out = np.empty(len(values), dtype=object)
-    for k, value in enumerate(values):  # one by one: NumPy would take tuples apart
-        out[k] = value
-    return out
-
-
 # -- RankSVM ---------------------------------------------------------------------------------------
 
 
 def _write_ranker(est: RankSVM, writer: ArrayWriter) -> dict[str, Any]:
     writer.add("coef", est.coef_)
     writer.add("levels", est.levels_)
-    _write_names(est, writer)
+    write_names(est, writer)
     return {"n_features": est.n_features_in_}
 
 
@@ -189,7 +112,7 @@ def _read_ranker(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     if not (np.diff(levels) > 0.0).all():
         raise ModelFileError("the levels do not ascend")
     out = {"coef_": reader.take("coef", shape=(d,)), "levels_": levels, "n_features_in_": d}
-    return out | _read_names(d, reader)
+    return out | read_names(d, reader)
 
 
 # -- SequenceTagger --------------------------------------------------------------------------------
@@ -266,7 +189,7 @@ def _write_graphs(est: GraphLabeler, writer: ArrayWriter) -> dict[str, Any]:
     if not np.array_equal(task.cost, 1.0 - np.eye(task.n_labels)):
         writer.add("cost", task.cost)
     return {
-        "classes": _write_classes(est.classes_, writer),
+        "classes": write_classes(est.classes_, writer),
         "n_features": int(est.n_features_in_),
         "n_edge_features": int(est.n_edge_features_in_),
         "edges": task.edges,
@@ -277,7 +200,7 @@ def _write_graphs(est: GraphLabeler, writer: ArrayWriter) -> dict[str, Any]:
 def _read_graphs(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     names = ("classes", "n_features", "n_edge_features", "edges", "inference")
     stored = section(stored, "the fitted part", names)
-    classes = _read_classes(stored["classes"], reader)
+    classes = read_classes(stored["classes"], reader)
     d, e = (count(stored[name], name) for name in ("n_features", "n_edge_features"))
     K = len(classes)
     # the weights come first: nothing of size K^2 is made unless the file holds as much
@@ -387,8 +310,9 @@ MODELS: dict[str, Model] = {
     "LatentStructuredSVM": Model(
         LatentStructuredSVM, ("coef_", "certificate_"), _write_latent, _read_latent
     ),
-    "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
-    "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), _write_linear, _read_linear),
+    "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), write_linear, read_linear),
+    "LinearSVR": Model(LinearSVR, ("coef_", "certificate_"), write_regression, read_regression),
+    "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), write_linear, read_linear),
     "RankSVM": Model(RankSVM, ("coef_", "certificate_"), _write_ranker, _read_ranker),
     "SequenceTagger": Model(
         SequenceTagger, ("weights_", "certificate_"), _write_tagger, _read_tagger

@@ -118,6 +118,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "fit_intercept": _flag,
     "penalize_intercept": _flag,
     "warm_start": _flag,
+    "epsilon": _number,
     "intercept_scaling": _number,
     "max_iter": _number_or_none,
     "max_seconds": _number_or_none,

@@ -5,7 +5,7 @@ Gondzio's correctors, which share the factor and lengthen the step).
     dual     max sum_i a_i - |Z' a|^2 / 2           with 0 <= a_i <= c_i,  t_i = c_i - a_i
 
 At the optimum w = Z' a, a_i u_i = 0 and t_i xi_i = 0. The method keeps all of a, t, u, xi positive and
-takes Newton steps towards a_i u_i = t_i xi_i = sigma mu. Eliminating all but w leaves
+takes Newton steps towards a_i u_i = t_i xi_i = sigma mu c_i. Eliminating all but w leaves
 
     (P + Z' diag(theta) Z) dw = P w residual - Z' theta rho,    1 / theta_i = u_i / a_i + xi_i / t_i
 
@@ -49,9 +49,10 @@ class InteriorPoint(NewtonDuals):
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
         # how far margins are from 1: with targets of another size all slacks have that size
-        self._size = (
-            1.0 if self._shift is None else max(1e-300, float(np.abs(1.0 - self._m).mean()))
-        )
+        self._size = 1.0
+        if self._shift is not None and n:
+            mean = float(self._c @ np.abs(1.0 - self._m)) / float(self._c.sum())
+            self._size = max(1e-300, mean)
         self._centre(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
@@ -121,10 +122,10 @@ class InteriorPoint(NewtonDuals):
         dw = factor.solve(-self._residual - products.combine(coef))
         dm = products.margins(dw)
         k, linear, square = interior.predict(*state, theta, dm)
-        mu = self._slack / (2 * len(theta))
+        mu = self._slack / (2.0 * float(self._c.sum()))
         left = max(0.0, 1.0 + (k * linear + k * k * square) / self._slack)
         target = left**3 * mu
-        interior.correct(*state, theta, dm, target, self._r, self._s, coef)
+        interior.correct(*state, theta, dm, target, self._c, self._r, self._s, coef)
         dw = factor.solve(-self._residual - products.combine(coef))
         dm = products.margins(dw)
         step = interior.longest(*state, theta, dm, self._r, self._s)
@@ -132,7 +133,9 @@ class InteriorPoint(NewtonDuals):
             if step > 0.9:
                 break
             r, s = self._r.copy(), self._s.copy()
-            interior.recentre(min(1.0, step + LONGER), target, *state, theta, dm, r, s, coef)
+            interior.recentre(
+                min(1.0, step + LONGER), target, self._c, *state, theta, dm, r, s, coef
+            )
             other = factor.solve(-self._residual - products.combine(coef))
             dm_other = products.margins(other)
             longer = interior.longest(*state, theta, dm_other, r, s)

@@ -25,6 +25,7 @@ from maxmargin.testing.reference import (
     multiclass_objective,
     structured_objective,
 )
+from maxmargin.testing.regression import regression_objective, solve_regression_qp
 
 __all__ = [
     "binary_objective",
@@ -38,9 +39,11 @@ __all__ = [
     "check_task",
     "latent_objective",
     "multiclass_objective",
+    "regression_objective",
     "solve_binary_qp",
     "solve_multiclass_qp",
     "solve_reduced_qp",
+    "solve_regression_qp",
     "solve_structured_qp",
     "structured_objective",
 ]

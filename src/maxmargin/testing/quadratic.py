@@ -33,6 +33,7 @@ def solve_binary_qp(
     fit_intercept: bool = True,
     intercept_scaling: float = 1.0,
     penalize_intercept: bool = True,
+    margin: npt.ArrayLike | None = None,
 ) -> tuple[float, Array]:
     """The optimum of the linear SVM with hinge loss.
 
@@ -50,6 +51,8 @@ def solve_binary_qp(
         Whether there is an intercept.
     intercept_scaling, penalize_intercept
         As in :func:`~maxmargin.testing.binary_objective`.
+    margin : array of shape (n,), optional
+        What is asked of each row in place of 1.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def solve_binary_qp(
         rows = sp.csr_matrix(sp.hstack([rows, np.full((n, 1), intercept_scaling)]))
     problem = AffineMax(
         planes=sp.csr_matrix(sp.diags_array(-y) @ rows),
-        offsets=np.ones(n),
+        offsets=np.ones(n) if margin is None else np.asarray(margin, dtype=np.float64),
         groups=np.arange(n),
         caps=C * example_weights(weight, n),
         penalized=np.arange(rows.shape[1]) < (d if not penalize_intercept else d + 1),
@@ -93,6 +96,7 @@ def solve_multiclass_qp(
     fit_intercept: bool = True,
     intercept_scaling: float = 1.0,
     penalize_intercept: bool = True,
+    margin: npt.ArrayLike | None = None,
 ) -> tuple[float, Array]:
     """The optimum of Crammer and Singer's multiclass SVM.
 
@@ -106,6 +110,8 @@ def solve_multiclass_qp(
         ``cost[truth, predicted]`` with a zero diagonal; 0/1 by default.
     n_classes : int, optional
         K; by default that of ``cost``, or one more than the largest class seen.
+    margin : array of shape (n,), optional
+        Factors of the rows' costs.
 
     Returns
     -------
@@ -144,7 +150,7 @@ def solve_multiclass_qp(
     penalized = np.tile(np.arange(width) < (width if penalize_intercept else d), n_classes)
     problem = AffineMax(
         planes=sp.csr_matrix(sp.hstack(blocks)),
-        offsets=costs[y[example], other],
+        offsets=costs[y[example], other] * (1.0 if margin is None else np.asarray(margin)[example]),
         groups=example,
         caps=C * example_weights(weight, n),
         penalized=penalized,

@@ -1,0 +1,105 @@
+"""How linear estimators are fitted: one problem after the other, from the last fit if that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from maxmargin.core.result import SolveResult, Start
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import Design, compact
+from maxmargin.engines import make_engine
+from maxmargin.estimators._base import CertifiedEstimator
+from maxmargin.estimators._linear import LinearModel
+from maxmargin.risks import ScoreRisk
+from maxmargin.risks.duals import Method
+from maxmargin.solvers import Auto
+
+#: methods whose multipliers one fit can hand to the next
+COORDINATE_METHODS: tuple[Method, ...] = ("coordinate", "stream")
+
+
+class Fitted(NamedTuple):
+    """What a fit leaves for the next one on a path."""
+
+    design: Design
+    results: list[SolveResult]
+
+
+class LinearFit(CertifiedEstimator):
+    """What linear estimators share."""
+
+    solver: Any
+    n_jobs: int | None
+    warm_start: bool
+    coef_: Array
+    intercept_: Array
+
+    def _train(
+        self, model: LinearModel, design: Design, data: Mapping[str, Any], last: Fitted | None
+    ) -> Fitted:
+        """Solve the problems of the model, going on from ``last``: the same data with another C."""
+        design = last.design if last is not None else compact(design)
+        engine = make_engine(self.n_jobs)
+        results: list[SolveResult] = []
+        try:
+            for k, target in enumerate(model.targets):
+                weights = model.weights[k]
+                risk = weights.risk(
+                    ScoreRisk(
+                        design,
+                        target,
+                        model.loss,
+                        sample_weight=model.weight,
+                        intercept=model.intercept,
+                        engine=engine,
+                        offset=model.offsets[k],
+                    )
+                )
+                start = self._start(model, k, risk) if last is None else last.results[k]
+                results.append(
+                    self._minimize(
+                        risk,
+                        Auto() if self.solver == "auto" else self.solver,
+                        regularizer=weights.norm,
+                        start=start,
+                        fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
+                        data=data,
+                        after=results,
+                    )
+                )
+        finally:
+            engine.close()
+        for name, value in model.attributes([r.w for r in results]).items():
+            setattr(self, name, value)
+        if self.warm_start:
+            self._multipliers = [_multipliers(result) for result in results]
+        return Fitted(design, results)
+
+    def _start(self, model: LinearModel, k: int, risk: Any) -> Start | None:
+        """The previous fit's weights and multipliers, as far as they fit this problem."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        weights = model.flatten(self.coef_, self.intercept_)
+        if weights is None:
+            return None
+        kept = getattr(self, "_multipliers", [])
+        method: Method
+        method, C, alpha = kept[k] if k < len(kept) else ("coordinate", self.C, None)
+        norm = model.weights[k].norm
+        if alpha is None or method not in risk.methods(norm):
+            return Start(weights[k])
+        duals = risk.row_duals(method, C, norm, getattr(self.solver, "streaming", None))
+        if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
+            return Start(weights[k])
+        duals.load(alpha)
+        return Start(weights[k], duals={method: duals})
+
+
+def _multipliers(result: SolveResult) -> tuple[Method, float, Array | None]:
+    """C and the multipliers of the coordinate methods, if one ran: feasible for any rows in their place."""
+    for method in COORDINATE_METHODS:
+        duals = result.duals.get(method)
+        if duals is not None:
+            return method, duals.C, duals.multipliers.copy()
+    return "coordinate", 0.0, None

@@ -1,0 +1,61 @@
+"""From the parameters of a regression and checked data to the problem that a solver minimises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.data.columns import Column, chunks
+from maxmargin.estimators._door import Training
+from maxmargin.estimators._linear import LinearModel, intercept_feature, some_weight, weighings
+from maxmargin.estimators._margins import tube_targets
+from maxmargin.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
+
+LOSSES = {
+    "epsilon_insensitive": EpsilonInsensitive,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+}
+
+
+def regression_model(estimator: Any, data: Training, margin: Array | None) -> LinearModel:
+    """Check the parameters against the data; ``margin`` has the half width of each row's tube."""
+    if estimator.loss not in LOSSES:
+        names = " or ".join(repr(name) for name in LOSSES)
+        raise ValueError(f"loss={estimator.loss!r} is not known; use {names}.")
+    loss = LOSSES[estimator.loss](estimator.epsilon)
+    weight, y = some_weight(data.weight), tube_targets(data.y, margin)
+    intercept = intercept_feature(estimator)
+    regularizer, reach = SquaredNorm(), 0.0
+    if intercept != 0.0 and not estimator.penalize_intercept:
+        regularizer, reach = _free_intercept(estimator.C, data, loss, y, weight)
+    weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, (None,), reach)
+    return LinearModel(
+        loss, (y,), weight, intercept, data.n_features, 0, regularizer, weights, (None,)
+    )
+
+
+def _free_intercept(
+    C: float, data: Training, loss: EpsilonInsensitive, y: Column, weight: Column
+) -> tuple[SquaredNorm, float]:
+    """The norm without the intercept, with a bound of an optimal one; and the largest target.
+
+    With any intercept b, F* <= F(0, b) = C R(0, b); so |w*| <= W = sqrt(2 C R(0, b)), b being the mean here.
+    Rows are off by y_i - <w*, x_i> - b: an intercept above all y_i - <w*, x_i> can be lowered to the largest
+    of them without a loss, one below all raised. So there is an optimal one with |b| <= max|y| + W max|x|.
+    """
+    total = mean = reach = 0.0
+    for lo, hi in chunks(data.n):
+        s = weight[lo:hi]
+        target = loss.targets(y[lo:hi])[0]
+        total += float(s.sum())
+        mean += float(s @ target)
+        reach = max(reach, float(np.abs(target[s > 0.0]).max(initial=0.0)))
+    risk = sum(
+        loss.value(np.full(hi - lo, mean / total), y[lo:hi], weight[lo:hi])
+        for lo, hi in chunks(data.n)
+    )
+    radius = float(np.sqrt(2.0 * C * risk))
+    return SquaredNorm(np.array([data.n_features]), reach + radius * data.largest_norm()), reach

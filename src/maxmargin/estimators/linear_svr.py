@@ -1,0 +1,188 @@
+"""LinearSVR: linear regression with a tube and a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.vectors import Array
+from maxmargin.estimators._base import with_callbacks
+from maxmargin.estimators._door import rows_for, training
+from maxmargin.estimators._linear_fit import LinearFit
+from maxmargin.estimators._margins import check_margins
+from maxmargin.estimators._regression import regression_model
+
+
+class LinearSVR(RegressorMixin, LinearFit):
+    """Linear support vector regression, certified.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the squares of these terms.
+    Takes the place of :class:`sklearn.svm.LinearSVR`; the differences are
+
+    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``; none "fails to converge";
+    * ``tol`` is the relative gap of the objective, not a threshold on a gradient;
+    * ``max_iter=None``: no limit by default; ``random_state=0``: runs repeat bit for bit;
+    * new: ``penalize_intercept``, ``prior``, ``fixed``, ``nonnegative``, ``nonpositive``, ``solver``,
+      ``max_seconds``, ``n_jobs``, ``warm_start``, ``callbacks``, and tubes of single rows.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss, as in scikit-learn: it multiplies a sum over rows.
+    tol : float or stopping rule, default 1e-3
+        Relative gap at which to stop.
+    epsilon : float, default 0.0
+        Half the width of the tube inside which nothing is lost. It has the scale of y.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default "epsilon_insensitive"
+        The loss; with ``epsilon=0`` absolute errors, or least squares.
+    fit_intercept : bool, default True
+        Whether there is an intercept.
+    intercept_scaling : float, default 1.0
+        The constant feature whose weight gives the intercept; the larger, the less it is penalised.
+    penalize_intercept : bool, default True
+        As scikit-learn's LinearSVR, put the intercept's weight into the norm. False leaves it out,
+        exactly; targets far from zero ask for it.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
+        constant, is not part of ``objective_``.
+    nonnegative, nonpositive : list, optional
+        Features (indices or names) whose weights must not become negative, or positive.
+    solver : "auto" or solver object, default "auto"
+        The method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and switches
+        when the gap falls too slowly; ``history_`` says what it did.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads. The result has the same bits for any number of them.
+    warm_start : bool, default False
+        Start from the weights, and where the solver keeps them the multipliers, of the previous fit.
+    random_state : int, default 0
+        Seed for solvers that visit rows in random order.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Weights.
+    intercept_ : array of shape (1,)
+        The intercept.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if X had names.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from maxmargin import LinearSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> svr = LinearSVR(C=100.0, epsilon=10.0).fit(X, y)
+    >>> svr.gap_ <= 1e-3, svr.certificate_, svr.stop_reason_
+    (True, 'exact', 'gap')
+    >>> round(svr.score(X, y), 2)
+    0.48
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        tol: Any = 1e-3,
+        epsilon: float = 0.0,
+        loss: str = "epsilon_insensitive",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        penalize_intercept: bool = True,
+        prior: Any = None,
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.epsilon = epsilon
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.penalize_intercept = penalize_intercept
+        self.prior = prior
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, sample_margin: Any = None
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            float32 and float64 data are used without a copy (dense: C order; sparse: CSR). Designs compute
+            their features on the fly; a data set (:func:`maxmargin.data.open`) is read from disk.
+        y : array of shape (n_samples,)
+            Targets; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Factors of C by row.
+        sample_margin : array of shape (n_samples,), optional
+            Half the width of each row's own tube, in place of ``epsilon``: how exactly its target is known.
+
+        Returns
+        -------
+        LinearSVR
+            The fitted estimator.
+        """
+        rows = training(self, X, y, sample_weight, numeric=True)
+        margin = check_margins(sample_margin, rows.n, least=0.0)
+        self._train(regression_model(self, rows, margin), rows.design, {"X": X, "y": y}, None)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The values of the linear function.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Predicted targets.
+        """
+        check_is_fitted(self, "coef_")
+        design = rows_for(self, X)
+        scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
+        return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
