@@ -97,6 +97,14 @@ def test_signs_make_collisions_cancel_on_average() -> None:
     assert total < 5 * 2000**0.5
 
 
+def test_a_column_says_what_counts_negatively() -> None:
+    design = HashedNgrams([" ".join(f"w{k}" for k in range(50))], ngram_range=(1, 1), norm=None)
+    block = design.block(0, 1)
+    assert {float(v) for v in block.data} == {-1.0, 1.0}
+    for j, value in zip(block.indices, block.data, strict=True):
+        assert design.describe(int(j)).startswith("-") == (value < 0.0)
+
+
 def test_the_same_columns_in_another_process() -> None:
     program = (
         "from maxmargin.data import HashedNgrams\n"

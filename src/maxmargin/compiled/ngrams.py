@@ -160,18 +160,19 @@ def ngrams_norms(tokens, indptr, first, last, n_features, signed, entries, squar
 
 
 @entry
-def ngrams_find(tokens, indptr, first, last, n_features, wanted, at, order):
-    """Where n-grams of one column begin and how long they are; returns how many were found."""
+def ngrams_find(tokens, indptr, first, last, n_features, signed, wanted, at, order):
+    """Where n-grams of one column begin and how long they are, with a minus sign where they count
+    negatively; returns how many were found."""
     columns, signs = np.empty(last, np.int64), np.empty(last)
     found = 0
     for i in range(len(indptr) - 1):
         for start in range(indptr[i], indptr[i + 1]):
             n = _number(
-                tokens, start, indptr[i + 1], first, last, n_features, False, columns, signs, 0
+                tokens, start, indptr[i + 1], first, last, n_features, signed, columns, signs, 0
             )
             for j in range(n):
                 if columns[j] == wanted:
-                    at[found], order[found] = start, first + j
+                    at[found], order[found] = start, (first + j) * np.int64(signs[j])
                     found += 1
                     if found == len(at):
                         return found

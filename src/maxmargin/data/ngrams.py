@@ -148,14 +148,15 @@ class HashedNgrams(ImplicitDesign):
         return indptr, indices, data
 
     def describe(self, j: int) -> str:
-        """The n-grams of these documents that share column j, the most frequent first."""
+        """The n-grams of these documents that share column j, the most frequent first; those with a
+        minus sign count negatively."""
         at, order = np.empty(LOOKED_AT, np.int64), np.empty(LOOKED_AT, np.int64)
-        n = ngrams.ngrams_find(*self._packed, self._has(j), at, order)
+        n = ngrams.ngrams_find(*self._packed, self.signed, self._has(j), at, order)
         counts: dict[str, int] = {}
         join = "" if self.analyzer == "char" else " "
         for start, length in zip(at[:n], order[:n], strict=True):
-            words = [self._names[int(h)] for h in self.tokens[start : start + length]]
-            text = repr(join.join(words))
+            words = [self._names[int(h)] for h in self.tokens[start : start + abs(length)]]
+            text = ("-" if length < 0 else "") + repr(join.join(words))
             counts[text] = counts.get(text, 0) + 1
         return ", ".join(sorted(counts, key=lambda text: (-counts[text], text))) or "nothing"
 
