@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 #: rows that are read at a time where all of them are needed once
-CHUNK = 2**20
+CHUNK = 2**17
 
 
 class LazyColumn:
@@ -46,6 +46,20 @@ class LazyColumn:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
+
+
+class Ones(LazyColumn):
+    """Weights of rows that all count alike: the same few ones for every range."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n, self._ones)
+        self._held: npt.NDArray[np.float64] = np.ones(0)
+
+    def _ones(self, lo: int, hi: int) -> npt.NDArray[np.float64]:
+        held = self._held
+        if len(held) < hi - lo:
+            held = self._held = np.ones(hi - lo)
+        return held[: hi - lo]
 
 
 Column = npt.NDArray[Any] | LazyColumn

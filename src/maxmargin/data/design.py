@@ -171,6 +171,17 @@ def largest_square(design: Design, block: int = 4096) -> float:
     return largest
 
 
+def take(design: Design, rows: IntArray) -> Design:
+    """These rows of a design, in this order."""
+    if not hasattr(design, "take"):
+        raise TypeError(
+            f"{type(design).__name__} shows its rows in their own order only, and another one is needed "
+            "here. Write them in the right order (queries together, copies for weights), or load them."
+        )
+    part: Design = design.take(rows)
+    return part
+
+
 def as_design(X: Any) -> Design:
     """The design for an array, a SciPy sparse matrix, a data set on disk, or what already is a design."""
     if sp.issparse(X):

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from maxmargin.core.vectors import IntArray
-from maxmargin.data.columns import Column, LazyColumn
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.columns import Column, LazyColumn, Ones
+from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import Design, as_design, is_design, largest_square
 
 
@@ -48,6 +49,24 @@ class Classes:
     names: Any
     codes: Column
     counts: IntArray
+    #: a column that is quicker to compare than the codes are to compute, and its value for each class
+    labels: LazyColumn | None = None
+    values: Any = None
+
+    def signs(self, k: int) -> Column:
+        """+1 for rows of class k, -1 for the others."""
+        if self.labels is None:
+            return _signs(self.codes[:], k)
+        labels, name = self.labels, self.values[k]
+        return LazyColumn(len(labels), lambda lo, hi: _signs(labels[lo:hi], name))
+
+
+def _signs(values: Any, which: Any) -> Array:
+    """(np.where would take ten times as long, which counts where labels are read in every pass.)"""
+    signs: Array = np.equal(values, which).astype(np.float64)
+    signs *= 2.0
+    signs -= 1.0
+    return signs
 
 
 def training(
@@ -61,19 +80,34 @@ def training(
         )  # fmt: skip
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return Training(as_design(X), y, weight)
-    design, n = as_design(X), int(X.shape[0])
+    data = X if isinstance(X, Dataset) else None
+    if data is not None and data.ragged:
+        raise ValueError(
+            f"this is a data set of sequences, but {type(estimator).__name__} learns from single rows. "
+            "Sequences are for SequenceTagger and StructuredSVM."
+        )
+    n = int(X.shape[0])
     estimator.n_features_in_ = int(X.shape[1])
     _take_names(estimator, X)
-    own = getattr(X, "y", None)
-    if own is not None and y is not None:
+    if data is None:
+        return Training(as_design(X), _labels(y, n, estimator), _weights(sample_weight, n))
+    if y is not None and data.y is not None:
         raise ValueError("y is given, but the data set has labels of its own: leave y out.")
-    y = _labels(own if y is None else y, n, estimator)
-    given = getattr(X, "weight", None)
-    if given is not None and sample_weight is not None:
+    if sample_weight is not None and data.weight is not None:
         raise ValueError(
             "sample_weight is given, but the data set has weights of its own: leave it out."
         )
-    return Training(design, y, _weights(sample_weight if given is None else given, n))
+    labels = _labels(y, n, estimator) if data.y is None else _lazy(data.y)
+    weight = _weights(sample_weight, n) if data.weight is None else _lazy(data.weight, np.float64)
+    return Training(data, labels, weight)
+
+
+def _lazy(column: Any, dtype: Any = None) -> LazyColumn:
+    """A column of a data set, of this type."""
+    if dtype is None:
+        return LazyColumn(len(column), lambda lo, hi: column[lo:hi])
+    # a copy in any case: what comes from a file is read-only, which is another type to compiled code
+    return LazyColumn(len(column), lambda lo, hi: np.array(column[lo:hi], dtype=dtype))
 
 
 def rows_for(estimator: Any, X: Any) -> Design:
@@ -95,21 +129,41 @@ def rows_for(estimator: Any, X: Any) -> Design:
     return as_design(X)
 
 
+def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """A data set's rows or sequences, labels and weights in memory; anything else as it is."""
+    if not isinstance(X, Dataset):
+        return X, y, sample_weight
+    examples, labels, weight = X.load()
+    if y is not None and labels is not None:
+        raise ValueError("y is given, but the data set has labels of its own: leave y out.")
+    if sample_weight is not None and weight is not None:
+        raise ValueError(
+            "sample_weight is given, but the data set has weights of its own: leave it out."
+        )
+    return (
+        examples,
+        y if labels is None else labels,
+        sample_weight if weight is None else weight,
+    )
+
+
 def classes_of(data: Training, X: Any) -> Classes:
     """The classes of the labels; ``X`` is what was given to ``fit``, which may know them."""
-    names = getattr(X, "classes", None) if isinstance(data.y, LazyColumn) else None
-    if names is None:
-        y = data.y[:]
-        check_classification_targets(y)
-        names = np.unique(y)
-        codes = np.searchsorted(names, y)  # np.unique would sort to find them
-        return Classes(names, codes, np.bincount(codes, minlength=len(names)))
-    names, column = np.asarray(names), data.y
-    check_classification_targets(names)
-    lazy = getattr(X, "codes", None)  # a data set has texts as codes; comparing texts takes long
-    if lazy is None:
-        lazy = LazyColumn(data.n, lambda lo, hi: np.searchsorted(names, column[lo:hi]))
-    return Classes(names, lazy, np.asarray(X.class_counts))
+    if isinstance(X, Dataset) and X.classes is not None:
+        check_classification_targets(X.classes)
+        texts = X.classes.dtype.kind not in "iufb"
+        return Classes(
+            X.classes,
+            _lazy(X.codes, np.int64),
+            np.asarray(X.class_counts),
+            _lazy(X.codes if texts else X.y),
+            np.arange(len(X.classes)) if texts else X.classes,
+        )
+    y = data.y[:]
+    check_classification_targets(y)
+    names = np.unique(y)
+    codes = np.searchsorted(names, y)  # np.unique would sort to find them
+    return Classes(names, codes, np.bincount(codes, minlength=len(names)))
 
 
 def _take_names(estimator: Any, X: Any) -> None:
@@ -138,7 +192,7 @@ def _weights(weight: Any, n: int) -> Column:
     if isinstance(weight, LazyColumn):
         return weight
     if weight is None:
-        return LazyColumn(n, lambda lo, hi: np.ones(hi - lo))
+        return Ones(n)
     weight = np.asarray(weight, dtype=np.float64)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight has shape {weight.shape}; {n} weights are needed.")

@@ -144,14 +144,7 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
     binary = Hinge() if name == "hinge" else SquaredHinge()
     positive = [1] if n_classes == 2 else range(n_classes)
-    return binary, tuple(_signs(codes, k) for k in positive)
-
-
-def _signs(codes: Column, k: int) -> Column:
-    """+1 for the class k, -1 for the others."""
-    if isinstance(codes, LazyColumn):
-        return LazyColumn(len(codes), lambda lo, hi: np.where(codes[lo:hi] == k, 1.0, -1.0))
-    return np.where(codes == k, 1.0, -1.0)
+    return binary, tuple(classes.signs(k) for k in positive)
 
 
 def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:

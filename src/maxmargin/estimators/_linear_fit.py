@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from maxmargin.core.result import SolveResult, Start
@@ -11,6 +12,7 @@ from maxmargin.data.design import Design, compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._linear import LinearModel
+from maxmargin.estimators._refit import bundles_for, grow, keep_planes
 from maxmargin.risks import ScoreRisk
 from maxmargin.risks.duals import Method
 from maxmargin.solvers import Auto
@@ -36,27 +38,39 @@ class LinearFit(CertifiedEstimator):
     intercept_: Array
 
     def _train(
-        self, model: LinearModel, design: Design, data: Mapping[str, Any], last: Fitted | None
+        self,
+        model: LinearModel,
+        design: Design,
+        data: Mapping[str, Any],
+        last: Fitted | None,
+        grown: Any = None,
     ) -> Fitted:
-        """Solve the problems of the model, going on from ``last``: the same data with another C."""
+        """Solve the problems of the model, going on from ``last``: the same data with another C.
+
+        ``grown``: a data set that says all there is to say about the rows, and may be one that an earlier
+        fit saw, with more rows.
+        """
         design = last.design if last is not None else compact(design)
         engine = make_engine(self.n_jobs)
         results: list[SolveResult] = []
         try:
             for k, target in enumerate(model.targets):
                 weights = model.weights[k]
-                risk = weights.risk(
-                    ScoreRisk(
-                        design,
-                        target,
-                        model.loss,
-                        sample_weight=model.weight,
-                        intercept=model.intercept,
-                        engine=engine,
-                        offset=model.offsets[k],
-                    )
+                problem = partial(
+                    ScoreRisk,
+                    design,
+                    target,
+                    model.loss,
+                    sample_weight=model.weight,
+                    intercept=model.intercept,
+                    offset=model.offsets[k],
                 )
-                start = self._start(model, k, risk) if last is None else last.results[k]
+                risk = weights.risk(problem(engine=engine))
+                start: Start | SolveResult | None
+                if last is None:
+                    start = self._start(model, k, risk, problem, grown)
+                else:
+                    start = last.results[k]
                 results.append(
                     self._minimize(
                         risk,
@@ -74,15 +88,23 @@ class LinearFit(CertifiedEstimator):
             setattr(self, name, value)
         if self.warm_start:
             self._multipliers = [_multipliers(result) for result in results]
+            self._planes = keep_planes(self, grown, results)
         return Fitted(design, results)
 
-    def _start(self, model: LinearModel, k: int, risk: Any) -> Start | None:
-        """The previous fit's weights and multipliers, as far as they fit this problem."""
+    def _start(
+        self, model: LinearModel, k: int, risk: Any, problem: Any, grown: Any
+    ) -> Start | None:
+        """The previous fit's weights, planes and multipliers, as far as they fit this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
         weights = model.flatten(self.coef_, self.intercept_)
         if weights is None:
             return None
+        planes = getattr(self, "_planes", None)
+        bundles = bundles_for(planes, self, grown)
+        if bundles is not None:
+            of_rows = lambda ranges: model.weights[k].risk(problem(ranges=ranges))  # noqa: E731
+            return Start(weights[k], dual=grow(bundles[k], planes, risk, of_rows, weights[k]))
         kept = getattr(self, "_multipliers", [])
         method: Method
         method, C, alpha = kept[k] if k < len(kept) else ("coordinate", self.C, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses import NDCG, AveragePrecision, PairHinge, ScoreLoss, query_labels
@@ -58,14 +58,9 @@ def together(codes: npt.NDArray[Any]) -> IntArray | None:
     return order
 
 
-def queries(
-    estimator: Any, X: Any, y: Any, levels: Any, groups: Any, sample_weight: Any
-) -> Queries:
+def queries(estimator: Any, y: Any, levels: Any, groups: Any, weight: Array) -> Queries:
     """Check parameters, relevances, groups and weights against each other."""
-    codes = check_groups(groups, X.shape[0])
-    weight: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    codes = check_groups(groups, len(y))
     loss, relevance = _loss(estimator, y, levels)
     order = together(codes)
     if order is not None:

@@ -67,7 +67,8 @@ class LinearSVC(LinearDecision, LinearFit):
     n_jobs : int, optional
         Threads. The result has the same bits for any number of them.
     warm_start : bool, default False
-        Start from the weights, and where the solver keeps them the multipliers, of the previous fit.
+        Start from the weights, and where the solver keeps them the multipliers, of the previous fit. On a
+        data set on disk that has only grown since, also from its planes.
     random_state : int, default 0
         Seed for solvers that visit rows in random order.
     callbacks : list of callables, optional
@@ -195,4 +196,5 @@ class LinearSVC(LinearDecision, LinearFit):
             )
         margin = check_margins(sample_margin, rows.n)
         model = linear_model(self, rows, classes, margin)
-        return self._train(model, rows.design, {"X": X, "y": y}, last)
+        alone = y is None and sample_weight is None and margin is None
+        return self._train(model, rows.design, {"X": X, "y": y}, last, grown=X if alone else None)

@@ -18,10 +18,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import as_design, is_design
+from maxmargin.data.design import as_design
 from maxmargin.estimators._base import _blas, _seed, _stopping
 from maxmargin.estimators._decision import LinearDecision
-from maxmargin.estimators._door import Classes, Training
+from maxmargin.estimators._door import Classes, Training, loaded
 from maxmargin.estimators._grid import (
     CellId,
     Done,
@@ -190,8 +190,7 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
         LinearSVCCV
             The fitted estimator.
         """
-        if hasattr(X, "load") and is_design(X):  # folds are made of reordered rows
-            X, y, sample_weight = _loaded(X, y, sample_weight)
+        X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
@@ -438,11 +437,3 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
 def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
     counts = np.bincount(codes, minlength=len(classes))
     return Training(as_design(X), codes, weight), Classes(classes, codes, counts)
-
-
-def _loaded(data: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """A data set on disk, in memory."""
-    if y is not None or sample_weight is not None:
-        raise ValueError("y and sample_weight come from the data set: leave them out.")
-    X, labels, weight = data.load()
-    return X, labels, weight

@@ -6,14 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import Design, compact
+from maxmargin.data.design import Design, compact, take
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._decision import LinearDecision
+from maxmargin.estimators._door import training
 from maxmargin.estimators._measures import (
     WITHOUT_INTERCEPT,
     as_copies,
@@ -156,12 +156,12 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             float32 and float64 data are used without a copy (dense: C order; sparse: CSR).
         y : array of shape (n_samples,)
             Labels of two classes.
@@ -175,19 +175,16 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             The fitted estimator.
         """
         data = {"X": X, "y": y}
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
-        sign = self._signs(y)
-        weight = self._weights(sample_weight, X, sign)
+        rows = training(self, X, y, sample_weight)
+        sign, design = self._signs(rows.y[:]), compact(rows.design)
+        weight = self._checked(rows.weight[:], sign)
         intercept = self._intercept_feature()
         names = getattr(self, "feature_names_in_", None)
-        weights = weigh(self, X.shape[1], names, intercept=intercept)
+        weights = weigh(self, design.shape[1], names, intercept=intercept)
         if counts_rows(self.measure, self.rescaling) and (weight != 1.0).any():
             copies = as_copies(weight, self.measure)
-            X, sign, weight = X[copies], sign[copies], np.ones(len(copies))
+            design, sign, weight = take(design, copies), sign[copies], np.ones(len(copies))
         loss = measure_loss(self.measure, self.beta, self.k, self.rescaling, sign)
-        design = compact(X)
         engine = make_engine(self.n_jobs)
         try:
             risk = ScoreRisk(
@@ -197,7 +194,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 weights.risk(risk),
                 Auto() if self.solver == "auto" else self.solver,
                 regularizer=weights.norm,
-                start=self._start(X.shape[1], intercept, weights),
+                start=self._start(design.shape[1], intercept, weights),
                 fitted=lambda w: self._attributes(
                     weights.whole(w), design, sign, weight, intercept
                 ),
@@ -226,10 +223,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             )
         return np.where(y == self.classes_[1], 1.0, -1.0)
 
-    def _weights(self, sample_weight: Any, X: Any, sign: Array) -> Array:
-        weight: Array = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+    def _checked(self, weight: Array, sign: Array) -> Array:
         for side, label in zip((-1.0, 1.0), self.classes_, strict=True):
             if not weight[sign == side].any():
                 raise ValueError(f"all sample weights of class {label} are zero.")

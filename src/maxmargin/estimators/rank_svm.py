@@ -11,14 +11,14 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import as_design, compact
+from maxmargin.data.design import compact, take
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._door import rows_for, training
 from maxmargin.estimators._queries import pair_accuracy, queries
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
@@ -149,12 +149,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             float32 and float64 data are used without a copy where the rows of each query stand together.
         y : array of shape (n_samples,)
             Relevance: the larger, the better. Only rows of one query are compared.
@@ -170,23 +170,17 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             The fitted estimator.
         """
         data = {"X": X, "y": y}
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            y_numeric=True,
-        )
-        y = np.asarray(y, dtype=np.float64)
-        self.levels_ = np.unique(y)
-        problem = queries(self, X, y, self.levels_, groups, sample_weight)
-        weights = weigh(self, X.shape[1], getattr(self, "feature_names_in_", None))
+        rows = training(self, X, y, sample_weight, numeric=True)
+        groups = getattr(X, "group", None) if groups is None else groups
+        relevance = np.asarray(rows.y[:], dtype=np.float64)
+        self.levels_ = np.unique(relevance)
+        problem = queries(self, relevance, self.levels_, groups, rows.weight[:])
+        design = compact(rows.design)
+        weights = weigh(self, design.shape[1], getattr(self, "feature_names_in_", None))
         engine = make_engine(self.n_jobs)
         try:
             risk = ScoreRisk(
-                compact(X if problem.order is None else X[problem.order]),
+                design if problem.order is None else take(design, problem.order),
                 problem.labels,
                 problem.loss,
                 sample_weight=problem.weight,
@@ -198,7 +192,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 if isinstance(self.solver, str) and self.solver == "auto"
                 else self.solver,
                 regularizer=weights.norm,
-                start=self._start(X.shape[1], weights),
+                start=self._start(design.shape[1], weights),
                 fitted=lambda w: {"coef_": weights.whole(w)},
                 data=data,
             )
@@ -218,7 +212,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             The rows.
 
         Returns
@@ -227,10 +221,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             Scores.
         """
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        return as_design(X).dot(np.ascontiguousarray(self.coef_), 0, X.shape[0])
+        design = rows_for(self, X)
+        return design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """Mean over queries of the share of pairs in the right order; a tie of scores counts half.
@@ -240,7 +232,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             The rows.
         y : array of shape (n_samples,)
             Relevance.

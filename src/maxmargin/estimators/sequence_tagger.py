@@ -14,6 +14,7 @@ from maxmargin.engines import make_engine
 from maxmargin.estimators import _sequences as seq
 from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, with_callbacks
 from maxmargin.estimators._checks import check_example_weights
+from maxmargin.estimators._door import loaded
 from maxmargin.estimators._tagging import TaggedData
 from maxmargin.solvers import DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
@@ -143,7 +144,7 @@ class SequenceTagger(CertifiedEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         lengths: Any = None,
         sample_weight: Any = None,
         token_weight: Any = None,
@@ -155,7 +156,7 @@ class SequenceTagger(CertifiedEstimator):
         X : list of matrices, list of lists of feature dicts or strings, or one matrix
             One entry per sequence: a matrix (dense or sparse) with a row per token; or a list of
             tokens, each a dict ``{name: value}``, a list of strings or a string. One stacked matrix
-            needs ``lengths``.
+            needs ``lengths``. Or a data set of sequences (:func:`maxmargin.data.open`), which is loaded.
         y : list of label sequences
             Labels are any hashable values; None is a missing label (see ``partial``). With ``lengths`` a
             flat array is accepted too.
@@ -171,6 +172,7 @@ class SequenceTagger(CertifiedEstimator):
         SequenceTagger
             The fitted tagger.
         """
+        X, y, sample_weight = loaded(X, y, sample_weight)
         rows, counts, vectorizer = seq.stack(X, lengths, None, None, fitting=True)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:

@@ -13,6 +13,7 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._door import loaded
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.risks.task import TaskRisk, require_rescaling
 from maxmargin.solvers import CuttingPlane, DualCoordinate
@@ -132,13 +133,14 @@ class StructuredSVM(CertifiedEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X, y : sequences of equal length
-            Inputs and labelled outputs, of whatever kind the task wants.
+            Inputs and labelled outputs, of whatever kind the task wants. Or, as X alone, a data set
+            (:func:`maxmargin.data.open`), which is loaded.
         sample_weight : array, optional
             Factors of C by example.
 
@@ -147,6 +149,7 @@ class StructuredSVM(CertifiedEstimator):
         StructuredSVM
             The fitted estimator.
         """
+        X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
         previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None

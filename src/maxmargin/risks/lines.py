@@ -81,9 +81,17 @@ class LineShard(ABC):
         key: int,
         live: frozenset[int],
     ) -> float:
+        """Keep the scores of a point on the line, in the place of ``a``'s if nobody needs those any more."""
+        start, end = self._at(a, wa), self._at(b, wb)
+        own = start.flags.owndata and start.flags.writeable  # not a view of somebody's array
+        moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
+        blend(start.ravel(), end.ravel(), t, moved.ravel())
+        self._scores[key] = moved
         self._forget(live)
-        self._scores[key] = moved = self._between(a, wa, b, wb, t)
-        return self.value_of(moved)
+        return 0.0
+
+    def line_value_toward(self, a: int, wa: Array, b: int, wb: Array, t: float) -> float:
+        return self.value_of(self._between(a, wa, b, wb, t))
 
     def line_scores(self, key: int, w: Array) -> Array:
         return self._at(key, w)
@@ -128,31 +136,44 @@ class Pins:
         self.make: Any = make or PinnedEvaluation
         self._keys = itertools.count()
         self._live: weakref.WeakSet[PinnedEvaluation] = weakref.WeakSet()
+        self._waiting: weakref.WeakSet[PinnedEvaluation] = weakref.WeakSet()
 
     def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
         """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
-        key, live = self._next()
-        w = frozen(w)
-        handle = self.engine.publish(w)
-        value = float(self.engine.reduce("line_evaluate", key, handle, live))
-        out: PinnedEvaluation = self.make(self, is_upper, at=_Pinned(w, (key, handle), value))
+        for waiting in list(self._waiting):
+            waiting.settle()  # before there is one more point: then its scores replace those of an end
+        at = self.pin(w)
+        out: PinnedEvaluation = self.make(self, is_upper, at=at, value=self.value(at))
         return out
 
-    def move(self, line: _Line) -> _Pinned:
+    def value(self, at: _Pinned) -> float:
+        """The risk at a point."""
+        return float(self.engine.reduce("line_evaluate", *at.point, self._live_keys(at)))
+
+    def value_on(self, line: _Line) -> float:
+        """The risk at a point on a line: no pass over the data, and no scores are kept."""
+        return float(self.engine.reduce("line_value_toward", *line.ends(), line.t))
+
+    def pin(self, w: Array) -> _Pinned:
+        """A name for the scores of a point that the shards do not have yet."""
+        w = frozen(w)
+        return _Pinned(w, (next(self._keys), self.engine.publish(w)))
+
+    def move(self, ends: tuple[Any, ...], t: float, at: _Pinned) -> None:
         """Let the shards keep the scores of a point on a line: no pass over the data."""
-        key, live = self._next()
-        w = line.w()
-        handle = self.engine.publish(w)
-        value = float(self.engine.reduce("line_toward", *line.ends(), line.t, key, live))
-        return _Pinned(w, (key, handle), value)
+        self.engine.reduce("line_toward", *ends, t, at.point[0], self._live_keys(at))
+
+    def wait(self, evaluation: PinnedEvaluation) -> None:
+        """This one is on a line between others, and may have to be settled."""
+        self._waiting.add(evaluation)
 
     def watch(self, evaluation: PinnedEvaluation) -> None:
         """From now on shards keep the scores of this evaluation while it lives."""
+        self._waiting.discard(evaluation)
         self._live.add(evaluation)
 
-    def _next(self) -> tuple[int, frozenset[int]]:
-        key = next(self._keys)
-        return key, frozenset([key, *(e.point[0] for e in self._live)])
+    def _live_keys(self, at: _Pinned) -> frozenset[int]:
+        return frozenset([at.point[0], *(e.key for e in self._live)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +182,6 @@ class _Pinned:
 
     w: Array
     point: tuple[int, Any]
-    value: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,8 +202,10 @@ class _Line:
 class PinnedEvaluation:
     """A risk pinned at w, with free lines to other evaluations of the same risk.
 
-    A point on a line is settled (its scores kept, its value summed) when it is first asked for more
-    than its cut: the cut alone is taken from scores that live as long as the call.
+    A point on a line is settled (its scores kept) when another line begins there, or before the next point is
+    evaluated. Until then its value and its cut are taken from scores that live as long as a call. When it is
+    settled and nobody else holds the line's first end, its scores take the place of that end's: then no more
+    than two scores of a row are kept at a time.
     """
 
     def __init__(
@@ -193,32 +215,56 @@ class PinnedEvaluation:
         *,
         at: _Pinned | None = None,
         line: _Line | None = None,
+        value: float | None = None,
     ) -> None:
         self._pins, self._is_upper, self._at, self._line = pins, is_upper, at, line
+        self._value, self._w = value, None if at is None else at.w
         if at is not None:
             pins.watch(self)
+        else:
+            pins.wait(self)
 
-    def _settled(self) -> _Pinned:
-        if self._at is None:
-            assert self._line is not None
-            self._at, self._line = self._pins.move(self._line), None
+    def settle(self) -> _Pinned:
+        """Let the shards keep the scores."""
+        line = self._line
+        if line is not None:
+            at, ends, t = self._pins.pin(self.w), line.ends(), line.t
+            # an interrupt from here on does no harm: shards can compute the scores of any point anew
+            self._at, self._line = at, None
             self._pins.watch(self)
+            del line  # and with it, perhaps, its first end
+            self._pins.move(ends, t, at)
+        assert self._at is not None
         return self._at
+
+    @property
+    def key(self) -> int:
+        """The name of the scores."""
+        assert self._at is not None
+        return self._at.point[0]
 
     @property
     def point(self) -> tuple[int, Any]:
         """Where shards find the scores."""
-        return self._settled().point
+        return self.settle().point
 
     @property
     def w(self) -> Array:
         """The point."""
-        return self._settled().w
+        if self._w is None:
+            assert self._line is not None
+            self._w = self._line.w()
+        return self._w
 
     @property
     def value(self) -> float:
         """R(w)."""
-        return self._settled().value
+        if self._value is None:
+            line = self._line
+            self._value = (
+                self._pins.value_on(line) if line is not None else self._pins.value(self.settle())
+            )
+        return self._value
 
     @property
     def upper(self) -> float:
@@ -240,9 +286,10 @@ class PinnedEvaluation:
 
     def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
         """The evaluation at ``w + t (other.w - w)``."""
-        out: PinnedEvaluation = self._pins.make(
-            self._pins, self._is_upper, line=_Line(self, other, t)
-        )
+        line = _Line(self, other, t)
+        if self._line is not None and self._line.b is other:  # further along the same line
+            line = _Line(self._line.a, other, self._line.t + t * (1.0 - self._line.t))
+        out: PinnedEvaluation = self._pins.make(self._pins, self._is_upper, line=line)
         return out
 
     def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:

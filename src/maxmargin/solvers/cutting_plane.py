@@ -140,6 +140,7 @@ class CuttingPlane:
         best: Evaluation = real  # the incumbent, of the cached model where there is one
         if cached:
             best = yield Evaluate(real.w, exact=False)
+        del real  # an evaluation keeps the scores of all rows as long as someone holds it
         moves, guess, stall = 0, 1.0, StallDetector()
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
@@ -162,8 +163,11 @@ class CuttingPlane:
                         best, moves, guess = moved, moves + 1, step
                     else:  # rounding: the minimiser is where we are
                         step = 0.0
+                    del moved
                 if moves >= REFRESH_AFTER:
-                    best, moves = (yield Evaluate(best.w, exact=not cached)), 0
+                    w = best.w
+                    del best
+                    best, moves = (yield Evaluate(w, exact=not cached)), 0
                 if not cached:
                     state.offer(best.w, omega.value(best.w) + C * best.upper)
                 mu = _ahead(step or guess) if self.mu is None else self.mu
@@ -179,6 +183,7 @@ class CuttingPlane:
                 at = real
                 best, moves = (yield Evaluate(real.w, exact=False)), 0
             cuts = yield Cuts(at, per_block)
+            del at, trial
             bundle.add(cuts)
             asked = yield Report(len(bundle), solution.n_active, step, "cutting planes")
             if state.met(problem):

@@ -89,6 +89,7 @@ class Driver:
             while True:
                 before = time.perf_counter()
                 request = steps.send(answer)
+                answer = None  # it may hold the scores of all rows, and the solver has done with it
                 self._spend("qp", before)
                 answer = self._answer(request)
         except StopIteration:

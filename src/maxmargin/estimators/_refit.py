@@ -1,0 +1,95 @@
+"""Planes kept from one fit to the next, when the data set has only grown.
+
+Losses are never negative, so a plane of the risk over the old rows is one over all rows. It becomes a good
+one when a plane of the new rows alone, taken at the old solution, is added to it: R_old >= p and R_new >= q
+give R_old + R_new >= p + q. That costs one pass over the new rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.bundle import Bundle
+from maxmargin.core.result import SolveResult
+from maxmargin.core.vectors import Array
+
+#: parameters that say how to solve the problem, not which one
+HOW = (
+    "C", "tol", "solver", "max_iter", "max_seconds", "n_jobs", "warm_start", "random_state",
+    "callbacks", "verbose",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptPlanes:
+    """The bundles of a fit, and what they are planes of."""
+
+    fingerprint: Any
+    n_rows: int
+    classes: Any
+    problem: dict[str, Any]
+    bundles: list[Any]
+
+
+def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> KeptPlanes | None:
+    """What the next fit may go on from: nothing unless the data can tell whether they only grew."""
+    bundles = [r.dual for r in results]
+    whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
+    if not (whole and hasattr(X, "extends")):
+        return None
+    return KeptPlanes(
+        X.fingerprint, int(X.shape[0]), _classes(estimator), _problem(estimator), bundles
+    )
+
+
+def bundles_for(kept: KeptPlanes | None, estimator: Any, X: Any) -> list[Bundle] | None:
+    """The kept bundles, if their planes are planes of this problem."""
+    if kept is None or not hasattr(X, "extends") or not X.extends(kept.fingerprint):
+        return None
+    problem = _problem(estimator)
+    grown = X.shape[0] > kept.n_rows
+    balanced = isinstance(
+        problem.get("class_weight"), str
+    )  # more rows: other weights of the old ones
+    same = problem.keys() == kept.problem.keys() and all(
+        _equal(value, kept.problem[name]) for name, value in problem.items()
+    )
+    if not same or (grown and balanced) or not np.array_equal(kept.classes, _classes(estimator)):
+        return None
+    return kept.bundles
+
+
+def grow(
+    bundle: Bundle,
+    kept: KeptPlanes | None,
+    risk: Any,
+    build: Callable[[list[tuple[int, int]]], Any],
+    w: Array,
+) -> Bundle | None:
+    """The bundle with what the rows that came later add to its planes; ``build`` makes the risk of some
+    rows alone."""
+    if kept is None or bundle.dim != risk.dim:
+        return None
+    if risk.n_examples > kept.n_rows:
+        later = build([(kept.n_rows, risk.n_examples)])
+        bundle.shift([later.evaluate(w).cut()])
+    return bundle
+
+
+def _classes(estimator: Any) -> Any:
+    return getattr(estimator, "classes_", ())  # regression has none
+
+
+def _problem(estimator: Any) -> dict[str, Any]:
+    params = estimator.get_params(deep=False)
+    return {name: value for name, value in params.items() if name not in HOW}
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray | list | tuple) or isinstance(b, np.ndarray | list | tuple):
+        return np.array_equal(np.asarray(a), np.asarray(b))
+    return bool(a is b or (type(a) is type(b) and a == b))
