@@ -1,0 +1,173 @@
+"""Training on a data set on disk: the same bits as from memory, and less work after rows were appended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import maxmargin.data
+from maxmargin import (
+    LinearSVC,
+    LinearSVCCV,
+    LinearSVR,
+    MeasureSVC,
+    RankSVM,
+    SequenceTagger,
+    StructuredSVM,
+    svc_path,
+)
+from maxmargin.solvers import CuttingPlane
+from maxmargin.tasks import Chain
+
+
+def rows(n: int = 3000, d: int = 7, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype(np.float32) * np.exp(rng.standard_normal(d))
+    return X.astype(np.float32), X @ rng.standard_normal(d) + rng.standard_normal(n)
+
+
+def stored(path: Path, X: Any, y: Any, *more: Any) -> maxmargin.data.Dataset:
+    """Written in uneven batches, in several files."""
+    n = X.shape[0]
+    cuts = [0, n // 3, n // 3 + 1, n]
+    batches = [
+        tuple(part[a:b] for part in (X, y, *more)) for a, b in zip(cuts, cuts[1:], strict=False)
+    ]
+    return maxmargin.data.write(path, batches, shard_bytes=20_000)
+
+
+def same(a: Any, b: Any) -> None:
+    assert np.array_equal(a.coef_, b.coef_)
+    assert (a.objective_, a.lower_bound_, a.n_iter_) == (b.objective_, b.lower_bound_, b.n_iter_)
+    assert b.converged_
+
+
+LABELS = {
+    "numbers": lambda s: np.where(s > 0.5, 1, -1).astype(np.int8),
+    "texts": lambda s: np.where(s > 0.5, "yes", "no"),
+    "three": lambda s: np.digitize(s, [-1.0, 1.0]),
+    "three texts": lambda s: np.array(["low", "middle", "high"])[np.digitize(s, [-1.0, 1.0])],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"class_weight": "balanced"},
+        {"penalize_intercept": False},
+        {"multi_class": "ovr", "loss": "squared_hinge"},
+    ],
+)
+def test_classification(tmp_path: Path, labels: str, sparse: bool, params: Any) -> None:
+    X, s = rows()
+    y = LABELS[labels](s)
+    if sparse:
+        X = sp.csr_matrix(np.where(np.abs(X) > 1.0, X, 0.0))
+    data = stored(tmp_path, X, y)
+    kept = LinearSVC(C=0.01, solver=CuttingPlane(), **params).fit(X, y)
+    read = LinearSVC(C=0.01, solver=CuttingPlane(), n_jobs=2, **params).fit(data)
+    same(kept, read)
+    assert np.array_equal(kept.classes_, read.classes_)
+    assert np.array_equal(kept.predict(X), read.predict(data))
+
+
+def test_weights_of_the_data_set_count(tmp_path: Path) -> None:
+    X, s = rows()
+    y, weight = LABELS["numbers"](s), np.random.default_rng(1).random(len(s))
+    data = stored(tmp_path, X, y, weight)
+    same(
+        LinearSVC(C=0.01, solver=CuttingPlane()).fit(X, y, weight),
+        LinearSVC(C=0.01, solver=CuttingPlane()).fit(data),
+    )
+    with pytest.raises(ValueError, match="weights of its own"):
+        LinearSVC().fit(data, sample_weight=weight)
+    with pytest.raises(ValueError, match="labels of its own"):
+        LinearSVC().fit(data, y)
+
+
+def test_regression_measures_ranking_and_paths(tmp_path: Path) -> None:
+    X, s = rows(600)
+    y, solver = LABELS["numbers"](s), CuttingPlane()
+    numbers, signs = stored(tmp_path / "numbers", X, s), stored(tmp_path / "signs", X, y)
+    same(LinearSVR(C=0.1, solver=solver).fit(X, s), LinearSVR(C=0.1, solver=solver).fit(numbers))
+    for measure in ("f1", "roc_auc"):
+        kept, read = (MeasureSVC(measure, C=0.01) for _ in range(2))
+        same(kept.fit(X, y), read.fit(signs))
+    groups = np.sort(np.random.default_rng(2).integers(0, 40, len(s)))
+    levels = np.digitize(s, [-1.0, 1.0]).astype(float)
+    queries = stored(tmp_path / "queries", X, levels, np.ones(len(s)), groups)
+    same(RankSVM(C=0.01).fit(X, levels, groups=groups), RankSVM(C=0.01).fit(queries))
+    for a, b in zip(svc_path(X, y, [0.1, 0.01]), svc_path(signs, None, [0.1, 0.01]), strict=True):
+        assert a.lower_bound_ <= b.objective_
+        assert b.lower_bound_ <= a.objective_
+    grid = LinearSVCCV([0.01, 0.1], cv=3)
+    assert np.array_equal(grid.fit(signs).coef_, LinearSVCCV([0.01, 0.1], cv=3).fit(X, y).coef_)
+
+
+def test_sequences(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    X = [rng.standard_normal((int(t), 4)) for t in rng.integers(1, 9, 50)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    data = maxmargin.data.write(tmp_path, [(X[:20], y[:20]), (X[20:], y[20:])])
+    kept, read = SequenceTagger(C=0.1).fit(X, y), SequenceTagger(C=0.1).fit(data)
+    assert np.array_equal(kept.coef_, read.coef_)
+    chain, again = (StructuredSVM(Chain(n_labels=2), C=0.1) for _ in range(2))
+    assert np.array_equal(chain.fit(X, y).coef_, again.fit(data).coef_)
+    with pytest.raises(ValueError, match="data set of sequences"):
+        LinearSVC().fit(data)
+
+
+class TestRefit:
+    """``warm_start=True`` on a data set that grew."""
+
+    def fits(self, tmp_path: Path, more: int, **params: Any) -> tuple[Any, Any]:
+        X, s = rows(4000 + more)
+        y = LABELS["numbers"](s)
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, **params)
+        svc.fit(stored(tmp_path, X[:4000], y[:4000]))
+        maxmargin.data.open(tmp_path).append([(X[4000:], y[4000:])])
+        data = maxmargin.data.open(tmp_path)
+        cold = LinearSVC(C=0.01, solver=CuttingPlane(), **params).fit(data)
+        return svc.fit(data), cold
+
+    @pytest.mark.parametrize("params", [{}, {"penalize_intercept": False}])
+    def test_takes_fewer_iterations_to_the_same_optimum(self, tmp_path: Path, params: Any) -> None:
+        warm, cold = self.fits(tmp_path, 400, **params)
+        assert warm.converged_
+        assert warm.n_iter_ <= cold.n_iter_ // 2
+        assert warm.lower_bound_ <= cold.objective_
+        assert cold.lower_bound_ <= warm.objective_
+
+    def test_after_nothing_was_appended_one_look_is_enough(self, tmp_path: Path) -> None:
+        X, s = rows()
+        data = stored(tmp_path, X, LABELS["numbers"](s))
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True).fit(data)
+        assert svc.fit(data).n_iter_ <= 2
+        assert svc.converged_
+
+    def test_planes_of_other_rows_are_not_used(self, tmp_path: Path) -> None:
+        """Bounds stay true when the data are others, or the same with other weights."""
+        X, s = rows()
+        y = LABELS["numbers"](s)
+        first = stored(tmp_path / "first", X, y)
+        others = stored(tmp_path / "others", X, -y)
+        for params in ({}, {"class_weight": "balanced"}):
+            svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, **params).fit(first)
+            truth = LinearSVC(C=0.01, tol=1e-6, **params).fit(X, -y)
+            svc.fit(others)
+            assert svc.converged_
+            assert svc.lower_bound_ <= truth.objective_
+            assert truth.lower_bound_ <= svc.objective_
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True).fit(first)
+        svc.set_params(class_weight={-1: 0.1, 1: 1.0}).fit(first)
+        truth = LinearSVC(C=0.01, tol=1e-6, class_weight={-1: 0.1, 1: 1.0}).fit(X, y)
+        assert svc.converged_
+        assert svc.lower_bound_ <= truth.objective_
+        assert truth.lower_bound_ <= svc.objective_
