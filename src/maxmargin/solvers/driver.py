@@ -120,6 +120,8 @@ class Driver:
                 answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
             case ask.OpenSets(held):
                 if not hasattr(risk, "working_sets"):
+                    if hasattr(risk, "row_duals"):  # it says why it has none for this problem
+                        risk.row_duals("coordinate", self.problem.C, self.problem.regularizer)
                     raise TypeError(
                         f"DualCoordinate cannot train {type(risk).__name__}: it has no working sets of "
                         "single examples. Use solver=CuttingPlane()."

@@ -1,0 +1,117 @@
+"""What a prior, a fixed or a signed weight cannot be is said by name, with what to do."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, StructuredSVM
+from maxmargin.solvers import DualCoordinate, Newton
+from maxmargin.testing.examples import TinyMulticlass
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+Y = np.where(X[:, 0] + X[:, 1] > 0, 1, -1)
+S = np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.0], [0.0, 0.0, 2.0]])
+SINGULAR = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+
+
+def fit(**params):
+    return LinearSVC(0.1, **params).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: GaussianPrior(variance=1.0, precision=2.0), "one of .*variance and precision"),
+        (lambda: GaussianPrior(variance=0.0), "variance must be positive.*fixed="),
+        (lambda: GaussianPrior(variance=[1.0, -1.0]), "variance must be positive"),
+        (lambda: GaussianPrior(precision=[1.0, 0.0]), "precision must be positive.*small"),
+        (lambda: GaussianPrior(variance=[1.0, np.inf]), "variance must hold finite"),
+        (lambda: GaussianPrior(mean=[np.nan]), "mean must hold finite"),
+        (lambda: GaussianPrior(covariance=SINGULAR), "not positive definite.*diagonal"),
+        (lambda: GaussianPrior(covariance=S - 1.2 * np.eye(3)), "not positive definite"),
+        (lambda: GaussianPrior(precision=SINGULAR), "precision matrix is not positive definite"),
+        (lambda: GaussianPrior(covariance=[S, SINGULAR]), "not positive definite"),
+        (lambda: GaussianPrior(covariance=np.triu(S)), "not symmetric"),
+        (lambda: GaussianPrior(covariance=np.ones((2, 3))), "square"),
+        (lambda: GaussianPrior(covariance=[1.0, 2.0]), "a variance"),
+        (lambda: GaussianPrior(factor=np.ones((2, 2))), "full rank"),
+        (lambda: GaussianPrior(factor=sp.eye_array(2, 3, format="csr")), "square"),
+        (
+            lambda: GaussianPrior(factor=LinearOperator((2, 2), matvec=lambda v: v)),
+            "adjoint: define rmatvec",
+        ),
+        (
+            lambda: GaussianPrior(
+                factor=LinearOperator(
+                    (2, 2), matvec=lambda v: np.array([v[1], 0.0]), rmatvec=lambda v: v
+                )
+            ),
+            "not the adjoint",
+        ),
+    ],
+)
+def test_what_is_no_prior(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"prior": GaussianPrior(np.zeros(2))}, r"mean has shape \(2,\); \(3,\) is needed"),
+        ({"prior": GaussianPrior(variance=np.ones(4))}, "variance has shape"),
+        ({"prior": GaussianPrior(covariance=np.eye(2))}, "of 2 weights, but there are 3"),
+        ({"prior": GaussianPrior(intercept_mean=[0.0, 1.0])}, "intercept_mean has shape"),
+        ({"prior": GaussianPrior(covariance=S), "nonnegative": [0]}, "weight 0 .*correlates"),
+        (
+            {"prior": GaussianPrior(factor=sp.csr_matrix(np.eye(3))), "nonnegative": [0]},
+            "weight 0 .*correlates",
+        ),
+        (
+            {"prior": GaussianPrior(factor=sp.csr_matrix(np.eye(3))), "fixed": {0: 1.0}},
+            "operator cannot be combined with fixed",
+        ),
+        ({"nonnegative": [0], "nonpositive": [0]}, "weight 0 .*use fixed="),
+        ({"nonpositive": [1], "fixed": {1: 0.5}}, "weight 1 is fixed at 0.5 .*positive"),
+        ({"nonnegative": [3]}, "nonnegative names a weight 3"),
+        ({"nonpositive": ["age"]}, "nonpositive names a weight 'age'"),
+        ({"fixed": {0: np.nan}}, "finite number"),
+        ({"fixed": {0: [1.0, 2.0]}}, "finite number"),
+        ({"nonnegative": [0], "cost": [[0, 1], [2, 0]]}, "class_weight instead of cost"),
+    ],
+)
+def test_what_does_not_fit_the_features(params, match):
+    with pytest.raises(ValueError, match=match):
+        fit(**params)
+
+
+def test_kinds_of_arguments():
+    with pytest.raises(TypeError, match=r"give a maxmargin.GaussianPrior"):
+        fit(prior=1.0)
+    with pytest.raises(TypeError, match="give a dict"):
+        fit(fixed=[0, 1])
+    with pytest.raises(ValueError, match=r"mean has shape \(2,\); \(9,\) is needed"):
+        StructuredSVM(TinyMulticlass(), prior=GaussianPrior(np.zeros(2))).fit(
+            list(X), [0, 1, 2] * 10
+        )
+    with pytest.raises(ValueError, match="variance has shape"):
+        MeasureSVC(prior=GaussianPrior(variance=np.ones(2))).fit(X, Y)
+
+
+def test_methods_that_cannot_say_so_and_auto_takes_one_that_can():
+    with pytest.raises(TypeError, match=r"newton .*negative"):
+        fit(nonnegative=[0], solver=Newton())
+    y = np.arange(30) % 3
+    with pytest.raises(TypeError, match=r"coordinate .*negative"):
+        LinearSVC(nonnegative=[0], solver=DualCoordinate()).fit(X, y)
+    assert LinearSVC(nonnegative=[0]).fit(X, y).converged_
+    assert fit(nonnegative=[0]).converged_
+
+
+def test_a_sign_needs_independence_only():
+    """A weight that a matrix correlates with no other one may have a sign."""
+    svc = fit(prior=GaussianPrior(covariance=S), nonpositive=[2])
+    assert svc.converged_
+    assert svc.coef_[0, 2] <= 0.0
