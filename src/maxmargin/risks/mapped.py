@@ -158,11 +158,9 @@ class MappedRisk:
 
     def _refusal(self, method: Method, regularizer: SquaredNorm) -> str | None:
         rows: Rows = self.inner.rows
-        if self.weights.stretches and not isinstance(rows.design, CSRDesign | DenseDesign):
-            return f"{type(rows.design).__name__} does not show single rows in memory"
         if self.weights.shifts and rows.offset is None:
             rows = replace(rows, offset=np.empty(0))
-        if self.weights.blocks and self.nnz > ROOM:
+        if method != "stream" and self.weights.blocks and self.nnz > ROOM:
             return "the prior correlates features, and rows that know it would not fit the memory"
         return refusal(method, rows, regularizer)
 
@@ -191,6 +189,32 @@ class MappedRisk:
         return replace(rows, design=stretched(rows.design, self.weights), offset=offset)
 
 
+class StretchedDesign:
+    """Rows T'x of a design whose rows are not in memory, made when they are asked for."""
+
+    def __init__(self, design: Any, weights: WeightMap) -> None:
+        self.design, self.shape = design, design.shape
+        self.nnz = int(design.nnz)
+        d = design.shape[1]  # without the constant feature
+        self.weights = WeightMap(np.zeros((d, 1)), weights.scale[:d], weights.blocks)
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`maxmargin.data.Design`."""
+        TW = self.weights.stretch(W.reshape(len(W), -1)).reshape(W.shape)
+        scores: Array = self.design.dot(TW, lo, hi)
+        return scores
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`maxmargin.data.Design`."""
+        plane = np.zeros(out.shape)
+        self.design.accumulate(coef, lo, hi, plane)
+        out += self.weights.stretch_back(plane.reshape(len(plane), -1)).reshape(out.shape)
+
+    def block(self, lo: int, hi: int) -> Any:
+        """See :class:`maxmargin.data.design.BlockDesign`."""
+        return stretched(self.design.block(lo, hi), self.weights)
+
+
 def _work(risk: Any, weights: WeightMap) -> int:
     """Entries of the rows that methods for single rows would see."""
     nnz = int(getattr(risk, "nnz", 0))
@@ -214,6 +238,8 @@ def stretched(design: Any, weights: WeightMap) -> Any:
     """The rows x as T'x, in float64: rounding them to less would make another problem of it."""
     if not weights.stretches:
         return design
+    if not isinstance(design, CSRDesign | DenseDesign):
+        return StretchedDesign(design, weights)
     d = design.shape[1]
     scale = weights.scale[:d]
     if not weights.blocks:

@@ -63,7 +63,7 @@ class WeightMap:
 
     def whole(self, v: Array) -> Array:
         """The w of a v."""
-        return (self.centre + self._apply(v.reshape(self.centre.shape))).ravel()
+        return (self.centre + self.stretch(v.reshape(self.centre.shape))).ravel()
 
     def learned(self, w: Array) -> Array:
         """The v of a w, zero for weights that are not learned."""
@@ -83,22 +83,25 @@ class WeightMap:
             keep = values != 0.0
             return share, SparseVector(plane.indices[keep], values[keep], plane.size)
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
-        P = dense.reshape(self.centre.shape)
-        out = self.scale[:, None] * P
-        for where, T in self.blocks:
-            out[where] = T.T @ P[where]
-        return share, out.ravel()
+        return share, self.stretch_back(dense.reshape(self.centre.shape)).ravel()
 
     def pull_cut(self, cut: Cut) -> Cut:
         """The cut of v that a cut of w is."""
         share, plane = self.split(cut.plane)
         return Cut(cut.offset + share, plane)
 
-    def _apply(self, V: Array) -> Array:
-        """T V."""
+    def stretch(self, V: Array) -> Array:
+        """T V, column by column."""
         out: Array = self.scale[:, None] * V
         for where, T in self.blocks:
             out[where] = T @ V[where]
+        return out
+
+    def stretch_back(self, P: Array) -> Array:
+        """T' P, column by column."""
+        out: Array = self.scale[:, None] * P
+        for where, T in self.blocks:
+            out[where] = T.T @ P[where]
         return out
 
 
