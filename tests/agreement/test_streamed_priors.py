@@ -46,6 +46,9 @@ def test_on_disk_as_in_memory(kind, labels, solver, tmp_path):
     memory = LinearSVC(0.1, **params).fit(X, y)
     disk = LinearSVC(0.1, solver=solver, **params).fit(on_disk.open(tmp_path / "rows"))
     assert disk.converged_
+    assert {record["method"] for record in disk.history_} == {
+        "stream" if isinstance(solver, DualCoordinate) else "cutting planes"
+    }
     assert disk.objective_ == pytest.approx(memory.objective_, rel=2e-5)
     np.testing.assert_allclose(disk.coef_, memory.coef_, atol=3e-2)
 
