@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,7 @@ def stored(path: Path, X: Any, y: Any, *more: Any) -> maxmargin.data.Dataset:
     """Written in uneven batches, in several files."""
     n = X.shape[0]
     cuts = [0, n // 3, n // 3 + 1, n]
-    batches = [
-        tuple(part[a:b] for part in (X, y, *more)) for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
+    batches = [tuple(part[a:b] for part in (X, y, *more)) for a, b in pairwise(cuts)]
     return maxmargin.data.write(path, batches, shard_bytes=20_000)
 
 
