@@ -93,3 +93,18 @@ def test_an_error_names_its_example():
     with pytest.raises(RuntimeError) as caught:
         LatentStructuredSVM(Broken()).fit(X, Y)
     assert "example 4" in caught.value.__notes__[0]
+
+
+def test_scikit_learns_callbacks_see_convex_steps():
+    pytest.importorskip("sklearn.callback", reason="scikit-learn 1.9 or later")
+    from tests.keeping.test_watching import Recorder
+
+    X, Y = rows_problem(0)
+    recorder = Recorder()
+    svm = LatentStructuredSVM(WrongRows()).set_callbacks(recorder).fit(X, Y)
+    scores = [fitted.score(X, Y) for fitted in recorder.estimators]
+    assert len(scores) == svm.n_iter_
+    assert scores[-1] == svm.score(X, Y)
+    stopping = Recorder(stop_after=2)
+    svm = LatentStructuredSVM(WrongRows(), tol=1e-9).set_callbacks(stopping).fit(X, Y)
+    assert (svm.stop_reason_, svm.n_iter_) == ("callback", 2)

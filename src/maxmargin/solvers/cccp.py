@@ -95,7 +95,7 @@ class LatentResult:
     w : array
         The best point seen.
     objective : float
-        The latent objective F(w).
+        The latent objective F(w) (NaN if Ctrl-C came before it was known).
     latent : list
         The best completions at ``w``.
     convex_objective, convex_lower_bound, convex_gap : float
@@ -315,14 +315,16 @@ def minimize_latent(
     if not tol > 0.0:
         raise ValueError(f"tol={tol!r}: a tolerance must be a positive number.")
     regularizer = regularizer or SquaredNorm()
-    start = np.zeros(risk.dim)
+    start = (
+        np.zeros(risk.dim) if w0 is None else regularizer.primal(np.asarray(w0, dtype=np.float64))
+    )
     nothing = (float("inf"), -float("inf"))
     procedure = _Procedure(
         risk, float(C), regularizer, best=(start, float("inf"), risk.latent, nothing)
     )
     try:
         if w0 is not None:
-            procedure.begin_at(regularizer.primal(np.asarray(w0, dtype=np.float64)))
+            procedure.begin_at(start)
         _run(
             procedure,
             tol,
@@ -342,7 +344,7 @@ def minimize_latent(
     w, value, latent, (objective, lower) = procedure.best
     return LatentResult(
         w=w,
-        objective=float(value),
+        objective=float(value) if np.isfinite(value) else float("nan"),
         latent=latent,
         convex_objective=float(objective),
         convex_lower_bound=float(lower),
