@@ -186,3 +186,34 @@ def test_approximate_argmaxes_are_refused():
     X, Y = rows_problem(0)
     with pytest.raises(ValueError, match="undergenerating"):
         LatentStructuredSVM(Greedy()).fit(X, Y)
+
+
+def test_a_worse_point_is_not_taken(monkeypatch):
+    """A convex step that ends above its beginning leaves the incumbent alone."""
+    from dataclasses import replace
+
+    from maxmargin.solvers import cccp
+
+    X, Y = rows_problem(8)
+    task, steps = WrongRows(), []
+    dim = task.setup(X, Y)
+
+    def clumsy(risk, C, **options):
+        result = minimize(risk, C, **options)
+        steps.append(result)
+        if len(steps) % 2 == 0:
+            w = 3.0 * result.w
+            objective = 0.5 * w @ w + C * risk.evaluate(w).upper
+            result = replace(result, w=w, objective=objective, stop_reason="gap")
+        return result
+
+    monkeypatch.setattr(cccp, "minimize", clumsy)
+    risk = CompletedRisk(task, X, Y, [0] * len(Y), dim)
+    result = minimize_latent(risk, 1.0, tol=1e-3, max_iter=8)
+    values = [record.objective for record in result.history]
+    assert len(steps) > 2
+    assert all(after <= before for before, after in pairwise(values))
+    assert values[1] == values[0]
+    assert result.objective == pytest.approx(
+        latent_objective(task, X, Y, result.w, 1.0, outputs=task.outputs), rel=1e-9
+    )

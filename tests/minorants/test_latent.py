@@ -171,3 +171,20 @@ def _start(dim, memory):
     from maxmargin.core import Start
 
     return Start(np.zeros(dim), memory)
+
+
+def test_summed_cuts_of_wrong_outputs_are_not_moved():
+    """In a sum some examples stand at their truth: moving it would not leave a minorant."""
+    X, Y = [np.array([[5.0, 0.0], [4.0, 0.0]]), np.array([[0.0, 5.0], [0.0, 4.0]])], [0, 1]
+    task = WrongRows(K=2)
+    dim = task.setup(X, Y)
+    w = np.array([1.0, 0.0, 0.0, 1.0])
+    risk = CompletedRisk(task, X, Y, [0, 0], dim)
+    cut = risk.evaluate(w).cut()
+    assert cut.offset == 0.0  # both examples stand at their truth
+    other, memory = risk.completed([1, 1], Bundle(dim))
+    assert memory is None
+    d = sum(
+        task.joint_feature(x, y, 0) - task.joint_feature(x, y, 1) for x, y in zip(X, Y, strict=True)
+    )
+    assert (cut.plane + d) @ w > other.evaluate(w).value == 0.0
