@@ -8,9 +8,9 @@ import pytest
 from sklearn.base import clone
 from tests.latent_tasks import Rows, WrongRows, rows_problem
 
-from maxmargin import LatentStructuredSVM
+from maxmargin import LatentStructuredSVM, LinearSVC
 from maxmargin.solvers import CuttingPlane
-from maxmargin.tasks import Chain
+from maxmargin.tasks import Chain, MultipleInstance
 from maxmargin.testing import check_latent_task
 
 
@@ -108,3 +108,27 @@ def test_scikit_learns_callbacks_see_convex_steps():
     stopping = Recorder(stop_after=2)
     svm = LatentStructuredSVM(WrongRows(), tol=1e-9).set_callbacks(stopping).fit(X, Y)
     assert (svm.stop_reason_, svm.n_iter_) == ("callback", 2)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_bags_beat_the_plain_ways(seed):
+    """Every instance labelled as its bag is, and the mean of the bag, drown the witness."""
+    rng = np.random.default_rng(seed)
+
+    def draw(n):
+        y, X = np.arange(n) % 2, []
+        for label in y:
+            x = rng.normal(size=(rng.integers(4, 13), 10))
+            x[rng.integers(len(x)), 1] += 3.5 * label
+            X.append(x)
+        return X, y
+
+    (X, y), (X_new, y_new) = draw(200), draw(500)
+    latent = 1.0 + LatentStructuredSVM(MultipleInstance(), 0.1).fit(X, y).score(X_new, y_new)
+    each = LinearSVC(C=0.1).fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
+    top = np.array([each.decision_function(x).max() for x in X])
+    threshold = max(top, key=lambda t: np.mean((top >= t) == y))  # the best one for bags
+    top = np.array([each.decision_function(x).max() for x in X_new])
+    mean = LinearSVC(C=0.1).fit([x.mean(axis=0) for x in X], y)
+    assert latent > np.mean((top >= threshold) == y_new) + 0.01
+    assert latent > mean.score([x.mean(axis=0) for x in X_new], y_new) + 0.1

@@ -50,7 +50,7 @@ def is_true(svm, X, Y, C):
 
 
 @pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="dear"), CuttingPlane()])
-@pytest.mark.parametrize("call", [30, 200, 500])
+@pytest.mark.parametrize("call", [1, 30, 200, 500])
 def test_ctrl_c_in_a_convex_step(solver, call):
     X, Y = rows_problem(0)
     task = Pressing("loss_augmented_inference", call)

@@ -217,12 +217,14 @@ class Completion:
     """Values for what was not labelled, the best ones at some w.
 
     ``decrease`` is by how much the risk falls at that w when they replace the values held before,
-    ``n_changed`` how many examples have another one.
+    ``n_changed`` how many examples have another one. ``passes`` are calls of the loss-augmented argmax per
+    example, where it had to be asked to know the decrease.
     """
 
     latent: list[Any]
     decrease: float
     n_changed: int
+    passes: float = 0.0
 
 
 class LatentRisk(Risk, Protocol):

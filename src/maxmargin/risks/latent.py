@@ -217,7 +217,8 @@ class CompletedRisk(TaskRisk):
         ]
         which = np.flatnonzero(changed)
         decrease = float(self._weights[which] @ self._falls(w, which, gains[which]))
-        return Completion(latent, decrease, len(which))
+        asked = len(which) / len(latent) if self._made_of[0].wrong_only else 0.0
+        return Completion(latent, decrease, len(which), asked)
 
     def _falls(self, w: Array, which: IntArray, gains: Array) -> Array:
         """By how much the values of these examples fall when their truths score more by ``gains``."""

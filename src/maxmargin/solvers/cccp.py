@@ -148,7 +148,7 @@ class _Procedure:
         completion = self.risk.complete(w)
         self.risk, _ = self.risk.completed(completion.latent)
         value = self.regularizer.value(w) + self.C * self.risk.evaluate(w).upper
-        self.passes, self.completions = self.passes + 1, self.completions + 1
+        self.passes, self.completions = self.passes + completion.passes + 1, self.completions + 1
         self.best = w, value, completion.latent, (value, -float("inf"))
 
     def take(self, result: SolveResult, tol: float) -> None:
@@ -171,9 +171,8 @@ class _Procedure:
         elif settled:
             self.stop = "cccp"
         elif result.stop_reason != "gap" and not self.best[1] < before - tol * abs(before):
-            self.stop = (
-                result.stop_reason
-            )  # rounding, or limits of the argmax, are all that is left
+            # rounding, or limits of the argmax, are all that is left
+            self.stop = result.stop_reason
         elif n_changed:
             self.risk, self.memory = self.risk.completed(self.best[2], self.memory)
 
@@ -186,7 +185,7 @@ class _Procedure:
             return 0
         completion = self.risk.complete(w)
         self.best = w, objective - self.C * completion.decrease, completion.latent, convex
-        self.completions += 1
+        self.completions, self.passes = self.completions + 1, self.passes + completion.passes
         return int(completion.n_changed)
 
     def _leave_zero(self, result: SolveResult) -> int:
@@ -196,6 +195,8 @@ class _Procedure:
         point has a direction, and that is all a completion looks at.
         """
         memory = result.dual
+        if memory is None or result.stop_reason in ENDING:
+            return 0
         w = memory.solve(self.C).w if isinstance(memory, Bundle) else np.array(memory.w)
         if not w.any():
             return 0
