@@ -36,7 +36,7 @@ for library, names in MODULES.items():
             text = inspect.getdoc(getattr(module, member)) if member[0] != "_" else None
             found.update(p for p in (text or "").split("\n\n") if 80 < len(p) < 800)
     cleaned = [re.sub(r"(?i)\b(numpy|scipy|scikit|sklearn|np|sp)\b", " ", p) for p in sorted(found)]
-    cleaned = cleaned[:: max(1, len(cleaned) // 1200)]
+    cleaned = cleaned[:: max(1, len(cleaned) // 600)]
     texts += cleaned
     labels += [library] * len(cleaned)
 order = np.random.default_rng(0).permutation(len(texts))

@@ -40,3 +40,15 @@ def has_duplicates(indptr, indices, seen):
                 return True
             seen[j] = i
     return False
+
+
+@entry
+def place_rows(indptr, indices, data, factor, shift, begin, out_indices, out_data):
+    """Copy CSR rows, columns shifted and values multiplied, to where ``begin`` says; moves ``begin`` on."""
+    for i in range(len(begin)):
+        at = np.int64(begin[i])
+        for k in range(indptr[i], indptr[i + 1]):
+            out_indices[at] = indices[k] + shift
+            out_data[at] = factor * data[k]
+            at += 1
+        begin[i] = at

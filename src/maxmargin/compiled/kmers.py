@@ -164,21 +164,22 @@ def positional_accumulate_words(
 
 
 @entry
-def positional_rows(letters, offset, first, last, value, size, rows, indptr, indices, data):
-    """The rows as CSR, columns ascending."""
-    length = letters.shape[0]
-    filled = 0
-    for i in range(len(rows)):
+def positional_rows(strings, offset, first, last, value, size, indptr, indices, data):
+    """Some rows as CSR, columns ascending; their letters are given by row."""
+    n, length = strings.shape
+    filled = np.uint64(0)
+    for i in range(n):
         for p in range(length - first + 1):
             at, word = offset[p], np.int64(0)
             for k in range(1, min(last, length - p) + 1):
-                letter = np.int64(letters[p + k - 1, rows[i]])
+                letter = np.int64(strings[i, p + k - 1])
                 if letter >= size[1]:
                     break
                 word += letter * size[k - 1]
                 if k >= first:
-                    indices[filled], data[filled] = at + word, value[k]
-                    filled += 1
+                    indices[filled] = at + word
+                    data[filled] = value[k]
+                    filled += np.uint64(1)
                     at += size[k]
         indptr[i + 1] = filled
 

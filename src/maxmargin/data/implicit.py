@@ -32,7 +32,7 @@ class ImplicitDesign(ABC):
         """Add rows times coefficients to the flat ``out``; factors are in the coefficients."""
 
     @abstractmethod
-    def _rows(self, rows: IntArray, capacity: int) -> tuple[IntArray, IntArray, Array]:
+    def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
         """indptr, indices and data of these rows, before the factors."""
 
     @abstractmethod
@@ -96,8 +96,6 @@ class ImplicitDesign(ABC):
         indptr, indices, data = self._rows(rows, capacity)
         if self._scale is not None:
             data *= np.repeat(self._scale[rows], np.diff(indptr))
-        if max(self.shape[1], capacity) < 2**31:
-            indptr, indices = indptr.astype(np.int32), indices.astype(np.int32)
         return CSRDesign.of(indptr, indices, data, (len(rows), self.shape[1]))
 
     def _has(self, j: int) -> int:

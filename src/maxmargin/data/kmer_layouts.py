@@ -15,7 +15,7 @@ from maxmargin.compiled import kmer_counts, kmers
 from maxmargin.core.vectors import Array, IntArray
 
 Bytes = npt.NDArray[np.uint8]
-Rows = tuple[IntArray, IntArray, Array]
+Rows = tuple[npt.NDArray[Any], npt.NDArray[Any], Array]
 
 #: looking up one word costs about as much as filling that many places of a table of sums
 WORTH_FILLING = 4.0
@@ -118,8 +118,9 @@ class Positional:
             kernel(self.letters, self.offset, *self.words.packed, part, columns, lo + rows, out)
 
     def rows(self, rows: IntArray, capacity: int) -> Rows:
-        found = _empty_rows(rows, capacity)
-        kmers.positional_rows(self.letters, self.offset, *self.words.packed, rows, *found)
+        found = empty_rows(len(rows), capacity, self.n_features)
+        strings = np.ascontiguousarray(self.letters[:, rows].T)
+        kmers.positional_rows(strings, self.offset, *self.words.packed, *found)
         return found
 
     def describe(self, j: int) -> str:
@@ -167,7 +168,7 @@ class Counted:
         kernel(self.letters, self.indptr, *self.words.packed, coef, columns, lo, hi, out)
 
     def rows(self, rows: IntArray, capacity: int) -> Rows:
-        found = _empty_rows(rows, capacity)
+        found = empty_rows(len(rows), capacity, self.n_features)
         kmer_counts.counts_rows(self.letters, self.indptr, *self.words.packed, rows, *found)
         return found
 
@@ -185,6 +186,7 @@ def _by_table(words: Words, visits: int, size: int) -> bool:
     return WORTH_FILLING * visits * (words.last - words.first) > size
 
 
-def _empty_rows(rows: IntArray, capacity: int) -> Rows:
-    indptr: Any = np.zeros(len(rows) + 1, dtype=np.int64)
-    return indptr, np.empty(capacity, dtype=np.int64), np.empty(capacity)
+def empty_rows(n: int, capacity: int, n_features: int) -> Rows:
+    """Room for n rows: indptr, indices and data; indices of 32 bits where they suffice."""
+    kind: Any = np.int32 if max(capacity, n_features) < 2**31 else np.int64
+    return np.zeros(n + 1, dtype=kind), np.empty(capacity, dtype=kind), np.empty(capacity)

@@ -121,7 +121,7 @@ class KmerDesign(ImplicitDesign):
     def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
         self._layout.accumulate(coef, columns, lo, hi, out)
 
-    def _rows(self, rows: IntArray, capacity: int) -> tuple[IntArray, IntArray, Array]:
+    def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
         return self._layout.rows(rows, capacity)
 
     def describe(self, j: int) -> str:

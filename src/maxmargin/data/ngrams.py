@@ -13,6 +13,7 @@ import numpy.typing as npt
 from maxmargin.compiled import ngrams
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.implicit import ImplicitDesign
+from maxmargin.data.kmer_layouts import empty_rows
 
 #: words of two letters and more, as scikit-learn's vectorizers find them
 WORD = re.compile(r"(?u)\b\w\w+\b")
@@ -141,11 +142,10 @@ class HashedNgrams(ImplicitDesign):
     def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
         ngrams.ngrams_accumulate(*self._packed, self.signed, coef, columns, lo, hi, out)
 
-    def _rows(self, rows: IntArray, capacity: int) -> tuple[IntArray, IntArray, Array]:
-        indptr = np.zeros(len(rows) + 1, np.int64)
-        indices, data = np.empty(capacity, np.int64), np.empty(capacity)
-        ngrams.ngrams_rows(*self._packed, self.signed, rows, indptr, indices, data)
-        return indptr, indices, data
+    def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
+        found = empty_rows(len(rows), capacity, self.n_features)
+        ngrams.ngrams_rows(*self._packed, self.signed, rows, *found)
+        return found
 
     def describe(self, j: int) -> str:
         """The n-grams of these documents that share column j, the most frequent first; those with a
@@ -167,12 +167,12 @@ class HashedNgrams(ImplicitDesign):
             raise ValueError(f"{ngram!r} has {len(tokens)} tokens; ngram_range={self.ngram_range}.")
         hashes = np.array([_hash(token) for token in tokens], np.uint32)
         ends = np.array([0, len(tokens)])
-        indices, data = np.empty(1, np.int64), np.empty(1)
+        found = empty_rows(1, 1, self.n_features)
+        n = len(tokens)
         ngrams.ngrams_rows(
-            hashes, ends, len(tokens), len(tokens), self.n_features, False, np.zeros(1, np.int64),
-            np.zeros(2, np.int64), indices, data,
-        )  # fmt: skip
-        return int(indices[0])
+            hashes, ends, n, n, self.n_features, False, np.zeros(1, np.int64), *found
+        )
+        return int(found[1][0])
 
 
 def _hash(token: str) -> int:

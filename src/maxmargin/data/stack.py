@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.compiled.convert import place_rows
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design
 
@@ -52,8 +53,17 @@ class StackedDesign:
         return self._joined([_part(part, "take").take(rows) for part in self.parts])
 
     def _joined(self, blocks: list[Any]) -> CSRDesign:
-        matrices = [scale * _matrix(block) for block, scale in zip(blocks, self.scale, strict=True)]
-        return CSRDesign(sp.hstack(matrices, format="csr"))
+        rows = [_rows(block) for block in blocks]
+        indptr = np.sum([ends.astype(np.int64) for ends, _, _ in rows], axis=0)
+        kind = np.int32 if max(int(indptr[-1]), self.shape[1]) < 2**31 else np.int64
+        indices, data = np.empty(int(indptr[-1]), kind), np.empty(int(indptr[-1]))
+        begin = indptr[:-1].copy()
+        for k, (ends, columns, values) in enumerate(rows):
+            place_rows(
+                ends, columns, values, self.scale[k], int(self.starts[k]), begin, indices, data
+            )
+        shape = (len(begin), self.shape[1])
+        return CSRDesign.of(indptr.astype(kind), indices, data, shape)
 
     def describe(self, j: int) -> str:
         """What column j stands for."""
@@ -115,7 +125,7 @@ def _part(part: Any, method: str) -> Any:
     return part
 
 
-def _matrix(block: Any) -> Any:
+def _rows(block: Any) -> tuple[Any, Any, Any]:
     if isinstance(block, DenseDesign):
-        return sp.csr_matrix(block.X, dtype=np.float64)
-    return sp.csr_matrix((block.data, block.indices, block.indptr), shape=block.shape, copy=False)
+        block = sp.csr_matrix(block.X)
+    return block.indptr, block.indices, block.data
