@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import weights_qp
 
-from maxmargin import GaussianPrior, LatentStructuredSVM, StructuredSVM, StructuredSVMCV
+from maxmargin import (
+    GaussianPrior,
+    LatentStructuredSVM,
+    SequenceTagger,
+    StructuredSVM,
+    StructuredSVMCV,
+)
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass
@@ -73,6 +79,62 @@ def test_signed_weights_with_a_centre(seed, solver, centred):
     assert best <= svm.objective_ + 1e-7 * abs(best)
     assert svm.gap_ <= 1e-5
     assert (signs * svm.coef_ >= 0.0).all()
+
+
+def chains(seed, n=8):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(int(rng.integers(1, 4)), 2)) for _ in range(n)]
+    return X, [rng.integers(0, 2, len(x)) for x in X]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 1.0, 20.0]), st.sampled_from(SOLVERS))
+def test_a_centre_in_compiled_working_sets(seed, C, solver):
+    """Compiled chains from the centre, and the Python methods with planes mapped one by one."""
+    X, Y = chains(seed)
+    dim = Chain(2).setup(X, Y)
+    m = np.random.default_rng(seed + 1).normal(size=dim)
+    compiled = StructuredSVM(Chain(2), C, prior=GaussianPrior(m), tol=1e-5, solver=solver)
+    compiled.fit(X, Y)
+    # a fixed weight at its optimum sends the same problem through Python
+    plain = StructuredSVM(
+        Chain(2), C, prior=GaussianPrior(m), fixed={0: compiled.coef_[0]}, tol=1e-5
+    ).fit(X, Y)
+    share = 0.5 * (compiled.coef_[0] - m[0]) ** 2
+    assert compiled.converged_
+    assert compiled.lower_bound_ <= plain.objective_ + share + 1e-9
+    assert compiled.objective_ == pytest.approx(plain.objective_ + share, rel=3e-5, abs=1e-9)
+
+
+def test_sets_around_a_centre_are_dual_feasible_at_all_times():
+    X, Y = chains(7)
+    best = StructuredSVM(Chain(2), 1.0, prior=GaussianPrior(np.full(12, 0.3)), tol=1e-9)
+    best.fit(X, Y)
+    for limit in range(1, 8):
+        svm = StructuredSVM(
+            Chain(2), 1.0, prior=GaussianPrior(np.full(12, 0.3)), tol=1e-9, max_iter=limit
+        ).fit(X, Y)
+        assert svm.lower_bound_ <= best.objective_ * (1 + 1e-9)
+        assert svm.objective_ >= best.lower_bound_ * (1 - 1e-9)
+
+
+def test_a_tagger_is_updated_around_an_earlier_one():
+    rng = np.random.default_rng(0)
+    words = [[[f"w{int(k)}"] for k in rng.integers(0, 6, 5)] for _ in range(40)]
+    tags = [[("A", "B")[int(w[0][1]) % 2] for w in sentence] for sentence in words]
+    last = SequenceTagger(1.0).fit(words[:30], tags[:30])
+    prior = GaussianPrior(last.weights_)
+    nothing = SequenceTagger(1e-9, prior=prior).fit(words[:30], tags[:30])
+    np.testing.assert_allclose(nothing.weights_, last.weights_, atol=1e-6)
+    one, other = (
+        SequenceTagger(0.1, prior=prior, tol=1e-5, solver=solver).fit(words[:30], tags[:30])
+        for solver in (DualCoordinate(), CuttingPlane())
+    )
+    assert one.objective_ == pytest.approx(other.objective_, rel=2e-5)
+    spread = GaussianPrior(last.weights_, variance=2.0)
+    assert SequenceTagger(0.1, prior=spread, tol=1e-4).fit(words[:30], tags[:30]).converged_
+    with pytest.raises(TypeError, match=r"centre of a prior only.*CuttingPlane"):
+        SequenceTagger(prior=spread, solver=DualCoordinate()).fit(words[:30], tags[:30])
 
 
 def test_a_task_with_compiled_examples_is_trained_by_its_python_methods():

@@ -49,8 +49,11 @@ class StructuredProblem:
         )
         self._examples: Examples | None = None
 
-    def risk(self, weight: Any) -> TaskRisk:
+    def risk(self, weight: Any) -> Any:
         """The risk with these weights of the examples. It takes the engine from the risk before it."""
+        # a centre alone leaves compiled examples as they are; a dear oracle's answers are remembered by w
+        centred = self.weights.centre_only and not self._dear
+        known = centred or self._examples is not None
         risk = TaskRisk(
             self.task,
             self.X,
@@ -60,11 +63,11 @@ class StructuredProblem:
             sample_weight=weight,
             engine=self._engine,
             examples=self._examples,
-            weight_map=self.weights.map if self._examples is None else None,
+            weight_map=None if known else self.weights.map,
             dear=self._dear,
         )
         self._examples = risk.examples
-        return risk
+        return self.weights.risk(risk) if centred else risk
 
     def completed_risk(self, weight: Any, latent: Sequence[Any]) -> CompletedRisk:
         """The risk of a latent task with these weights of the examples and these completions."""

@@ -18,7 +18,9 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import largest_square
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.losses import CrammerSinger, ScoreLoss
+from maxmargin.risks.centred import CentredRisk
 from maxmargin.risks.mapped import MappedRisk, stretched
+from maxmargin.risks.task import TaskRisk
 from maxmargin.risks.weights import WeightMap
 
 PARAMETERS = ("prior", "fixed", "nonnegative", "nonpositive")
@@ -33,7 +35,15 @@ class Weighing:
 
     def risk(self, risk: Any) -> Any:
         """The risk that a solver sees."""
-        return risk if self.map is None else MappedRisk(risk, self.map)
+        if self.map is None:
+            return risk
+        return (CentredRisk if isinstance(risk, TaskRisk) else MappedRisk)(risk, self.map)
+
+    @property
+    def centre_only(self) -> bool:
+        """Whether a centre is all that is asked for."""
+        plain = not len(self.norm.nonnegative)
+        return self.map is not None and not self.map.stretches and plain
 
     def whole(self, w: Array) -> Array:
         """The weights the user means."""

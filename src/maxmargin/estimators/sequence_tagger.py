@@ -16,7 +16,8 @@ from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, wit
 from maxmargin.estimators._checks import check_example_weights
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._tagging import TaggedData
-from maxmargin.solvers import DualCoordinate, minimize
+from maxmargin.estimators._weights import Weighing, weigh
+from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
 from maxmargin.tasks.chain_examples import predict_stacked
 from maxmargin.tasks.chain_order import contract
@@ -56,8 +57,12 @@ class SequenceTagger(CertifiedEstimator):
         the sequences that are fully labelled, gives the others the best labels that agree with what is
         known, once, and trains on all; a wrong label at a completed token costs nothing. (To supply
         your own values, give them as labels with a ``token_weight`` of 0.)
+    prior : GaussianPrior, optional
+        A centre and a spread of the flat ``weights_`` instead of ``1/2 |w|^2``: with the same features and
+        labels, ``GaussianPrior(mean=last.weights_)`` updates an earlier tagger. See the user guide, "Priors".
     solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane`
+        where a prior is more than a centre.
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
@@ -115,6 +120,7 @@ class SequenceTagger(CertifiedEstimator):
         order: int = 1,
         rescaling: str = "margin",
         partial: str | None = None,
+        prior: Any = None,
         solver: Any = "auto",
         max_iter: int | None = None,
         max_seconds: float | None = None,
@@ -131,6 +137,7 @@ class SequenceTagger(CertifiedEstimator):
         self.order = order
         self.rescaling = rescaling
         self.partial = partial
+        self.prior = prior
         self.solver = solver
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -199,9 +206,12 @@ class SequenceTagger(CertifiedEstimator):
         if self.order == 2:
             data = data.second_order()
         task = data.task
+        weights = weigh(self, task.dim)
         engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
-        w0 = previous if previous is not None and previous.shape == (task.dim,) else None
+        w0 = None
+        if previous is not None and previous.shape == (task.dim,):
+            w0 = weights.learned(previous)
         fitted = {
             "classes_": classes,
             "vectorizer_": vectorizer,
@@ -210,21 +220,24 @@ class SequenceTagger(CertifiedEstimator):
         }
         try:
             result = self._minimize(
-                data.risk(weight, self.rescaling, engine),
-                self._solver(),
+                weights.risk(data.risk(weight, self.rescaling, engine)),
+                self._solver(weights),
                 start=None if w0 is None else Start(w0),
-                fitted=lambda w: {**fitted, "weights_": w.copy()},
+                fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
             )
         finally:
             engine.close()
         for name, value in fitted.items():
             setattr(self, name, value)
-        self.weights_ = result.w
+        self.weights_ = weights.whole(result.w)
         return self
 
-    def _solver(self) -> Any:
-        return DualCoordinate() if self.solver == "auto" else self.solver
+    def _solver(self, weights: Weighing | None = None) -> Any:
+        if self.solver != "auto":
+            return self.solver
+        spread = weights is not None and weights.map is not None and not weights.centre_only
+        return CuttingPlane() if spread else DualCoordinate()
 
     def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:
         if self.order not in (1, 2):
