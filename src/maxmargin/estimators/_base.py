@@ -135,6 +135,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = max(r.n_iter for r in results)
         self.history_ = [_as_dict(record) for r in results for record in r.history]
 
+    def __getstate__(self) -> Any:
+        """Without the working sets of the last fit: they are large, and a copy can do without."""
+        state = dict(super().__getstate__())
+        state.pop("_kept", None)
+        return state
+
     def save(self, path: Any) -> Self:
         """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
         from maxmargin.persistence import save

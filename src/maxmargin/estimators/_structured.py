@@ -22,22 +22,30 @@ if TYPE_CHECKING:
 
 
 class StructuredProblem:
-    """A task set up on examples, for any C and any weights of the examples. To be closed after use."""
+    """A task set up on examples, for any C and any weights of the examples. To be closed after use.
+
+    ``last`` is an earlier problem of the same examples: its task and examples serve this one too.
+    """
 
     def __init__(
-        self, svm: StructuredSVM | LatentStructuredSVM, X: Sequence[Any], y: Sequence[Any]
+        self,
+        svm: StructuredSVM | LatentStructuredSVM,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        margin: Any = None,
+        last: StructuredProblem | None = None,
     ) -> None:
         if svm.oracle not in ("cheap", "dear"):
             raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'dear'.")
-        self.X, self.y = X, y
-        self.task: Any = copy.deepcopy(svm.task)
-        dim = self.task.setup(X, y)
+        self.X, self.y, self._margin = X, y, margin
+        self.task: Any = copy.deepcopy(svm.task) if last is None else last.task
+        dim = self.task.setup(X, y) if last is None else last.dim
         if not isinstance(dim, int | np.integer) or dim < 1:
             raise TypeError(
                 f"{type(self.task).__name__}.setup must return the dimension of the joint "
                 f"features, a positive int; it returned {dim!r}."
             )
-        self.dim = int(dim)
+        self.dim: int = int(dim)
         names = getattr(self.task, "feature_names", None)
         self.weights = weigh(svm, self.dim, names)
         self.omega = self.weights.norm
@@ -47,12 +55,12 @@ class StructuredProblem:
         self._engine: Engine = (
             make_engine(svm.n_jobs, svm.engine, one_blas_thread) if self._own else svm.engine
         )
-        self._examples: Examples | None = None
+        self._examples: Examples | None = None if last is None else last._examples
 
     def risk(self, weight: Any) -> Any:
         """The risk with these weights of the examples. It takes the engine from the risk before it."""
         # a centre alone leaves compiled examples as they are; a dear oracle's answers are remembered by w
-        centred = self.weights.centre_only and not self._dear
+        centred = self.weights.centre_only and not self._dear and self._margin is None
         known = centred or self._examples is not None
         risk = TaskRisk(
             self.task,
@@ -64,6 +72,7 @@ class StructuredProblem:
             engine=self._engine,
             examples=self._examples,
             weight_map=None if known else self.weights.map,
+            sample_margin=self._margin if self._examples is None else None,
             dear=self._dear,
         )
         self._examples = risk.examples

@@ -15,8 +15,9 @@ from maxmargin.estimators import _sequences as seq
 from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, with_callbacks
 from maxmargin.estimators._checks import check_example_weights
 from maxmargin.estimators._door import loaded
+from maxmargin.estimators._kept import fingerprint, keep, recall
 from maxmargin.estimators._tagging import TaggedData
-from maxmargin.estimators._weights import Weighing, weigh
+from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
 from maxmargin.tasks.chain_examples import predict_stacked
@@ -68,7 +69,9 @@ class SequenceTagger(CertifiedEstimator):
     n_jobs : int, optional
         Threads for passes over all sequences.
     warm_start : bool, default False
-        Start from the weights of the previous fit (cutting planes only).
+        Start from the previous fit: with cutting planes from its weights; with working sets (the default
+        solver) from its sets, if examples and task are the same to the last bit. C and weights of
+        examples may be others.
     random_state : int, default 0
         Seed of the order in which sequences are visited.
     callbacks : list of callables, optional
@@ -209,9 +212,11 @@ class SequenceTagger(CertifiedEstimator):
         weights = weigh(self, task.dim)
         engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
-        w0 = None
+        w0, kept = None, None
+        about = self._about(data) if self.warm_start else None
         if previous is not None and previous.shape == (task.dim,):
             w0 = weights.learned(previous)
+            kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
         fitted = {
             "classes_": classes,
             "vectorizer_": vectorizer,
@@ -222,7 +227,7 @@ class SequenceTagger(CertifiedEstimator):
             result = self._minimize(
                 weights.risk(data.risk(weight, self.rescaling, engine)),
                 self._solver(weights),
-                start=None if w0 is None else Start(w0),
+                start=None if w0 is None else Start(w0, None if kept is None else kept.sets),
                 fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
             )
@@ -231,7 +236,13 @@ class SequenceTagger(CertifiedEstimator):
         for name, value in fitted.items():
             setattr(self, name, value)
         self.weights_ = weights.whole(result.w)
+        if self.warm_start:
+            self._kept = keep(about, result)
         return self
+
+    def _about(self, data: TaggedData) -> str | None:
+        """All that working sets depend on."""
+        return fingerprint(data, self.rescaling, [getattr(self, n, None) for n in PARAMETERS])
 
     def _solver(self, weights: Weighing | None = None) -> Any:
         if self.solver != "auto":

@@ -14,6 +14,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
+from maxmargin.estimators._kept import fingerprint, keep, recall
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.risks.task import TaskRisk, require_rescaling
 from maxmargin.solvers import CuttingPlane, DualCoordinate
@@ -59,7 +60,9 @@ class StructuredSVM(CertifiedEstimator):
         What the workers are. Threads help tasks that release the interpreter's lock; processes
         help every task that can be pickled. An engine object is not closed by the fit.
     warm_start : bool, default False
-        Start from the weights of the previous fit (cutting planes only).
+        Start from the previous fit: with cutting planes from its weights; with working sets (the default
+        solver) from its sets, if examples and task are the same to the last bit. C and weights of
+        examples may be others.
     random_state : int, default 0
         Seed of the order in which examples are visited.
     callbacks : list of callables, optional
@@ -133,7 +136,13 @@ class StructuredSVM(CertifiedEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        sample_margin: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -143,6 +152,9 @@ class StructuredSVM(CertifiedEstimator):
             (:func:`maxmargin.data.open`), which is loaded.
         sample_weight : array, optional
             Factors of C by example.
+        sample_margin : array, optional
+            Factors of the losses by example, positive: ``m_i Delta + <w, ...>``. The task is asked at
+            ``w / m_i``, by its Python methods.
 
         Returns
         -------
@@ -152,13 +164,28 @@ class StructuredSVM(CertifiedEstimator):
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
-        previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
-        with StructuredProblem(self, X, y) as problem:
+        previous: Array | None = None
+        about, kept = None, None
+        if self.warm_start:
+            previous, about = getattr(self, "coef_", None), self._about(X, y, sample_margin)
+            kept = recall(getattr(self, "_kept", None), about, self._solver_for_sets())
+        last = None if kept is None else kept.more
+        with StructuredProblem(self, X, y, sample_margin, last) as problem:
             start = None
             if previous is not None and previous.shape == (problem.dim,):
-                start = Start(problem.learned(previous))
-            self._solve(problem, weight, start)
+                start = Start(problem.learned(previous), None if kept is None else kept.sets)
+            result = self._solve(problem, weight, start)
+        if self.warm_start:
+            self._kept = keep(about, result, problem)
         return self
+
+    def _about(self, X: Any, y: Any, sample_margin: Any) -> str | None:
+        """All that working sets depend on."""
+        names = ("task", "rescaling", "fixed", "nonnegative", "nonpositive", "prior")
+        return fingerprint(X, y, sample_margin, [getattr(self, name) for name in names])
+
+    def _solver_for_sets(self) -> Any:
+        return DualCoordinate() if self.solver == "auto" else self.solver
 
     def _solve(
         self, problem: StructuredProblem, weight: Any, start: Start | SolveResult | None

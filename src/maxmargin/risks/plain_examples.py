@@ -4,6 +4,9 @@ compiled ones.
 Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y))
 with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane. Weights that are fixed or have a prior
 change planes and offsets; see :mod:`maxmargin.risks.weights`.
+
+A margin m > 0 of an example multiplies its losses. As m Delta + <w, dPsi> = m (Delta + <w / m, dPsi>), the
+task is asked at w / m, and need not know of it. So it is with slack rescaling, Delta (m + <w, dPsi>).
 """
 
 from __future__ import annotations
@@ -48,8 +51,10 @@ class PlainExamples:
         dim: int,
         rescaling: Rescaling,
         weight_map: WeightMap | None = None,
+        margin: Array | None = None,
     ) -> None:
         self.task, self.dim = task, dim
+        self._margin = margin
         self._X, self._Y, self._rescaling, self._map = X, Y, rescaling, weight_map
         self._quick = False
 
@@ -79,16 +84,16 @@ class PlainExamples:
     def _ask(self, i: int, w: Array, v: Array) -> tuple[Labeling, float, float]:
         """(labelling, value, upper bound of the maximum) at the w that the task sees, given as v."""
         task, x, y = self.task, self._X[i], self._Y[i]
-        slack = self._rescaling == "slack"
-        bound = None
-        found = task.quick_augmented_inference(x, y, w) if self._quick else None
+        slack, margin = self._rescaling == "slack", self._margin_of(i)
+        bound, seen = None, w if margin == 1.0 else w / margin
+        found = task.quick_augmented_inference(x, y, seen) if self._quick else None
         if found is not None:
             bound = float("inf")
         else:
             ask = task.slack_augmented_inference if slack else task.loss_augmented_inference
-            found = ask(x, y, w)
+            found = ask(x, y, seen)
         if isinstance(found, Bounded):
-            found, bound = found.y, found.upper
+            found, bound = found.y, margin * found.upper
         labeling, loss = self.labeling(i, found)
         value = labeling.loss + dot(labeling.plane, v)
         if not np.isfinite(value):
@@ -117,17 +122,22 @@ class PlainExamples:
             labeling, value = Labeling(y, 0.0, _zero(labeling.plane)), 0.0
         return labeling, value, max(value, upper)
 
+    def _margin_of(self, i: int) -> float:
+        return 1.0 if self._margin is None else float(self._margin[i])
+
     def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
-        """An output of example i with its plane, and its loss."""
+        """An output of example i with its plane, and its loss times the example's margin."""
         x, y = self._X[i], self._Y[i]
         loss = float(self.task.loss(y, found))
         if not (np.isfinite(loss) and loss >= 0.0):
             raise ValueError(
                 f"loss(y, y_hat) = {loss} for example {i}: a loss must be finite and not negative."
             )
-        plane, offset = self.task.difference(x, found, y), loss
+        plane = self.task.difference(x, found, y)
         if self._rescaling == "slack":
             plane = _scaled(plane, loss)
+        loss *= self._margin_of(i)
+        offset = loss
         if self._map is not None:
             share, plane = self._map.split(plane)
             offset = loss + share

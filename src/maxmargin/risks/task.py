@@ -145,6 +145,16 @@ def require_rescaling(task: Task, rescaling: str) -> None:
         )
 
 
+def _margins(sample_margin: Any, n: int) -> Array:
+    """One positive number per example."""
+    margin = np.ascontiguousarray(sample_margin, dtype=np.float64)
+    if margin.shape != (n,):
+        raise ValueError(f"sample_margin has shape {margin.shape}; {n} margins are needed.")
+    if not (np.isfinite(margin) & (margin > 0.0)).all():
+        raise ValueError("sample_margin must be finite and positive: it multiplies the losses.")
+    return margin
+
+
 class TaskEvaluation:
     """A structured risk pinned at w: one call of the oracle per example, planes only if asked for."""
 
@@ -193,6 +203,8 @@ class TaskRisk:
         A map of the weights (some are fixed, or have a prior). Compiled forms do not know it: the task's
         Python methods are used instead. To keep them, and be content with cutting planes, use
         :class:`maxmargin.risks.mapped.MappedRisk`.
+    sample_margin : array, optional
+        Factors of the losses by example, positive. Compiled forms do not know them either.
     dear : bool, default False
         The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at
         one of the last points evaluated costs nothing.
@@ -225,15 +237,20 @@ class TaskRisk:
         engine: Engine | None = None,
         examples: Examples | None = None,
         weight_map: WeightMap | None = None,
+        sample_margin: Any = None,
         dear: bool = False,
     ) -> None:
         require_rescaling(task, rescaling)
-        if weight_map is not None and examples is not None:
-            raise ValueError("compiled examples do not know a map of weights; pass X and Y only.")
-        if examples is None and weight_map is None:
+        margin = None if sample_margin is None else _margins(sample_margin, len(Y))
+        plain = weight_map is not None or margin is not None
+        if plain and examples is not None:
+            raise ValueError(
+                "compiled examples know no map of weights and no margins; pass X and Y only."
+            )
+        if examples is None and not plain:
             examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
         if examples is None:
-            examples = PlainExamples(task, X, Y, dim, rescaling, weight_map)
+            examples = PlainExamples(task, X, Y, dim, rescaling, weight_map, margin)
         n = len(examples)
         if isinstance(examples, PlainExamples) and len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
