@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from maxmargin import SequenceTagger, StructuredSVM
+from maxmargin import GaussianPrior, SequenceTagger, StructuredSVM
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Bounded, Chain
@@ -204,3 +204,22 @@ def test_a_tagger_goes_on_from_its_sets():
     fresh = SequenceTagger(C=0.35, tol=1e-4).fit(X, y)
     assert warm.lower_bound_ <= fresh.objective_
     assert fresh.lower_bound_ <= warm.objective_
+
+
+def test_sets_around_one_centre_are_not_taken_for_another():
+    X, Y, _, _ = chains(15)
+    Y = [np.array(y) for y in Y]
+    warm = StructuredSVM(Chain(2), 0.3, tol=1e-6, warm_start=True)
+    for mean, oracle in (
+        (0.0, "cheap"),
+        (0.5, "cheap"),
+        (0.5, "cheap"),
+        (0.5, "dear"),
+        (-0.5, "dear"),
+    ):
+        prior = GaussianPrior(mean=mean)
+        warm.set_params(prior=prior, oracle=oracle).fit(X, Y)
+        fresh = StructuredSVM(Chain(2), 0.3, tol=1e-6, prior=prior).fit(X, Y)
+        assert warm.converged_
+        assert warm.lower_bound_ <= fresh.objective_ * (1 + 1e-9)
+        assert fresh.lower_bound_ <= warm.objective_ * (1 + 1e-9)

@@ -16,6 +16,7 @@ from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
 from maxmargin.estimators._structured import StructuredProblem
+from maxmargin.estimators._weights import PARAMETERS
 from maxmargin.risks.task import TaskRisk, require_rescaling
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
@@ -181,7 +182,7 @@ class StructuredSVM(CertifiedEstimator):
 
     def _about(self, X: Any, y: Any, sample_margin: Any) -> str | None:
         """All that working sets depend on."""
-        names = ("task", "rescaling", "fixed", "nonnegative", "nonpositive", "prior")
+        names = ("task", "rescaling", "oracle", *PARAMETERS)
         return fingerprint(X, y, sample_margin, [getattr(self, name) for name in names])
 
     def _solver_for_sets(self) -> Any:
