@@ -213,6 +213,8 @@ class Bundle:
             self._append(Cut(offset + move.offset, add(plane, move.plane)), int(block))
         self._idle_for = ages
         self._qp.move(beta)
+        if self._signed is not None:  # the point moved too, and with it what is below its floor
+            self._signed.is_stale = True
 
     def _make_room(self, block: int, limit: int) -> None:
         members = np.flatnonzero(self._qp.block[self.n_blocks :] == block)
@@ -307,6 +309,9 @@ class Bundle:
     def _solve_by_signs(self, signed: SignedPart, C: float, offsets: Array, tol: float) -> None:
         """The steps of :mod:`maxmargin.core.signed`."""
         p, qp = self.n_blocks, self._qp
+        if signed.is_stale:
+            signed.clip_at(qp.beta[p:], C)
+            qp.replace_gram(self._gram(signed))
         for _ in range(MAX_SIGN_ROUNDS):
             before = qp.beta.copy()
             shown = offsets

@@ -41,11 +41,14 @@ class SignedPart:
     ----------
     clipped : array of bool
         The set A: those that are below their floor at the bundle's present multipliers.
+    is_stale : bool
+        Whether the planes have moved since.
     """
 
     def __init__(self, indices: IntArray, floor: Array) -> None:
         self.indices, self.floor = indices, floor
         self.clipped: npt.NDArray[np.bool_] = floor > 0.0  # of all multipliers zero
+        self.is_stale = False
         self._parts: Array = np.empty((0, len(indices)))
         # products of the planes over all *other* penalised coordinates: a Gram matrix for another A is built
         # from them, since subtracting what A contributed would drown small entries in rounding
@@ -68,6 +71,10 @@ class SignedPart:
         """Forget all planes but these."""
         self._parts = self._parts[kept]
         self._others = self._others[np.ix_(kept, kept)]
+
+    def clip_at(self, beta: Array, unit: float) -> None:
+        """Take the set A anew from the multipliers, in units of ``unit``: the planes have moved."""
+        self.clipped, self.is_stale = -(beta @ self._parts) < self.floor / unit, False
 
     def gram(self) -> Array:
         """The Gram matrix of the planes without the clipped coordinates."""
