@@ -12,7 +12,15 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 
 StopReason: TypeAlias = Literal[
-    "gap", "max_iter", "max_seconds", "callback", "interrupted", "stalled", "sampled", "cccp"
+    "gap",
+    "max_iter",
+    "max_seconds",
+    "callback",
+    "interrupted",
+    "stalled",
+    "sampled",
+    "cccp",
+    "partial",
 ]
 Certificate: TypeAlias = Literal[
     "exact", "relaxed", "restricted", "lower-only", "measured", "local"

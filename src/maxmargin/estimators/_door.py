@@ -69,13 +69,20 @@ def _signs(values: Any, which: Any) -> Any:
 
 
 def training(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool = False
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    numeric: bool = False,
+    reset: bool = True,
 ) -> Training:
-    """Check what was given to ``fit``. ``numeric``: labels are numbers."""
+    """Check what was given to ``fit``. ``numeric``: labels are numbers; ``reset=False``: more rows of data
+    that are known already."""
     if not is_design(X):
         X, y = validate_data(
             estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
-            y_numeric=numeric,
+            y_numeric=numeric, reset=reset,
         )  # fmt: skip
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return Training(as_design(X), y, weight)
@@ -86,8 +93,11 @@ def training(
             "Sequences are for SequenceTagger and StructuredSVM."
         )
     n = int(X.shape[0])
-    estimator.n_features_in_ = int(X.shape[1])
-    _take_names(estimator, X)
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        _take_names(estimator, X)
+    else:
+        rows_for(estimator, X)
     if data is None:
         return Training(as_design(X), _labels(y, n, estimator), _weights(sample_weight, n))
     if y is not None and data.y is not None:

@@ -50,6 +50,7 @@ class LinearFit(CertifiedEstimator):
         ``grown``: a data set that says all there is to say about the rows, and may be one that an earlier
         fit saw, with more rows.
         """
+        self.__dict__.pop("_streams", None)  # of partial_fit: another fit begins
         design = last.design if last is not None else compact(design)
         engine = make_engine(self.n_jobs)
         results: list[SolveResult] = []

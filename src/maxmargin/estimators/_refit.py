@@ -20,7 +20,7 @@ from maxmargin.core.vectors import Array
 #: parameters that say how to solve the problem, not which one
 HOW = (
     "C", "tol", "solver", "max_iter", "max_seconds", "n_jobs", "warm_start", "random_state",
-    "callbacks", "verbose",
+    "callbacks", "verbose", "max_support",
 )  # fmt: skip
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
 from maxmargin.estimators._base import with_callbacks
 from maxmargin.estimators._decision import LinearDecision
-from maxmargin.estimators._door import classes_of, training
+from maxmargin.estimators._door import Classes, classes_of, training
 from maxmargin.estimators._linear import linear_model
 from maxmargin.estimators._linear_fit import Fitted, LinearFit
 from maxmargin.estimators._margins import check_margins
+from maxmargin.estimators._partial import Batch, PartialFit, check_streamable, penalises_all
 
 
-class LinearSVC(LinearDecision, LinearFit):
+class LinearSVC(PartialFit, LinearDecision, LinearFit):
     """Linear support vector classification, certified.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss (or its square) for two classes,
@@ -75,6 +79,8 @@ class LinearSVC(LinearDecision, LinearFit):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    max_support : int, default 10000
+        Rows that ``partial_fit`` keeps; ``fit`` does not look at it.
 
     Attributes
     ----------
@@ -88,6 +94,8 @@ class LinearSVC(LinearDecision, LinearFit):
         Number of features.
     feature_names_in_ : array
         Names of the features, if X had names.
+    n_seen_, n_support_ : int
+        After ``partial_fit``: rows seen so far, and rows kept.
     objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
         The certificate; see the user guide, "What the certificate means".
 
@@ -127,6 +135,7 @@ class LinearSVC(LinearDecision, LinearFit):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        max_support: int = 10_000,
     ) -> None:
         self.C = C
         self.tol = tol
@@ -149,6 +158,7 @@ class LinearSVC(LinearDecision, LinearFit):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.max_support = max_support
 
     @with_callbacks
     def fit(
@@ -198,3 +208,85 @@ class LinearSVC(LinearDecision, LinearFit):
         model = linear_model(self, rows, classes, margin)
         alone = y is None and sample_weight is None and margin is None
         return self._train(model, rows.design, {"X": X, "y": y}, last, grown=X if alone else None)
+
+    @available_if(penalises_all)
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from the next rows of a stream; each row is seen once.
+
+        At most ``max_support`` rows are kept; others that had a say are folded into one plane. After every
+        call ``lower_bound_`` is a lower bound of the optimum over *all rows seen so far*. An upper bound
+        needs the rows again: until :meth:`verify`, ``objective_`` and ``gap_`` are infinite,
+        ``converged_`` is False and ``certificate_`` is "lower-only".
+
+        The order of a stream matters: rows that come sorted, by class or by time, are learned and half
+        forgotten in turn. Shuffle them, or mix several files. Batches of some hundred rows or more are
+        quicker than single rows. A call of ``fit`` ends the stream.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The next rows.
+        y : array of shape (n_samples,)
+            Their labels.
+        classes : array, optional
+            All classes that will ever come; needed in the first call (after ``fit``: those are taken).
+        sample_weight : array of shape (n_samples,), optional
+            Factors of C by row.
+
+        Returns
+        -------
+        LinearSVC
+            The estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from maxmargin import LinearSVC
+        >>> rng = np.random.default_rng(0)
+        >>> def batch():
+        ...     X = rng.normal(size=(500, 3))
+        ...     return X, np.where(X[:, 0] + 0.3 * rng.normal(size=500) > 0, 1, -1)
+        >>> svc, seen = LinearSVC(C=0.1, max_support=100), [batch() for _ in range(5)]
+        >>> for X, y in seen:
+        ...     svc = svc.partial_fit(X, y, classes=[-1, 1])
+        >>> svc.n_seen_, svc.n_support_ <= 100, svc.certificate_
+        (2500, True, 'lower-only')
+        >>> svc.verify(seen).certificate_, svc.gap_ < 0.1
+        ('exact', True)
+        """
+        first = not hasattr(self, "_streams")
+        if first:
+            if classes is None and not hasattr(self, "classes_"):
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            self.classes_ = np.unique(np.asarray(self.classes_ if classes is None else classes))
+            if len(self.classes_) < 2:
+                raise ValueError(f"classes={classes!r}: at least two classes are needed.")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} are not those of the first call to partial_fit, {self.classes_}."
+            )
+        return self._learn(self._batch(X, y, sample_weight, first=first))
+
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+        check_streamable(self)
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs the labels of all rows, which a stream does not "
+                "have: give the weights as a dict."
+            )
+        rows = training(self, X, y, sample_weight, reset=first)
+        y = rows.y[:]
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        strange = np.flatnonzero(self.classes_[codes] != y)
+        if len(strange):
+            raise ValueError(
+                f"row {strange[0]} has the label '{y[strange[0]]}', which is not one of the classes "
+                f"{self.classes_} of the first call to partial_fit."
+            )
+        counts = np.bincount(codes, minlength=len(self.classes_))
+        model = linear_model(self, rows, Classes(self.classes_, codes, counts), None)
+        return Batch(
+            rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
+        )

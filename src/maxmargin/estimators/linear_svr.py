@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
@@ -13,10 +14,11 @@ from maxmargin.estimators._base import with_callbacks
 from maxmargin.estimators._door import rows_for, training
 from maxmargin.estimators._linear_fit import LinearFit
 from maxmargin.estimators._margins import check_margins
+from maxmargin.estimators._partial import Batch, PartialFit, check_streamable, penalises_all
 from maxmargin.estimators._regression import regression_model
 
 
-class LinearSVR(RegressorMixin, LinearFit):
+class LinearSVR(PartialFit, RegressorMixin, LinearFit):
     """Linear support vector regression, certified.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the squares of these terms.
@@ -67,6 +69,8 @@ class LinearSVR(RegressorMixin, LinearFit):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    max_support : int, default 10000
+        Rows that ``partial_fit`` keeps; ``fit`` does not look at it.
 
     Attributes
     ----------
@@ -78,6 +82,8 @@ class LinearSVR(RegressorMixin, LinearFit):
         Number of features.
     feature_names_in_ : array
         Names of the features, if X had names.
+    n_seen_, n_support_ : int
+        After ``partial_fit``: rows seen so far, and rows kept.
     objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
         The certificate; see the user guide, "What the certificate means".
 
@@ -115,6 +121,7 @@ class LinearSVR(RegressorMixin, LinearFit):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        max_support: int = 10_000,
     ) -> None:
         self.C = C
         self.tol = tol
@@ -135,6 +142,7 @@ class LinearSVR(RegressorMixin, LinearFit):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.max_support = max_support
 
     @with_callbacks
     def fit(
@@ -163,6 +171,50 @@ class LinearSVR(RegressorMixin, LinearFit):
         margin = check_margins(sample_margin, rows.n, least=0.0)
         self._train(regression_model(self, rows, margin), rows.design, {"X": X, "y": y}, None)
         return self
+
+    @available_if(penalises_all)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from the next rows of a stream; each row is seen once.
+
+        As in :meth:`LinearSVC.partial_fit`: ``lower_bound_`` is a lower bound of the optimum over all rows
+        seen so far, and an upper bound comes with :meth:`verify`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The next rows.
+        y : array of shape (n_samples,)
+            Their targets.
+        sample_weight : array of shape (n_samples,), optional
+            Factors of C by row.
+
+        Returns
+        -------
+        LinearSVR
+            The estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from maxmargin import LinearSVR
+        >>> rng, svr, seen = np.random.default_rng(0), LinearSVR(max_support=50), []
+        >>> for _ in range(5):
+        ...     X = rng.normal(size=(200, 2))
+        ...     seen.append((X, X[:, 0] + 0.1 * rng.normal(size=200)))
+        ...     svr = svr.partial_fit(*seen[-1])
+        >>> svr.n_seen_, svr.certificate_, svr.verify(seen).certificate_
+        (1000, 'lower-only', 'exact')
+        """
+        first = not hasattr(self, "_streams")
+        return self._learn(self._batch(X, y, sample_weight, first=first))
+
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+        check_streamable(self)
+        rows = training(self, X, y, sample_weight, numeric=True, reset=first)
+        model = regression_model(self, rows, None)
+        return Batch(
+            rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
+        )
 
     def predict(self, X: Any) -> Array:
         """The values of the linear function.

@@ -8,6 +8,7 @@ import numpy as np
 
 from maxmargin.estimators import LinearSVC, LinearSVR, MeasureSVC
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
+from maxmargin.persistence._streams import read_streams, write_streams
 from maxmargin.persistence._values import (
     ModelFileError,
     check_label,
@@ -28,11 +29,12 @@ def write_linear(est: LinearSVC | MeasureSVC, writer: ArrayWriter) -> dict[str, 
     writer.add("coef", est.coef_)
     writer.add("intercept", est.intercept_)
     write_names(est, writer)
-    return {"classes": write_classes(est.classes_, writer), "n_features": est.n_features_in_}
+    classes = write_classes(est.classes_, writer)
+    return {"classes": classes, "n_features": est.n_features_in_} | write_streams(est, writer)
 
 
 def read_linear(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("classes", "n_features"))
+    stored = section(stored, "the fitted part", ("classes", "n_features"), ("streams",))
     d = count(stored["n_features"], "n_features", least=1)
     coef = reader.take("coef", shape=(None, d))
     classes = read_classes(stored["classes"], reader)
@@ -40,6 +42,7 @@ def read_linear(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     if len(classes) < 2 or len(coef) != rows:
         raise ModelFileError(f"{len(coef)} rows of weights do not fit {len(classes)} classes")
     out: dict[str, Any] = {"coef_": coef, "intercept_": reader.take("intercept", shape=(rows,))}
+    out |= read_streams(stored, reader, d)
     return out | {"classes_": classes, "n_features_in_": d} | read_names(d, reader)
 
 
@@ -47,13 +50,14 @@ def write_regression(est: LinearSVR, writer: ArrayWriter) -> dict[str, Any]:
     writer.add("coef", est.coef_)
     writer.add("intercept", est.intercept_)
     write_names(est, writer)
-    return {"n_features": est.n_features_in_}
+    return {"n_features": est.n_features_in_} | write_streams(est, writer)
 
 
 def read_regression(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("n_features",))
+    stored = section(stored, "the fitted part", ("n_features",), ("streams",))
     d = count(stored["n_features"], "n_features", least=1)
     out: dict[str, Any] = {"coef_": reader.take("coef", shape=(d,)), "n_features_in_": d}
+    out |= read_streams(stored, reader, d)
     return out | {"intercept_": reader.take("intercept", shape=(1,))} | read_names(d, reader)
 
 

@@ -188,7 +188,7 @@ class BinaryCoordinates:
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C."""
         factor = C / self.C
-        row_dual.rescale_rows(self._state, self.rows.weight, C, factor, self._squared)
+        row_dual.rescale_rows(self._state, self.rows.weight[:], C, factor, self._squared)
         self.C = C
         # all sums are of the same degree in (alpha, C); what rounding adds goes with the next exact value
         self._u *= factor

@@ -190,7 +190,7 @@ class ClassCoordinates:
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C."""
         factor, self.C = C / self.C, C
-        self._caps[:] = C * self.rows.weight
+        self._caps[:] = C * self.rows.weight[:]
         self._alpha *= factor
         self._W *= factor
         self._offset *= factor

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
@@ -40,6 +41,12 @@ class Held:
             self.index[which],
             part(rows, self.design.take(which), rows.y[which], rows.weight[which], offset),
         )
+
+    def like(self, other: Held) -> Held:
+        """The same rows, dense or sparse as others are."""
+        if type(self.design) is type(other.design):
+            return self
+        return Held(self.index, replace(self.rows, design=_converted(self.design)))
 
     @classmethod
     def read(cls, rows: Rows, lo: int, hi: int) -> Held:
@@ -91,3 +98,10 @@ def stacked(parts: Sequence[InMemory]) -> InMemory:
     indices = np.concatenate([part.indices for part in sparse])
     data = np.concatenate([part.data for part in sparse])
     return CSRDesign.of(indptr, indices, data, (len(counts), sparse[0].shape[1]))
+
+
+def _converted(design: InMemory) -> InMemory:
+    if isinstance(design, DenseDesign):
+        return CSRDesign(sp.csr_matrix(design.X))
+    parts = (design.data, design.indices, design.indptr)
+    return DenseDesign(sp.csr_matrix(parts, shape=design.shape, copy=False).toarray())

@@ -60,8 +60,8 @@ class Rows:
 
     def indices(self) -> IntArray:
         """Numbers of the rows that have a weight, ascending."""
-        inside: IntArray = np.concatenate([np.arange(lo, hi) for lo, hi in self.ranges])
-        here: IntArray = inside[self.weight[inside] > 0.0]
+        weighed = [lo + np.flatnonzero(self.weight[lo:hi] > 0.0) for lo, hi in self.ranges]
+        here: IntArray = np.concatenate(weighed)
         return here
 
     def accumulate(self, coef: Array) -> Array:

@@ -1,0 +1,163 @@
+"""Streams of ``partial_fit`` in a model file: what is kept of the rows, and what became of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.design import CSRDesign, DenseDesign, as_design
+from maxmargin.losses import (
+    CrammerSinger,
+    EpsilonInsensitive,
+    Hinge,
+    ScoreLoss,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
+from maxmargin.persistence._values import ModelFileError, count, decode, encode, section
+from maxmargin.risks.held_rows import Held, InMemory
+from maxmargin.risks.multipliers import into_box
+from maxmargin.risks.rows import Rows
+from maxmargin.risks.support_stream import SupportStream
+
+_FLOATS = ("C", "intercept", "epsilon", "offset", "bend", "limit", "weight_seen", "slack", "credit")
+_COUNTS = ("max_support", "n_folded", "n_seen")
+_LOSSES: dict[str, type[ScoreLoss]] = {
+    "CrammerSinger": CrammerSinger,
+    "EpsilonInsensitive": EpsilonInsensitive,
+    "Hinge": Hinge,
+    "SquaredEpsilonInsensitive": SquaredEpsilonInsensitive,
+    "SquaredHinge": SquaredHinge,
+}
+
+
+def write_streams(est: Any, writer: ArrayWriter) -> dict[str, Any]:
+    """The header's part, if there is a stream that may go on; arrays go to the writer."""
+    streams = getattr(est, "_streams", None)
+    if streams is None:
+        return {}
+    parts = [_write(stream, f"stream{k}", writer) for k, stream in enumerate(streams)]
+    return {"streams": parts}
+
+
+def _write(stream: SupportStream, name: str, writer: ArrayWriter) -> dict[str, Any]:
+    out = {key: encode(float(_get(stream, key))) for key in _FLOATS}
+    out |= {key: int(getattr(stream, key)) for key in _COUNTS}
+    out |= {"loss": type(stream.loss).__name__, "rows": "none"}
+    if isinstance(stream.loss, CrammerSinger):
+        writer.add(f"{name}_cost", stream.loss.cost)
+    writer.add(f"{name}_plane", stream.plane)
+    held = stream.held
+    if held is None:
+        return out
+    for key, array in (("y", held.rows.y), ("weight", held.rows.weight), ("index", held.index)):
+        writer.add(f"{name}_{key}", np.asarray(array))
+    writer.add(f"{name}_alpha", stream.alpha)
+    if isinstance(held.design, DenseDesign):
+        writer.add(f"{name}_X", held.design.X)
+        return out | {"rows": "dense"}
+    for key in ("indptr", "indices"):
+        writer.add(f"{name}_{key}", np.asarray(getattr(held.design, key), dtype=np.int64))
+    writer.add(f"{name}_data", held.design.data)
+    return out | {"rows": "csr"}
+
+
+def _get(stream: SupportStream, key: str) -> float:
+    """A number of a stream; two it keeps for itself, one its loss has."""
+    if key == "epsilon":
+        return float(getattr(stream.loss, "epsilon", 0.0))
+    value: float = getattr(stream, f"_{key}" if key in ("slack", "credit") else key)
+    return value
+
+
+def read_streams(fitted: dict[str, Any], reader: ArrayReader, d: int) -> dict[str, Any]:
+    """The way back, all checked: compiled code will use these rows as they are."""
+    if "streams" not in fitted:
+        return {}
+    stored = fitted["streams"]
+    if not isinstance(stored, list) or not stored:
+        raise ModelFileError("the streams are not a list")
+    streams = [_read(entry, f"stream{k}", reader, d) for k, entry in enumerate(stored)]
+    n_support = sum(stream.n_support for stream in streams)
+    return {"_streams": streams, "n_seen_": streams[0].n_seen, "n_support_": n_support}
+
+
+def _read(stored: Any, name: str, reader: ArrayReader, d: int) -> SupportStream:
+    stored = section(stored, f"the part {name}", (*_FLOATS, *_COUNTS, "loss", "rows"))
+    numbers = {key: decode(stored[key], f"{key} of {name}") for key in _FLOATS}
+    for key, value in numbers.items():
+        bad = type(value) is not float or np.isnan(value)
+        if bad or (not np.isfinite(value) and key not in ("limit", "slack")):
+            raise ModelFileError(f"{key} of {name} is {value!r}")
+    counts = {key: count(stored[key], f"{key} of {name}") for key in _COUNTS}
+    if not numbers["C"] > 0.0 or not numbers["limit"] >= 0.0:
+        raise ModelFileError(f"C or limit of {name} is not positive")
+    loss = _loss(stored["loss"], numbers["epsilon"], name, reader)
+    stream = SupportStream(
+        loss, d, numbers["C"], numbers["intercept"], max(1, counts["max_support"])
+    )
+    stream.plane = reader.take(f"{name}_plane", shape=stream.plane.shape)
+    for key in ("offset", "bend", "limit", "weight_seen"):
+        setattr(stream, key, numbers[key])
+    for key in ("n_folded", "n_seen"):
+        setattr(stream, key, counts[key])
+    stream._slack, stream._credit = numbers["slack"], numbers["credit"]
+    if stored["rows"] != "none":
+        _read_rows(stored["rows"], stream, name, reader)
+    stream.dual_value()
+    return stream
+
+
+def _loss(kind: Any, epsilon: float, name: str, reader: ArrayReader) -> ScoreLoss:
+    if not isinstance(kind, str) or kind not in _LOSSES:
+        raise ModelFileError(f"the loss {str(kind)[:40]!r} of {name} is not known")
+    cls = _LOSSES[kind]
+    try:
+        if cls is CrammerSinger:
+            return CrammerSinger(reader.take(f"{name}_cost", shape=(None, None)))
+        return cls(epsilon) if issubclass(cls, EpsilonInsensitive) else cls()
+    except ValueError as error:
+        raise ModelFileError(f"the loss of {name}: {error}") from error
+
+
+def _read_rows(kind: Any, stream: SupportStream, name: str, reader: ArrayReader) -> None:
+    loss, d = stream.loss, stream.n_features
+    weight = reader.take(f"{name}_weight")
+    n = len(weight)
+    y = reader.take(f"{name}_y", ("float64", "int64"), (n,))
+    index = reader.take(f"{name}_index", ("int64",), (n,))
+    alpha = reader.take(f"{name}_alpha", shape=(n, *stream.alpha.shape[1:]))
+    try:
+        loss.check_labels(y)
+    except ValueError as error:
+        raise ModelFileError(f"the labels of {name}: {error}") from error
+    design = _design(kind, name, reader, n, d)
+    rows = Rows(design, y, weight, loss, stream.intercept, ((0, n),))
+    if not (weight > 0.0).all():
+        raise ModelFileError(f"{name} holds rows without a weight")
+    off = alpha.copy()
+    if off.ndim == 2:
+        off[np.arange(n), y] = 0.0
+    if np.abs(into_box(rows, stream.C, alpha) - off).max(initial=0.0) > 1e-9 * stream.C:
+        raise ModelFileError(f"{name} holds multipliers that are not feasible")
+    stream.held, stream.alpha = Held(index, rows), alpha
+
+
+def _design(kind: Any, name: str, reader: ArrayReader, n: int, d: int) -> InMemory:
+    floats = ("float32", "float64")
+    if kind == "dense":
+        return DenseDesign(reader.take(f"{name}_X", floats, (n, d)))
+    if kind != "csr":
+        raise ModelFileError(f"the rows of {name} are stored in an unknown form")
+    indptr = reader.take(f"{name}_indptr", ("int64",), (n + 1,))
+    indices = reader.take(f"{name}_indices", ("int64",))
+    data = reader.take(f"{name}_data", floats, (len(indices),))
+    whole = indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
+    if not whole or (len(indices) and not 0 <= indices.min() <= indices.max() < d):
+        raise ModelFileError(f"the rows of {name} point outside of their matrix")
+    design = as_design(sp.csr_matrix((data, indices, indptr), shape=(n, d), copy=False))
+    assert isinstance(design, CSRDesign)  # and no entry is there twice
+    return design
