@@ -84,6 +84,9 @@ def test_products_are_those_of_the_words_written_down(
             expected = out + X[lo:hi].T @ coef
             design.accumulate(coef, lo, hi, out)
             np.testing.assert_allclose(out, expected, **near)
+        for shape in [(n,), (n, 3)]:
+            coef = rng.normal(size=shape)
+            np.testing.assert_allclose(design.kernel_dot(coef), X @ (X.T @ coef), **near)
     np.testing.assert_allclose(as_matrix(design.block(lo, hi)).toarray(), X[lo:hi], **near)
     rows = rng.integers(0, n, 4)
     np.testing.assert_allclose(as_matrix(design.take(rows)).toarray(), X[rows], **near)

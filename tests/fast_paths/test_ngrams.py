@@ -175,6 +175,8 @@ def test_a_stack_is_the_matrices_side_by_side(nested: bool) -> None:
         coef, out = rng.normal(size=(14, *columns)), np.ones((X.shape[1], *columns))
         design.accumulate(coef, 3, 17, out)
         np.testing.assert_allclose(out, 1.0 + X[3:17].T @ coef, **near)
+    coef = rng.normal(size=(20, 2))
+    np.testing.assert_allclose(design.kernel_dot(coef), X @ (X.T @ coef), **near)
     np.testing.assert_allclose(as_matrix(design.block(3, 17)).toarray(), X[3:17], **near)
     np.testing.assert_allclose(as_matrix(design.take([5, 5, 0])).toarray(), X[[5, 5, 0]], **near)
 

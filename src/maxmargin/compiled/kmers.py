@@ -125,6 +125,51 @@ def positional_accumulate_tables(
 
 
 @entry
+def positional_kernel_dot(letters, offset, first, last, value, size, coef, columns, rows, out):
+    """``out[c] += X X' coef[c]``: both products at once, so that no vector of weights is needed.
+
+    At each position the table of coefficients becomes that of the scores: order by order the sums over
+    words with a prefix, then, back up, value^2 times them added along the prefixes.
+    """
+    table, code = np.zeros(offset[1]), np.zeros(len(rows), np.int32)
+    for p in range(letters.shape[0] - 1, -1, -1):
+        order = _roll(letters, rows, p, last, size, code)
+        if order < first:
+            continue
+        start = np.int64(0)
+        for k in range(first, order):
+            start += size[k]
+        longest = table[start : start + size[order]]
+        for c in range(columns):
+            factor, scores = coef[c], out[c]
+            for i in range(len(rows)):
+                longest[np.uint64(code[i])] += factor[i]
+            at = start
+            for k in range(order, first, -1):
+                n = size[k - 1]
+                above = table[at - n : at]
+                for letter in range(size[1]):
+                    part = table[at + letter * n : at + (letter + 1) * n]
+                    for j in range(n):
+                        above[j] += part[j]
+                at -= n
+            square = value[first] * value[first]
+            for j in range(size[first]):
+                table[j] *= square
+            for k in range(first + 1, order + 1):
+                n, square = size[k - 1], value[k] * value[k]
+                prefix = table[at : at + n]
+                at += n
+                for letter in range(size[1]):
+                    part = table[at + letter * n : at + (letter + 1) * n]
+                    for j in range(n):
+                        part[j] = prefix[j] + square * part[j]
+            for i in range(len(rows)):
+                scores[i] += longest[np.uint64(code[i])]
+            table[: start + size[order]] = 0.0
+
+
+@entry
 def positional_dot_words(letters, offset, first, last, value, size, w, columns, rows, out):
     """The same, word by word."""
     length = letters.shape[0]

@@ -76,6 +76,27 @@ class ImplicitDesign(ABC):
         if target is not out:
             out += target
 
+    def kernel_dot(self, coef: Array) -> Array:
+        """``X X' coef`` for all rows: the product with the kernel matrix."""
+        n = self.shape[0]
+        self._fits(coef, "coef", n)
+        columns = 1 if coef.ndim == 1 else coef.shape[1]
+        by_column = np.ascontiguousarray(coef.reshape(n, columns).T, dtype=np.float64)
+        if self._scale is not None:
+            by_column = by_column * self._scale
+        scores = self._kernel_dot(writable(by_column), columns)
+        if scores is None:  # by way of a vector of weights
+            w = np.zeros((self.shape[1], *coef.shape[1:]))
+            self.accumulate(coef, 0, n, w)
+            return self.dot(w, 0, n)
+        if self._scale is not None:
+            scores *= self._scale
+        return scores[0] if coef.ndim == 1 else np.ascontiguousarray(scores.T)
+
+    def _kernel_dot(self, coef: Array, columns: int) -> Array | None:
+        """The same by a way that needs no weights, if there is one; before and after the factors."""
+        return None
+
     def _fits(self, array: Array, name: str, length: int) -> None:
         # compiled code reads where it is told to: a wrong length must not get there
         if array.shape[:1] != (length,) or array.ndim > 2:

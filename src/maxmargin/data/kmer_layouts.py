@@ -117,6 +117,16 @@ class Positional:
             part = np.ascontiguousarray(coef[:, rows])
             kernel(self.letters, self.offset, *self.words.packed, part, columns, lo + rows, out)
 
+    def kernel_dot(self, coef: Array, columns: int) -> Array | None:
+        """``X X' coef`` of all rows, where tables of sums are right for all of them and pay."""
+        if not self.all_clean or not _by_table(self.words, self.n_rows, int(self.offset[1])):
+            return None
+        out, rows = np.zeros((columns, self.n_rows)), np.arange(self.n_rows)
+        kmers.positional_kernel_dot(
+            self.letters, self.offset, *self.words.packed, coef, columns, rows, out
+        )
+        return out
+
     def rows(self, rows: IntArray, capacity: int) -> Rows:
         found = empty_rows(len(rows), capacity, self.n_features)
         strings = np.ascontiguousarray(self.letters[:, rows].T)

@@ -121,6 +121,10 @@ class KmerDesign(ImplicitDesign):
     def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
         self._layout.accumulate(coef, columns, lo, hi, out)
 
+    def _kernel_dot(self, coef: Array, columns: int) -> Array | None:
+        layout = self._layout
+        return layout.kernel_dot(coef, columns) if isinstance(layout, Positional) else None
+
     def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
         return self._layout.rows(rows, capacity)
 

@@ -44,6 +44,13 @@ class StackedDesign:
             scaled = coef if scale == 1.0 else scale * coef
             part.accumulate(scaled, lo, hi, out[self.starts[k] : self.starts[k + 1]])
 
+    def kernel_dot(self, coef: Array) -> Array:
+        """``X X' coef`` for all rows: the sum of the parts' kernels, times their squared scales."""
+        total = np.zeros(coef.shape)
+        for part, scale in zip(self.parts, self.scale, strict=True):
+            total += scale * scale * kernel_dot(part, coef)
+        return total
+
     def block(self, lo: int, hi: int) -> CSRDesign:
         """The rows ``lo .. hi-1`` in memory."""
         return self._joined([_part(part, "block").block(lo, hi) for part in self.parts])
@@ -115,6 +122,18 @@ def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> Sta
     if len(factors) != len(designs) or not np.isfinite(factors).all():
         raise ValueError(f"scale must be {len(designs)} finite numbers, one for each part.")
     return StackedDesign(designs, factors)
+
+
+def kernel_dot(design: Any, coef: Array) -> Array:
+    """``X X' coef`` by the design's own way, or by way of a vector of weights."""
+    if hasattr(design, "kernel_dot"):
+        own: Array = design.kernel_dot(coef)
+        return own
+    n, d = design.shape
+    w = np.zeros((d, *coef.shape[1:]))
+    design.accumulate(coef, 0, n, w)
+    scores: Array = design.dot(w, 0, n)
+    return scores
 
 
 def _part(part: Any, method: str) -> Any:

@@ -10,7 +10,8 @@ coefficients and its scores s = X w: two numbers per row instead of one per feat
 
 and combinations of pairs are pairs. So an iteration costs what it costs with explicit planes, one
 product and one transposed product, but vectors of the length of w are only a passing thing: any number of
-planes fits. At the end w = X'b is computed and evaluated, and so is the dual point's sum of planes
+planes fits. (A design that computes its features may know X X'g without any such vector: ``kernel_dot``.)
+At the end w = X'b is computed and evaluated, and so is the dual point's sum of planes
 X'(sum_j alpha_j g_j): the certificate is that of the features.
 """
 
@@ -113,8 +114,17 @@ class SpanRisk:
 
     def pair(self, coef: Array) -> Array:
         """(b, X X'b): one pass."""
-        scores = self.engine.gather("row_scores", self.engine.publish(self.weights(coef)))
-        return np.concatenate([coef, *scores])
+        rows = self._risk.rows
+        if hasattr(
+            rows.design, "kernel_dot"
+        ):  # the design may know a shorter way than over features
+            columns = rows.loss.n_outputs()
+            b = coef if columns is None else coef.reshape(-1, columns)
+            scores = rows.design.kernel_dot(b)
+            scores += rows.intercept**2 * b.sum(axis=0)
+            return np.concatenate([coef, scores.reshape(-1)])
+        parts = self.engine.gather("row_scores", self.engine.publish(self.weights(coef)))
+        return np.concatenate([coef, *parts])
 
     def weights(self, coef: Array) -> Array:
         """X'b; of a pair, that of its coefficients."""
