@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from benchmarks import datasets
 
 TITLE = "Latent variables"
-SIZES = (100, 500, 2000)
+SIZES = (100, 300, 1000)
 CS = (0.01, 0.03, 0.1, 0.3, 1.0)
 SEEDS = (0, 1, 2)
 METHODS = ("latent", "every digit labelled", "mean of the bag", "told the nine")

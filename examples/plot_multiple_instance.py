@@ -43,26 +43,25 @@ print(f"stopped by {svm.stop_reason_}: no convex step can gain more than {svm.co
 print(f"witnesses found in {np.mean(found):.0%} of the positive bags")
 
 # %%
-# The weights are those of a linear classifier of instances. On the left all instances of the positive
+# The weights are those of a linear classifier of instances. Below, all instances of the positive
 # bags, the witnesses that were found, and the lines where instances begin to count as positive.
 
 instances, owner = np.vstack(X), np.repeat(y, [len(x) for x in X])
 plain = LinearSVC(C=0.1).fit(instances, owner)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.scatter(*instances[owner == 0, :2].T, s=4, color="0.75", label="negative bags")
-left.scatter(*instances[owner == 1, :2].T, s=4, color="tab:blue", label="positive bags")
+fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
+ax.scatter(*instances[owner == 0, :2].T, s=4, color="0.75", label="negative bags")
+ax.scatter(*instances[owner == 1, :2].T, s=4, color="tab:blue", label="positive bags")
 chosen = np.array([x[h] for x, h in zip(X, svm.latent_, strict=True) if h is not None])
-left.scatter(
-    *chosen[:, :2].T, s=14, facecolors="none", edgecolors="tab:red", label="witnesses found"
-)
+ax.scatter(*chosen[:, :2].T, s=14, facecolors="none", edgecolors="tab:red", label="witnesses found")
 along = np.array([-3.0, 7.0])
 w, b = svm.coef_[:-1], svm.coef_[-1]
-left.plot(along, -(w[0] * along + b) / w[1], color="tab:red", label="LatentStructuredSVM")
+ax.plot(along, -(w[0] * along + b) / w[1], color="tab:red", label="LatentStructuredSVM")
 v, c = plain.coef_[0], plain.intercept_[0]
-left.plot(along, -(v[0] * along + c) / v[1], "k--", label="every instance labelled")
-left.set(xlim=(-3.5, 8), ylim=(-4, 9.5), xlabel="feature 0", ylabel="feature 1")
-left.legend(loc="upper right", fontsize=7)
+ax.plot(along, -(v[0] * along + c) / v[1], "k--", label="every instance labelled")
+ax.set(xlim=(-3.5, 8), ylim=(-4, 9.5), xlabel="feature 0", ylabel="feature 1")
+ax.legend(loc="upper right", fontsize=7)
+plt.show()
 
 # %%
 # Which is better on new bags? Ten data sets, 300 bags to train and 1000 to test. To be fair, the
@@ -93,8 +92,9 @@ for name, column in zip(names, table.T, strict=True):
     print(f"{' '.join(name.split()):32s}{column.mean():.3f} +- {column.std():.3f}")
 assert (table[:, 0] > table[:, 1:].max(axis=1)).all()
 
-right.plot(range(len(names)), table.T, "o", alpha=0.5, color="tab:blue")
-right.set_xticks(range(len(names)), names)
-right.set(ylabel="accuracy on new bags", ylim=(0.45, 1.0), xlim=(-0.5, 3.5))
-right.grid(axis="y", alpha=0.3)
+fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+ax.plot(range(len(names)), table.T, "o", alpha=0.5, color="tab:blue")
+ax.set_xticks(range(len(names)), names)
+ax.set(ylabel="accuracy on new bags", ylim=(0.45, 1.0), xlim=(-0.5, 3.5))
+ax.grid(axis="y", alpha=0.3)
 plt.show()

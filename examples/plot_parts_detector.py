@@ -56,7 +56,7 @@ def draw(n, rng):
 
 rng = np.random.default_rng(0)
 X, y, _ = draw(200, rng)
-X_new, y_new, places_new = draw(400, rng)
+X_new, y_new, places_new = draw(300, rng)
 
 # %%
 # Two detectors
