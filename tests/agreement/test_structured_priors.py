@@ -8,13 +8,14 @@ from tests import weights_qp
 
 from maxmargin import (
     GaussianPrior,
+    GraphLabeler,
     LatentStructuredSVM,
     SequenceTagger,
     StructuredSVM,
     StructuredSVMCV,
 )
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks import Chain, MultipleInstance
+from maxmargin.tasks import Chain, Graph, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass
 
 C = 0.7
@@ -135,6 +136,27 @@ def test_a_tagger_is_updated_around_an_earlier_one():
     assert SequenceTagger(0.1, prior=spread, tol=1e-4).fit(words[:30], tags[:30]).converged_
     with pytest.raises(TypeError, match=r"centre of a prior only.*CuttingPlane"):
         SequenceTagger(prior=spread, solver=DualCoordinate()).fit(words[:30], tags[:30])
+
+
+@pytest.mark.parametrize("edges", ["potts", "attractive"])
+def test_a_labeler_of_graphs_is_updated_around_an_earlier_one(edges):
+    rng = np.random.default_rng(0)
+    ring = [[i, (i + 1) % 5] for i in range(5)]
+    labels = [np.repeat(rng.permutation(2), [2, 3]) for _ in range(8)]
+    graphs = [Graph(rng.normal(size=(5, 2)) + y[:, None], ring) for y in labels]
+    last = GraphLabeler(1.0, edges=edges).fit(graphs, labels)
+    prior = GaussianPrior(last.weights_)
+    nothing = GraphLabeler(1e-9, edges=edges, prior=prior).fit(graphs, labels)
+    np.testing.assert_allclose(nothing.weights_, last.weights_, atol=1e-6)
+    for spread in (prior, GaussianPrior(last.weights_, variance=0.5)):
+        update = GraphLabeler(0.1, edges=edges, prior=spread, tol=1e-4).fit(graphs, labels)
+        assert update.converged_
+        planes = GraphLabeler(
+            0.1, edges=edges, prior=spread, tol=1e-4, solver=CuttingPlane(use_cache=False)
+        ).fit(graphs, labels)
+        assert update.objective_ == pytest.approx(planes.objective_, rel=2e-4)
+    if edges == "attractive":
+        assert (update.weights_[update.task_.n_node_weights :] >= 0.0).all()
 
 
 def test_a_task_with_compiled_examples_is_trained_by_its_python_methods():

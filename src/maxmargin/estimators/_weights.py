@@ -47,12 +47,7 @@ class Weighing:
 
     def whole(self, w: Array) -> Array:
         """The weights the user means."""
-        if self.map is None:
-            return w
-        out = self.map.whole(w)
-        if self.norm.floor is not None:  # what is at a floor is zero, whatever rounding says
-            out[self.norm.nonnegative[w[self.norm.nonnegative] <= self.norm.floor]] = 0.0
-        return out
+        return w if self.map is None else self.map.whole(w)
 
     def learned(self, w: Array) -> Array:
         """The weights a solver sees."""
@@ -113,7 +108,8 @@ def weigh(
     width = centre.shape[1]
     where = (signed[:, None] * width + np.arange(width)).ravel()
     norm = SquaredNorm(nonnegative=where, floor=floor.ravel() if floor.any() else None)
-    made = WeightMap(centre, scale, blocks)
+    kept = None if norm.floor is None else np.append(signs, np.zeros(len(scale) - n))
+    made = WeightMap(centre, scale, blocks, kept)
     return Weighing(norm, made if made.shifts or made.stretches else None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -10,13 +11,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._sequences import cost_matrix
+from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks.graph import GraphLabeling
@@ -51,8 +52,13 @@ class GraphLabeler(CertifiedEstimator):
     cost : dict or array of shape (n_labels, n_labels), optional
         Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
         column's label for the row's, in the order of ``classes_``.
+    prior : GaussianPrior, optional
+        A centre and a spread of the flat ``weights_`` instead of ``1/2 |w|^2``: with the same features and
+        labels, ``GaussianPrior(mean=last.weights_)`` updates an earlier labeler. See the user guide,
+        "Priors".
     solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane`
+        where edges must be attractive or a prior is more than a centre.
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
@@ -106,6 +112,7 @@ class GraphLabeler(CertifiedEstimator):
         inference: str = "auto",
         tol: Any = 5e-2,
         cost: Any = None,
+        prior: Any = None,
         solver: Any = "auto",
         max_iter: int | None = None,
         max_seconds: float | None = None,
@@ -120,6 +127,7 @@ class GraphLabeler(CertifiedEstimator):
         self.inference = inference
         self.tol = tol
         self.cost = cost
+        self.prior = prior
         self.solver = solver
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -159,10 +167,13 @@ class GraphLabeler(CertifiedEstimator):
             cost=cost_matrix(self.cost, classes.tolist()),
         )
         task.setup(graphs, codes)
-        omega = SquaredNorm(nonnegative=_signed(task, graphs))
+        asked = SimpleNamespace(prior=self.prior, nonnegative=_signed(task, graphs))
+        weights = weigh(asked, task.dim)
         engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
-        w0 = previous if previous is not None and previous.shape == (task.dim,) else None
+        w0 = None
+        if previous is not None and previous.shape == (task.dim,):
+            w0 = weights.learned(previous)
         fitted = {
             "classes_": classes,
             "n_features_in_": task.n_features,
@@ -172,24 +183,25 @@ class GraphLabeler(CertifiedEstimator):
         try:
             risk = TaskRisk(task, graphs, codes, task.dim, sample_weight=weight, engine=engine)
             result = self._minimize(
-                risk,
-                self._solver(omega),
-                regularizer=omega,
+                weights.risk(risk),
+                self._solver(weights),
+                regularizer=weights.norm,
                 start=None if w0 is None else Start(w0),
-                fitted=lambda w: {**fitted, "weights_": w.copy()},
+                fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
             )
         finally:
             engine.close()
         for name, value in fitted.items():
             setattr(self, name, value)
-        self.weights_ = result.w
+        self.weights_ = weights.whole(result.w)
         return self
 
-    def _solver(self, omega: SquaredNorm) -> Any:
+    def _solver(self, weights: Weighing) -> Any:
         if self.solver != "auto":
             return self.solver
-        return CuttingPlane() if len(omega.nonnegative) else DualCoordinate()
+        plain = not len(weights.norm.nonnegative) and (weights.map is None or weights.centre_only)
+        return DualCoordinate() if plain else CuttingPlane()
 
     @property
     def coef_(self) -> Array:

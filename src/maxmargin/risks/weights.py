@@ -35,6 +35,8 @@ class WeightMap:
         The diagonal of T where no block says otherwise; zero for weights that are not learned.
     blocks : tuple of (indices, matrix)
         Square parts of T that are not diagonal: arrays, or linear operators that know their adjoint.
+    signs : array of shape (n,), optional
+        +1 or -1 where w must not have the other sign: what rounding leaves there is taken away.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class WeightMap:
     centre: Array
     scale: Array
     blocks: tuple[tuple[IntArray, Any], ...] = ()
+    signs: Array | None = None
 
     @property
     def shifts(self) -> bool:
@@ -63,7 +66,10 @@ class WeightMap:
 
     def whole(self, v: Array) -> Array:
         """The w of a v."""
-        return (self.centre + self.stretch(v.reshape(self.centre.shape))).ravel()
+        W = self.centre + self.stretch(v.reshape(self.centre.shape))
+        if self.signs is not None:
+            W[self.signs[:, None] * W < 0.0] = 0.0
+        return W.ravel()
 
     def learned(self, w: Array) -> Array:
         """The v of a w, zero for weights that are not learned."""
