@@ -264,5 +264,5 @@ def test_what_makes_no_sense_is_refused():
     class Blind(Elsewhere):
         block = property()
 
-    with pytest.raises(TypeError, match="no working sets"):
+    with pytest.raises(TypeError, match="does not show"):
         LinearSVC(solver=DualCoordinate()).fit(Blind(X), y)
