@@ -237,7 +237,7 @@ def fit(name: str, C: float, balanced: bool, quick: bool) -> Cell:
         class_weight="balanced" if balanced else None,
         solver=solver,
         max_iter=limit,
-        max_seconds=600.0 if name == "stream" else None,
+        max_seconds=300.0 if name == "stream" else None,
         tol=1e-3,
     ).fit(X, y)
     seconds, peak = cpu() - began, peak_memory_gb()
