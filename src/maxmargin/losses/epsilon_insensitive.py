@@ -10,7 +10,7 @@ from maxmargin.losses.base import Labels, ScoreLoss
 
 
 class EpsilonInsensitive(ScoreLoss):
-    """sum_i c_i max(0, |s_i - y_i| - epsilon) with real targets y.
+    """``sum_i c_i max(0, |s_i - y_i| - epsilon)`` with real targets y.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class EpsilonInsensitive(ScoreLoss):
 
 
 class SquaredEpsilonInsensitive(EpsilonInsensitive):
-    """sum_i c_i max(0, |s_i - y_i| - epsilon)^2 with real targets y; least squares with epsilon = 0.
+    """``sum_i c_i max(0, |s_i - y_i| - epsilon)^2`` with real targets y; least squares with epsilon = 0.
 
     Parameters
     ----------
