@@ -40,7 +40,7 @@ def opened(url: str) -> IO[bytes]:
 class RemoteStorage:
     """A prefix of an object store. Objects appear whole when they are closed."""
 
-    depth = 4
+    depth = 3
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self._files, self._prefix = _filesystem(url, options)
@@ -82,6 +82,10 @@ class RemoteStorage:
                 f"{self.describe(name)}: the file ends before byte {end}: it was truncated."
             )
         return np.frombuffer(content, kind)
+
+    def reader(self) -> contextlib.AbstractContextManager[RemoteStorage]:
+        """See :class:`~maxmargin.data.storage.Storage`."""
+        return contextlib.nullcontext(self)
 
     def load(self, section: AnyArray) -> None:
         """See :class:`~maxmargin.data.storage.Storage`: sections are in memory already."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate as running
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -26,14 +27,14 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign
 from maxmargin.data.manifest import Manifest
 from maxmargin.data.shard_columns import pieces
-from maxmargin.data.storage import Storage
+from maxmargin.data.storage import Sections, Storage
 
 AnyArray = npt.NDArray[Any]
 T = TypeVar("T")
 R = TypeVar("R")
 
 #: bytes of features that are in use at a time; as many are fetched ahead
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 32 << 20
 
 
 class ShardedDesign:
@@ -71,8 +72,9 @@ class ShardedDesign:
 
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
         """A copy of the rows ``lo .. hi-1`` in memory."""
-        parts = [self._read(piece) for piece in pieces(self._starts, lo, hi)]
-        return self._joined(parts, copy=True)
+        with self._storage.reader() as files:
+            parts = [self._read(files, piece) for piece in pieces(self._starts, lo, hi)]
+            return self._joined(parts, copy=True)
 
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
         """See :class:`~maxmargin.data.design.TakingDesign`. Of every shard the rows are read in order."""
@@ -84,7 +86,7 @@ class ShardedDesign:
             if a < b:
                 first, last = int(ascending[a]), int(ascending[b - 1]) + 1
                 here = (k, first - self._starts[k], last - self._starts[k])
-                part = self._joined([self._read(here)], copy=False)
+                part = self._joined([self._read(self._storage, here)], copy=False)
                 parts.append(part.take(ascending[a:b] - first))
         if len(ascending) != sum(part.shape[0] for part in parts):
             raise IndexError(f"rows must be in 0 .. {self.shape[0] - 1}.")
@@ -145,35 +147,40 @@ class ShardedDesign:
     def _walk(
         self, spans: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
-        return ahead(self._chunk, spans, self._storage.depth)
+        with self._storage.reader() as files:
+            yield from ahead(partial(self._chunk, files), spans, self._storage.depth)
 
-    def _chunk(self, span: tuple[int, int]) -> tuple[int, int, DenseDesign | CSRDesign]:
-        parts = [self._read(piece) for piece in pieces(self._starts, *span)]
+    def _chunk(
+        self, files: Sections, span: tuple[int, int]
+    ) -> tuple[int, int, DenseDesign | CSRDesign]:
+        parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
         for part in parts:
             for section in part:
                 self._storage.load(section)
         return *span, self._joined(parts, copy=False)
 
-    def _read(self, piece: tuple[int, int, int]) -> tuple[AnyArray, ...]:
+    def _read(self, source: Sections, piece: tuple[int, int, int]) -> tuple[AnyArray, ...]:
         """Sections of one shard: (features,) or (indptr from 0 on, indices, data)."""
         k, first, last = piece
         files = self._shards[k].files
         if self._dense:
             width, file = self.shape[1], files["features"]
-            flat = self._storage.section(file.name, file.dtype, first * width, last * width)
+            flat = source.section(file.name, file.dtype, first * width, last * width)
             return (flat.reshape(last - first, width),)
-        indptr = self._section(k, "indptr", first, last + 1)
+
+        def section(column: str, start: int, stop: int) -> AnyArray:
+            return source.section(files[column].name, files[column].dtype, start, stop)
+
+        indptr = section("indptr", first, last + 1)
         begin, end = int(indptr[0]), int(indptr[-1])
         small = np.int32 if end - begin < 2**31 else np.int64
+        pointers = np.empty(len(indptr), dtype=small)
+        np.subtract(indptr, begin, out=pointers, casting="unsafe")  # in one go: it fits
         return (
-            (indptr - begin).astype(small),
-            self._section(k, "indices", begin, end),
-            self._section(k, "data", begin, end),
+            pointers,
+            section("indices", begin, end),
+            section("data", begin, end),
         )
-
-    def _section(self, k: int, column: str, start: int, stop: int) -> AnyArray:
-        file = self._shards[k].files[column]
-        return self._storage.section(file.name, file.dtype, start, stop)
 
     def _joined(self, parts: list[tuple[AnyArray, ...]], copy: bool) -> DenseDesign | CSRDesign:
         if self._dense:

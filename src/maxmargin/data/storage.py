@@ -5,11 +5,13 @@ no state, so any number of threads may read. A local section is mapped, not copi
 cache's, and they leave the process with the last reference to the section, so a pass over a file of any size
 never holds more than the sections in use.
 
-Measured on 1.6 GB of float32, sections of 16 MB, against a mapping of the whole file: a section mapped when
-it is needed costs nothing while the file is in memory and half of the disk's speed when it is not. Sections
-that a second thread maps ahead and touches page by page (``load``) cost a few percent and read at the speed
-of the disk. ``MADV_WILLNEED`` costs more when the file is in memory, copies by ``pread`` half as much
-again.
+Measured on 1.6 GB of float32 against a mapping of the whole file. Mapping costs one fault per run of pages
+that the page cache holds as one: 1 MB and more after a file was written in large pieces, 64 KB after it was
+read from disk through short-lived descriptors, several times that where the descriptor stays open, because
+then the kernel reads further and further ahead. Hence :class:`_OpenFiles`. A second thread that maps the
+next section and touches its pages (``load``) reads at the speed of the disk and costs little when there is
+nothing to read; ``MADV_POPULATE_READ`` is no quicker, ``MADV_WILLNEED`` costs more and leaves the smallest
+runs, and copies by ``pread`` cost half as much again as the product.
 """
 
 from __future__ import annotations
@@ -29,9 +31,18 @@ from maxmargin.data.manifest import DatasetError
 AnyArray = npt.NDArray[Any]
 
 _PAGE = 4096
+#: files that are open at a time: the columns of two shards
+_FILES = 8
 
 
-class Storage(Protocol):
+class Sections(Protocol):
+    """What rows are read from."""
+
+    def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
+        """Elements ``start .. stop-1`` of a file, read-only."""
+
+
+class Storage(Sections, Protocol):
     """Named files."""
 
     #: sections that are worth having under way at once
@@ -46,8 +57,8 @@ class Storage(Protocol):
     def sizes(self) -> dict[str, int]:
         """All files with their sizes."""
 
-    def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
-        """Elements ``start .. stop-1`` of a file, read-only."""
+    def reader(self) -> contextlib.AbstractContextManager[Sections]:
+        """For many sections one after the other, by one thread at a time if ``depth`` is 1."""
 
     def load(self, section: AnyArray) -> None:
         """Wait until a section is in memory."""
@@ -90,23 +101,18 @@ class LocalStorage:
             return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
-        """See :class:`Storage`. Pages that several sections share are mapped several times."""
-        kind = np.dtype(dtype)
-        if stop <= start:
-            return np.empty(0, dtype=kind)
-        begin, end = start * kind.itemsize, stop * kind.itemsize
-        origin = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        """See :class:`Storage`."""
+        with self.reader() as files:
+            return files.section(name, dtype, start, stop)
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[_OpenFiles]:
+        """See :class:`Storage`."""
+        files = _OpenFiles(self.folder)
         try:
-            file = os.open(self.folder / name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except FileNotFoundError:
-            raise _missing(self.describe(name)) from None
-        try:
-            mapping = mmap.mmap(file, end - origin, access=mmap.ACCESS_READ, offset=origin)
-        except (ValueError, OSError) as error:
-            raise _short(self.describe(name), end) from error
+            yield files
         finally:
-            os.close(file)
-        return np.frombuffer(mapping, kind, stop - start, begin - origin)
+            files.close()
 
     def load(self, section: AnyArray) -> None:
         """See :class:`Storage`. Touches every page, without the interpreter's lock."""
@@ -169,15 +175,45 @@ class LocalStorage:
             os.close(folder)
 
 
-def _missing(where: str) -> DatasetError:
-    return DatasetError(
-        f"{where}: this file of the data set is missing. Was the data set overwritten after it was opened? "
-        "Open it again."
-    )
+class _OpenFiles:
+    """The last few files that sections were mapped from, kept open."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._files = folder, dict[str, int]()
 
-def _short(where: str, end: int) -> DatasetError:
-    return DatasetError(f"{where}: the file ends before byte {end}: it was truncated.")
+    def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
+        """Map a section. Pages that several sections share are mapped several times."""
+        kind = np.dtype(dtype)
+        if stop <= start:
+            return np.empty(0, dtype=kind)
+        begin, end = start * kind.itemsize, stop * kind.itemsize
+        origin = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        file = self._file(name)
+        try:
+            mapping = mmap.mmap(file, end - origin, access=mmap.ACCESS_READ, offset=origin)
+        except (ValueError, OSError) as error:
+            raise DatasetError(
+                f"{self._folder / name}: the file ends before byte {end}: it was truncated."
+            ) from error
+        return np.frombuffer(mapping, kind, stop - start, begin - origin)
+
+    def _file(self, name: str) -> int:
+        if name not in self._files:
+            if len(self._files) == _FILES:
+                os.close(self._files.pop(next(iter(self._files))))
+            try:
+                flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+                self._files[name] = os.open(self._folder / name, flags)
+            except FileNotFoundError:
+                raise DatasetError(
+                    f"{self._folder / name}: this file of the data set is missing. Was the data set "
+                    "overwritten after it was opened? Open it again."
+                ) from None
+        return self._files[name]
+
+    def close(self) -> None:
+        while self._files:
+            os.close(self._files.popitem()[1])
 
 
 def storage_for(
