@@ -10,12 +10,15 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import maxmargin
 from maxmargin import LinearSVC, LinearSVR, minimize
 from maxmargin.losses import CrammerSinger, EpsilonInsensitive, Hinge, SquaredHinge
+from maxmargin.persistence import ModelFileError
 from maxmargin.risks import ScoreRisk
 from maxmargin.risks.support_stream import SupportStream
 from maxmargin.solvers import RelativeGap
@@ -273,3 +276,39 @@ def test_memory_does_not_grow_with_the_stream():
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
     assert int(out.stdout) < 4_000  # kB; 160,000 more rows are 64 MB
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("stream0_indices", lambda a: a + 100, "outside"),
+        ("stream0_alpha", lambda a: a + 1.0, "not feasible"),
+        ("stream0_weight", lambda a: -a, "without a weight"),
+        ("stream0_y", lambda a: 3.0 * a, "labels"),
+    ],
+)
+def test_a_damaged_stream_is_refused(name, change, words, tmp_path):
+    svc = LinearSVC(C=0.1, max_support=40)
+    for X, y, weight in batches(2):
+        svc.partial_fit(sp.csr_matrix(X), y, ["no", "yes"], weight)
+    path = tmp_path / "model.safetensors"
+    svc.save(path)
+    with safe_open(path, framework="np") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    name = f"{name}.values" if name not in tensors else name
+    tensors[name] = change(tensors[name])
+    save_file(tensors, path, metadata)
+    with pytest.raises(ModelFileError, match=words):
+        maxmargin.load(path)
+
+
+def test_rows_on_disk_are_a_stream_too(tmp_path):
+    parts = list(batches())
+    data = maxmargin.data.write(tmp_path / "rows", ((X, y) for X, y, _ in parts))
+    svc = LinearSVC(C=0.1, max_support=40).partial_fit(data, classes=["no", "yes"])
+    assert svc.n_seen_ == 1800
+    svc.verify(data)
+    best = LinearSVC(C=0.1, tol=1e-5).fit(data)
+    assert svc.lower_bound_ <= best.objective_
+    assert best.lower_bound_ <= svc.objective_ <= 1.1 * best.objective_

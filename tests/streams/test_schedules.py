@@ -1,0 +1,79 @@
+"""Schedules of working sets: all reach the optimum with true bounds; what makes no sense is refused."""
+
+import numpy as np
+import pytest
+
+from maxmargin import SequenceTagger, StructuredSVM
+from maxmargin.solvers import DualCoordinate
+from maxmargin.testing.examples import TinyMulticlass
+
+
+def sentences(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    words = np.array(["a", "b", "c", "d", "e"])
+    X, Y = [], []
+    for _ in range(n):
+        picked = rng.integers(0, 5, rng.integers(2, 7))
+        tags = (picked + rng.integers(0, 2, len(picked)) * (rng.random(len(picked)) < 0.3)) % 3
+        X.append([[word] for word in words[picked]])
+        Y.append([f"t{tag}" for tag in tags])
+    return X, Y
+
+
+@pytest.fixture(scope="module")
+def best():
+    return SequenceTagger(C=0.1, tol=1e-5).fit(*sentences())
+
+
+@pytest.mark.parametrize("schedule", ["gap", "larank", "fill"])
+@pytest.mark.parametrize("prune", ["delayed", "immediate"])
+def test_every_schedule_of_sets_converges(schedule, prune, best):
+    records = []
+    tagger = SequenceTagger(
+        C=0.1,
+        tol=1e-3,
+        solver=DualCoordinate(schedule=schedule, prune=prune),
+        callbacks=[records.append],
+    ).fit(*sentences())
+    assert tagger.converged_
+    assert tagger.lower_bound_ <= best.objective_ * (1 + 1e-9)
+    assert tagger.objective_ >= best.lower_bound_ * (1 - 1e-9)
+    assert all(record.lower_bound <= best.objective_ * (1 + 1e-9) for record in records)
+
+
+def test_immediate_pruning_holds_fewer_planes():
+    held = {}
+    for prune in ("delayed", "immediate"):
+        tagger = SequenceTagger(C=0.1, tol=1e-3, solver=DualCoordinate(prune=prune))
+        held[prune] = tagger.fit(*sentences()).history_[-1]["n_cuts"]
+    assert held["immediate"] < held["delayed"]
+
+
+def test_one_pass_of_sets_is_one_pass_and_its_confirmation(best):
+    tagger = SequenceTagger(C=0.1, tol=1e-6, solver=DualCoordinate(schedule="one-pass"))
+    tagger.fit(*sentences())
+    assert tagger.stop_reason_ == "max_iter"
+    assert tagger.n_iter_ == 1
+    assert tagger.history_[-1]["oracle_calls"] == pytest.approx(2.0)
+    assert best.lower_bound_ <= tagger.objective_ <= 1.5 * best.objective_
+    assert 0.0 < tagger.lower_bound_ <= best.objective_
+
+
+@pytest.mark.parametrize("schedule", ["larank", "fill", "one-pass"])
+def test_schedules_of_tasks_in_plain_python(schedule):
+    rng = np.random.default_rng(0)
+    X, y = list(rng.normal(size=(30, 3))), list(rng.integers(0, 3, 30))
+    solver = DualCoordinate(schedule=schedule)
+    best = StructuredSVM(TinyMulticlass(), C=0.5, tol=1e-4).fit(X, y)
+    svm = StructuredSVM(TinyMulticlass(), C=0.5, tol=1e-3, solver=solver).fit(X, y)
+    assert svm.converged_ or schedule == "one-pass"
+    assert svm.lower_bound_ <= best.objective_ * (1 + 1e-9)
+    assert svm.objective_ >= best.lower_bound_ * (1 - 1e-9)
+
+
+def test_what_sets_cannot_do_is_refused():
+    with pytest.raises(ValueError, match="rows of a stream"):
+        SequenceTagger(solver=DualCoordinate(max_cached=5)).fit(*sentences(5))
+    for mode in ("batch", "dear"):
+        with pytest.raises(ValueError, match="its own order"):
+            SequenceTagger(solver=DualCoordinate(mode=mode, schedule="larank")).fit(*sentences(5))
