@@ -153,7 +153,6 @@ def run(bench: Bench) -> None:
                     if "memmap" in got
                     else None,
                     "data set / memory, CPU": got["data set"][1] / got["memory"][1],
-                    "data set / memory, wall": got["data set"][0] / got["memory"][0],
                 }
             )
     more: list[Row] = [
@@ -189,8 +188,8 @@ def run(bench: Bench) -> None:
 
 NOTES = """
 The bits of all three are the same. CPU seconds of the data set include the thread that brings the next
-chunk into memory: a page that is mapped anew in every pass costs a fault. Wall time says how much of that
-the second core takes.
+chunk into memory: a page that is mapped anew in every pass costs a share of a fault. On an idle machine a
+second core takes that part; wall times of a busy one say nothing.
 """
 COLD = """
 Writing includes a checksum, the check for NaN, and waiting until the files are on the disk. The cold pass
