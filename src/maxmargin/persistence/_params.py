@@ -121,6 +121,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "epsilon": _number,
     "intercept_scaling": _number,
     "max_iter": _number_or_none,
+    "max_support": _number,
     "max_seconds": _number_or_none,
     "n_jobs": _number_or_none,
     "random_state": _number_or_none,
