@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_wine
 from tests.data import datasets, require
 
-from maxmargin import LinearSVC, minimize
+from maxmargin import LinearSVC, load, minimize
 from maxmargin.core import SquaredNorm
 from maxmargin.data import KmerDesign, hstack
 from maxmargin.engines import ThreadEngine
@@ -29,10 +29,10 @@ def wide(n: int = 60, d: int = 400, seed: int = 0) -> tuple[Any, Any]:
     return X, y
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
+@pytest.mark.parametrize("data", [load_breast_cancer, load_wine])
 @pytest.mark.parametrize("params", [{}, {"fit_intercept": False}, {"loss": "squared_hinge"}])
-def test_the_iterates_are_those_of_explicit_planes(load: Any, params: Any) -> None:
-    X, y = load(return_X_y=True)
+def test_the_iterates_are_those_of_explicit_planes(data: Any, params: Any) -> None:
+    X, y = data(return_X_y=True)
     X = X / X.std(axis=0)
     a = LinearSVC(solver=CuttingPlane(), tol=1e-4, **params).fit(X, y)
     b = LinearSVC(solver=ROWS, tol=1e-4, **params).fit(X, y)
@@ -160,3 +160,12 @@ def test_refusals() -> None:
         LinearSVC(solver=ROWS, penalize_intercept=False).fit(X, y)
     with pytest.raises(TypeError, match="all rows"):
         minimize(ScoreRisk(X, y, Hinge(), ranges=[(0, 30)]), C=1.0, solver=ROWS)
+
+
+def test_a_saved_model_remembers_its_space(tmp_path: Any) -> None:
+    X = KmerDesign(["ACGTAC", "ACCTTT", "TTGTAC", "TTCTTT"], orders=3)
+    svc = LinearSVC(solver=ROWS).fit(X, [1, 0, 1, 0])
+    svc.save(tmp_path / "model.safetensors")
+    read = load(tmp_path / "model.safetensors")
+    assert read.solver.space == "rows"
+    assert np.array_equal(read.decision_function(X), svc.decision_function(X))
