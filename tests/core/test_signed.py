@@ -170,7 +170,7 @@ def test_with_an_intercept_that_is_not_penalised():
 def test_methods_over_rows_refuse_and_the_portfolio_goes_round_them():
     X, y = signed_hinge(3)
     omega = SquaredNorm(nonnegative=np.array([0]))
-    assert ScoreRisk(X, y, Hinge()).methods(omega) == frozenset()
+    assert ScoreRisk(X, y, Hinge()).methods(omega) == {"coordinate"}
     with pytest.raises((TypeError, ValueError), match="negative"):
         minimize(ScoreRisk(X, y, Hinge()), 1.0, solver=Newton(), regularizer=omega)
     codes = (y > 0).astype(int)
@@ -197,8 +197,15 @@ def test_contradictions_are_refused():
         )
 
 
-def test_row_coordinates_refuse():
+def test_row_coordinates_keep_signs_or_refuse():
     X, y = signed_hinge(5)
     omega = SquaredNorm(nonnegative=np.array([0]))
-    with pytest.raises((TypeError, ValueError)):
-        minimize(ScoreRisk(X, y, Hinge()), 1.0, solver=DualCoordinate(), regularizer=omega)
+    risk = ScoreRisk(X, y, Hinge())
+    rows = minimize(risk, 1.0, solver=DualCoordinate(), regularizer=omega)
+    planes = minimize(risk, 1.0, solver=CuttingPlane(), regularizer=omega)
+    assert rows.converged
+    assert rows.w[0] >= 0.0
+    assert max(rows.lower_bound, planes.lower_bound) <= min(rows.objective, planes.objective)
+    classes = ScoreRisk(X, (y > 0).astype(int), CrammerSinger(1.0 - np.eye(2)))
+    with pytest.raises(TypeError, match="negative"):
+        minimize(classes, 1.0, solver=DualCoordinate(), regularizer=omega)
