@@ -24,10 +24,10 @@ SETS = {
     "worm": "worm splice sites, 5,000 strings of 398 letters, words of 1 to 4 letters at each position: "
     "134,000 features, computed on the fly",
 }
-CS = {"covtype": (1e-4, 1e-3, 1e-2, 1e-1, 1.0), "worm": (0.03, 0.3, 3.0)}
+CS = {"covtype": (1e-4, 1e-3, 1e-2, 1e-1, 1.0), "worm": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
 CACHE = {"covtype": (20_000, 2_000), "worm": (1_000, 250)}
 SCHEDULES = ("gap", "larank", "fill")
-TOL, LIMIT = 1e-3, 120.0
+TOL, LIMIT = 1e-3, 60.0
 KEEP = (100, 1_000, 10_000)
 Data: TypeAlias = tuple[Any, Any, Any, Any]
 
