@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from maxmargin import (
     StructuredSVM,
     svc_path,
 )
+from maxmargin.data import sharded, storage
 from maxmargin.solvers import CuttingPlane
 from maxmargin.tasks import Chain
 
@@ -121,6 +123,34 @@ def test_sequences(tmp_path: Path) -> None:
     assert np.array_equal(chain.fit(X, y).coef_, again.fit(data).coef_)
     with pytest.raises(ValueError, match="data set of sequences"):
         LinearSVC().fit(data)
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_files_in_memory_and_files_that_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: bool
+) -> None:
+    """Whether chunks are used as they are or brought into memory by a second thread."""
+    X, s = rows(20_000)
+    y = LABELS["numbers"](s)
+    data = maxmargin.data.write(tmp_path, [(X, y)], shard_bytes=150_000)
+    monkeypatch.setattr(storage._OpenFiles, "is_near", lambda self, name, offset: near)
+    monkeypatch.setattr(sharded, "CHUNK_BYTES", 40_000)
+    w = np.linspace(-1.0, 1.0, X.shape[1])
+    memory = maxmargin.data.as_design(X)
+    assert np.array_equal(data.dot(w, 100, 19_999), memory.dot(w, 100, 19_999))
+    one, other = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    data.accumulate(s[:15_000], 5, 15_005, one)
+    memory.accumulate(s[:15_000], 5, 15_005, other)
+    assert np.array_equal(one, other)
+
+
+def test_whether_a_file_is_in_memory_is_asked_not_guessed(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(10_000))
+    where = storage.LocalStorage(tmp_path)
+    assert not where.is_near("file", 20_000)  # nothing there
+    if hasattr(os, "RWF_NOWAIT"):
+        assert where.is_near("file", 5_000)  # just written
 
 
 class TestRefit:

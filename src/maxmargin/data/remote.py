@@ -83,6 +83,10 @@ class RemoteStorage:
             )
         return np.frombuffer(content, kind)
 
+    def is_near(self, name: str, offset: int) -> bool:
+        """See :class:`~maxmargin.data.storage.Sections`."""
+        return False
+
     def reader(self) -> contextlib.AbstractContextManager[RemoteStorage]:
         """See :class:`~maxmargin.data.storage.Storage`."""
         return contextlib.nullcontext(self)

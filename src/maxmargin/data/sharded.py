@@ -148,11 +148,31 @@ class ShardedDesign:
         self, spans: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
         with self._storage.reader() as files:
-            yield from ahead(partial(self._chunk, files), spans, self._storage.depth)
+            if all(self._is_near(files, span) for span in spans):
+                yield from (self._chunk(files, span) for span in spans)
+            else:
+                yield from ahead(partial(self._loaded, files), spans, self._storage.depth)
+
+    def _is_near(self, files: Sections, span: tuple[int, int]) -> bool:
+        """Whether the ends of a chunk seem to be in memory: then its pages need not be fetched."""
+        for k, first, last in pieces(self._starts, *span):
+            shard = self._shards[k]
+            file = shard.files["features" if self._dense else "data"]
+            at = [file.bytes * row // shard.rows for row in (first, last)]
+            if not all(files.is_near(file.name, min(b, file.bytes - 1)) for b in at if file.bytes):
+                return False
+        return True
 
     def _chunk(
         self, files: Sections, span: tuple[int, int]
     ) -> tuple[int, int, DenseDesign | CSRDesign]:
+        parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
+        return *span, self._joined(parts, copy=False)
+
+    def _loaded(
+        self, files: Sections, span: tuple[int, int]
+    ) -> tuple[int, int, DenseDesign | CSRDesign]:
+        """The chunk, once it is in memory."""
         parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
         for part in parts:
             for section in part:

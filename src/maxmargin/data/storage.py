@@ -9,8 +9,9 @@ Measured on 1.6 GB of float32 against a mapping of the whole file. Mapping costs
 that the page cache holds as one: 1 MB and more after a file was written in large pieces, 64 KB after it was
 read from disk through short-lived descriptors, several times that where the descriptor stays open, because
 then the kernel reads further and further ahead. Hence :class:`_OpenFiles`. A second thread that maps the
-next section and touches its pages (``load``) reads at the speed of the disk and costs little when there is
-nothing to read; ``MADV_POPULATE_READ`` is no quicker, ``MADV_WILLNEED`` costs more and leaves the smallest
+next section and touches its pages (``load``) reads at the speed of the disk. Where the page cache has a file
+already it only costs the time to hand sections over, up to a third of a product: so it is asked first
+(``is_near``). ``MADV_POPULATE_READ`` is no quicker, ``MADV_WILLNEED`` costs more and leaves the smallest
 runs, and copies by ``pread`` cost half as much again as the product.
 """
 
@@ -40,6 +41,9 @@ class Sections(Protocol):
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
         """Elements ``start .. stop-1`` of a file, read-only."""
+
+    def is_near(self, name: str, offset: int) -> bool:
+        """Whether this byte of a file is in memory already. False if that is not known."""
 
 
 class Storage(Sections, Protocol):
@@ -104,6 +108,11 @@ class LocalStorage:
         """See :class:`Storage`."""
         with self.reader() as files:
             return files.section(name, dtype, start, stop)
+
+    def is_near(self, name: str, offset: int) -> bool:
+        """See :class:`Sections`."""
+        with self.reader() as files:
+            return files.is_near(name, offset)
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[_OpenFiles]:
@@ -196,6 +205,13 @@ class _OpenFiles:
                 f"{self._folder / name}: the file ends before byte {end}: it was truncated."
             ) from error
         return np.frombuffer(mapping, kind, stop - start, begin - origin)
+
+    def is_near(self, name: str, offset: int) -> bool:
+        """See :class:`Sections`: a read that must not wait."""
+        try:
+            return os.preadv(self._file(name), [bytearray(1)], offset, os.RWF_NOWAIT) == 1
+        except (OSError, AttributeError):  # it would wait; or this system cannot say
+            return False
 
     def _file(self, name: str) -> int:
         if name not in self._files:
