@@ -200,3 +200,37 @@ class TestRefit:
         assert svc.converged_
         assert svc.lower_bound_ <= truth.objective_
         assert truth.lower_bound_ <= svc.objective_
+
+    def test_a_fit_that_fails_takes_the_planes_with_it(self, tmp_path: Path) -> None:
+        """They are changed in place when rows were added; a second change would make them false."""
+        X, s = rows(600)
+        y = LABELS["numbers"](s)
+        svc = LinearSVC(C=1.0, solver=CuttingPlane(), warm_start=True)
+        svc.fit(maxmargin.data.write(tmp_path, [(X[:500], y[:500])]))
+        maxmargin.data.open(tmp_path).append([(X[500:], y[500:])])
+        data = maxmargin.data.open(tmp_path)
+
+        def fail(record: Any) -> None:
+            raise RuntimeError("a callback that fails")
+
+        for _ in range(3):
+            with pytest.raises(RuntimeError):
+                svc.set_params(callbacks=[fail]).fit(data)
+        svc.set_params(callbacks=None).fit(data)
+        truth = LinearSVC(C=1.0, tol=1e-7).fit(X, y)
+        assert svc.converged_
+        assert svc.lower_bound_ <= truth.objective_ * (1 + 1e-9)
+
+    def test_parameters_that_were_changed_in_place_are_noticed(self, tmp_path: Path) -> None:
+        X, s = rows(600)
+        y = LABELS["numbers"](s)
+        data = maxmargin.data.write(tmp_path, [(X, y)])
+        weights = {1: 5.0, -1: 5.0}
+        svc = LinearSVC(C=0.1, solver=CuttingPlane(), warm_start=True, class_weight=weights)
+        svc.fit(data)
+        weights[1] = weights[-1] = 0.1
+        svc.fit(data)
+        truth = LinearSVC(C=0.1, tol=1e-7, class_weight=weights).fit(X, y)
+        assert svc.converged_
+        assert svc.lower_bound_ <= truth.objective_ * (1 + 1e-9)
+        assert truth.lower_bound_ <= svc.objective_ * (1 + 1e-9)

@@ -66,18 +66,18 @@ class DenseDesign:
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.nnz = int(X.size)
 
-    def dot(self, W: Array, lo: int, hi: int) -> Array:
-        """See :class:`Design`."""
+    def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
+        """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
+        if out is None:
+            out = np.empty((hi - lo, *W.shape[1:]))
         if W.ndim == 1:
-            out = np.empty(hi - lo)
             products.dense_dot(self.X, W, lo, hi, out)
             return out
-        columns = np.empty((hi - lo, W.shape[1]))
         for start in range(lo, hi, BLOCK):
             stop = min(hi, start + BLOCK)
             block = self.X[start:stop].astype(np.float64, copy=False)
-            np.matmul(block, W, out=columns[start - lo : stop - lo])
-        return columns
+            np.matmul(block, W, out=out[start - lo : stop - lo])
+        return out
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """See :class:`Design`."""
@@ -106,14 +106,12 @@ class CSRDesign:
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.nnz = int(self.indptr[-1])
 
-    def dot(self, W: Array, lo: int, hi: int) -> Array:
-        """See :class:`Design`."""
-        if W.ndim == 1:
-            out = np.empty(hi - lo)
-            products.csr_dot(self.indptr, self.indices, self.data, W, lo, hi, out)
-        else:
-            out = np.empty((hi - lo, W.shape[1]))
-            products.csr_dot_columns(self.indptr, self.indices, self.data, W, lo, hi, out)
+    def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
+        """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
+        if out is None:
+            out = np.empty((hi - lo, *W.shape[1:]))
+        kernel = products.csr_dot if W.ndim == 1 else products.csr_dot_columns
+        kernel(self.indptr, self.indices, self.data, W, lo, hi, out)
         return out
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:

@@ -54,7 +54,7 @@ class ShardedDesign:
             raise ValueError(f"W has {W.shape[0]} rows for {self.shape[1]} features.")
         out = np.empty((hi - lo, *W.shape[1:]))
         for first, last, chunk in self._walk(self._plan(lo, hi)):
-            out[first - lo : last - lo] = chunk.dot(W, 0, last - first)
+            chunk.dot(W, 0, last - first, out[first - lo : last - lo])
         return out
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:

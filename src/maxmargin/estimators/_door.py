@@ -17,6 +17,7 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.data.columns import Column, LazyColumn, Ones, chunks
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import Design, as_design, is_design, largest_square
+from maxmargin.risks.lines import check_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,14 +100,15 @@ def training(
     else:
         rows_for(estimator, X)
     if data is None:
-        return Training(as_design(X), _labels(y, n, estimator), _weights(sample_weight, n))
+        labels = _labels(y, n, estimator, numeric)
+        return Training(as_design(X), labels, _weights(sample_weight, n))
     if y is not None and data.y is not None:
         raise ValueError("y is given, but the data set has labels of its own: leave y out.")
     if sample_weight is not None and data.weight is not None:
         raise ValueError(
             "sample_weight is given, but the data set has weights of its own: leave it out."
         )
-    labels = _labels(y, n, estimator) if data.y is None else _lazy(data.y)
+    labels = _labels(y if data.y is None else _lazy(data.y), n, estimator, numeric)
     weight = _weights(sample_weight, n) if data.weight is None else _lazy(data.weight, np.float64)
     return Training(data, labels, weight)
 
@@ -183,7 +185,7 @@ def _take_names(estimator: Any, X: Any) -> None:
         del estimator.feature_names_in_
 
 
-def _labels(y: Any, n: int, estimator: Any) -> Column:
+def _labels(y: Any, n: int, estimator: Any, numeric: bool) -> Column:
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
@@ -194,6 +196,8 @@ def _labels(y: Any, n: int, estimator: Any) -> Column:
         y = column_or_1d(np.asarray(y), warn=True)
     if len(y) != n:
         raise ValueError(f"X has {n} rows, but y has {len(y)}: one label each is needed.")
+    if numeric and not all(np.isfinite(y[lo:hi]).all() for lo, hi in chunks(n)):
+        raise ValueError("y contains NaN or infinite values.")
     return y
 
 
@@ -202,7 +206,4 @@ def _weights(weight: Any, n: int) -> Column:
         return weight
     if weight is None:
         return Ones(n)
-    weight = np.asarray(weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; {n} weights are needed.")
-    return weight
+    return check_weights(weight, n)

@@ -12,7 +12,7 @@ from maxmargin.data.design import Design, compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._linear import LinearModel
-from maxmargin.estimators._refit import bundles_for, grow, keep_planes
+from maxmargin.estimators._refit import KeptPlanes, bundles_for, grow, keep_planes
 from maxmargin.risks import ScoreRisk
 from maxmargin.risks.duals import Method
 from maxmargin.solvers import Auto
@@ -51,6 +51,8 @@ class LinearFit(CertifiedEstimator):
         fit saw, with more rows.
         """
         self.__dict__.pop("_streams", None)  # of partial_fit: another fit begins
+        # taken out: they are changed in place, and if this fit fails they are nobody's any more
+        planes = self.__dict__.pop("_planes", None)
         design = last.design if last is not None else compact(design)
         engine = make_engine(self.n_jobs)
         results: list[SolveResult] = []
@@ -69,7 +71,7 @@ class LinearFit(CertifiedEstimator):
                 risk = weights.risk(problem(engine=engine))
                 start: Start | SolveResult | None
                 if last is None:
-                    start = self._start(model, k, risk, problem, grown)
+                    start = self._start(model, k, risk, problem, grown, planes)
                 else:
                     start = last.results[k]
                 results.append(
@@ -93,7 +95,13 @@ class LinearFit(CertifiedEstimator):
         return Fitted(design, results)
 
     def _start(
-        self, model: LinearModel, k: int, risk: Any, problem: Any, grown: Any
+        self,
+        model: LinearModel,
+        k: int,
+        risk: Any,
+        problem: Any,
+        grown: Any,
+        planes: KeptPlanes | None,
     ) -> Start | None:
         """The previous fit's weights, planes and multipliers, as far as they fit this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):
@@ -101,7 +109,6 @@ class LinearFit(CertifiedEstimator):
         weights = model.flatten(self.coef_, self.intercept_)
         if weights is None:
             return None
-        planes = getattr(self, "_planes", None)
         bundles = bundles_for(planes, self, grown)
         if bundles is not None:
             of_rows = lambda ranges: model.weights[k].risk(problem(ranges=ranges))  # noqa: E731

@@ -185,6 +185,12 @@ class PartialFit:
         upper = [
             norm.value(s.w) + s.C * float(loss) for s, loss in zip(streams, losses, strict=True)
         ]
+        for b, u in zip(lower, upper, strict=True):
+            if b > u + 1e-9 * abs(u) + 1e-300:
+                raise ValueError(
+                    f"F over these rows is {u:.12g}, below {b:.12g}, the bound over the rows that "
+                    "partial_fit saw: they are others. The bounds belong to the same rows only."
+                )
         # they may be equal up to rounding
         self._say([min(b, u) for b, u in zip(lower, upper, strict=True)], upper)
         return self

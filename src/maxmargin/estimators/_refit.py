@@ -16,6 +16,7 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
+from maxmargin.estimators._kept import fingerprint
 
 #: parameters that say how to solve the problem, not which one
 HOW = (
@@ -31,7 +32,7 @@ class KeptPlanes:
     fingerprint: Any
     n_rows: int
     classes: Any
-    problem: dict[str, Any]
+    problem: str
     bundles: list[Any]
 
 
@@ -39,26 +40,27 @@ def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> KeptPlane
     """What the next fit may go on from: nothing unless the data can tell whether they only grew."""
     bundles = [r.dual for r in results]
     whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
-    if not (whole and hasattr(X, "extends")):
+    torn = any(
+        r.stop_reason == "interrupted" for r in results
+    )  # in the middle of a change, perhaps
+    problem = _problem(estimator) if hasattr(X, "extends") else None
+    if not whole or torn or problem is None:
         return None
-    return KeptPlanes(
-        X.fingerprint, int(X.shape[0]), _classes(estimator), _problem(estimator), bundles
-    )
+    return KeptPlanes(X.fingerprint, int(X.shape[0]), _classes(estimator), problem, bundles)
 
 
 def bundles_for(kept: KeptPlanes | None, estimator: Any, X: Any) -> list[Bundle] | None:
     """The kept bundles, if their planes are planes of this problem."""
     if kept is None or not hasattr(X, "extends") or not X.extends(kept.fingerprint):
         return None
-    problem = _problem(estimator)
     grown = X.shape[0] > kept.n_rows
-    balanced = isinstance(
-        problem.get("class_weight"), str
-    )  # more rows: other weights of the old ones
-    same = problem.keys() == kept.problem.keys() and all(
-        _equal(value, kept.problem[name]) for name, value in problem.items()
-    )
-    if not same or (grown and balanced) or not np.array_equal(kept.classes, _classes(estimator)):
+    # more rows: other weights of the old ones
+    balanced = isinstance(getattr(estimator, "class_weight", None), str)
+    if (
+        _problem(estimator) != kept.problem
+        or (grown and balanced)
+        or not np.array_equal(kept.classes, _classes(estimator))
+    ):
         return None
     return kept.bundles
 
@@ -84,12 +86,7 @@ def _classes(estimator: Any) -> Any:
     return getattr(estimator, "classes_", ())  # regression has none
 
 
-def _problem(estimator: Any) -> dict[str, Any]:
+def _problem(estimator: Any) -> str | None:
+    """A hash of the parameters that say which problem it is: they may be changed in place."""
     params = estimator.get_params(deep=False)
-    return {name: value for name, value in params.items() if name not in HOW}
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray | list | tuple) or isinstance(b, np.ndarray | list | tuple):
-        return np.array_equal(np.asarray(a), np.asarray(b))
-    return bool(a is b or (type(a) is type(b) and a == b))
+    return fingerprint({name: value for name, value in params.items() if name not in HOW})

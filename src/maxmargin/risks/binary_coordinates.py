@@ -64,7 +64,8 @@ class BinaryCoordinates:
             self._epoch, self._data = row_dual.dense_epoch, (design.X,)
             row_dual.dense_squares(design.X, rows.intercept, self._state)
         self._members: IntArray = rows.indices()
-        self.scale = 1.0 / max(float(self._state[self._members, row_dual.SQUARE].mean()), 1e-300)
+        squares = self._state[self._members, row_dual.SQUARE]
+        self.scale = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
         self._start(slack)
 
     @staticmethod

@@ -231,7 +231,8 @@ class StreamedRows:
         if (
             not self._due
         ):  # w has moved on since the rows were read, by about as much as in the last pass
-            gap = self._seen * min(1.0, self._seen / self._before) if self._seen > 0.0 else 0.0
+            rate = self._seen / self._before if self._before > 0.0 else 1.0
+            gap = self._seen * min(1.0, rate)
             self._before = self._seen
         return SweepStats(len(held), gap, 0)
 

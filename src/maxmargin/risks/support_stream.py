@@ -116,12 +116,17 @@ class SupportStream:
 
     def rescale(self, C: float) -> None:
         """Carry over to another C: all multipliers times C' / C."""
-        factor, self.C = C / self.C, C
-        for array in (self.alpha, self.plane, self._weights):
-            array *= factor
-        self.offset *= factor
-        self.bend *= factor
-        self._slack *= factor
+        f = C / self.C
+        changed = {
+            "C": C,
+            "alpha": f * self.alpha,
+            "plane": f * self.plane,
+            "offset": f * self.offset,
+            "bend": f * self.bend,
+            "_slack": f * self._slack,
+        }
+        self.__dict__.update(changed)  # in one step: an interrupt must not come between
+        self._weights *= f
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_weights"}
@@ -139,15 +144,25 @@ class SupportStream:
         count = max(1, round(n / max(LEAST_PIECE, self.max_support // 2)))
         for lo, hi in pairwise([k * n // count for k in range(count + 1)]):
             piece = part(whole, design.block(lo, hi), y[lo:hi], weight[lo:hi], None)
-            held = Held(self.n_seen + np.arange(hi - lo), piece)
+            self._see(piece, rng)
+
+    def _see(self, piece: Rows, rng: np.random.Generator) -> None:
+        """One piece: all of it, or nothing. An interrupt in between would leave rows that are both kept and
+        folded, and a bound that is false."""
+        before = {**self.__dict__, "plane": self.plane.copy()}
+        try:
+            count = len(piece.weight)
+            held = Held(self.n_seen + np.arange(count), piece)
             if not piece.weight.all():
                 held = held.take(np.flatnonzero(piece.weight))
-            self.n_seen += (
-                hi - lo
-            )  # from now on they count, with multiplier zero if nothing happens to them
+            # from now on they count, with multiplier zero if nothing happens to them
+            self.n_seen += count
             self.weight_seen += float(piece.weight.sum())
             if len(held):
                 self._visit(held if self.held is None else held.like(self.held), rng)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
 
     def _visit(self, new: Held, rng: np.random.Generator) -> None:
         fresh = np.zeros((len(new), *self.alpha.shape[1:]))

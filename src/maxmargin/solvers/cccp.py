@@ -135,6 +135,8 @@ class _Procedure:
     regularizer: SquaredNorm
     #: w, F(w), the completions there, (objective, lower bound) of the last convex problem at w
     best: tuple[Array, float, list[Any], tuple[float, float]]
+    #: the same of w = 0, once it was left for a point that may be worse
+    zero: tuple[Array, float, list[Any], tuple[float, float]] | None = None
     memory: Any = None
     history: list[StepRecord] = field(default_factory=list)
     passes: float = 0.0
@@ -202,7 +204,12 @@ class _Procedure:
             return 0
         objective = self.regularizer.value(w) + self.C * self.risk.evaluate(w).upper
         self.passes += 1
+        self.zero = self.best
         return self._complete(w, objective, result.lower_bound)
+
+    def answer(self) -> tuple[Array, float, list[Any], tuple[float, float]]:
+        """The best point seen."""
+        return self.zero if self.zero is not None and self.zero[1] < self.best[1] else self.best
 
     def _record(self, result: SolveResult, n_changed: int) -> None:
         last = result.history[-1] if result.history else None
@@ -342,7 +349,7 @@ def minimize_latent(
         )
     except KeyboardInterrupt:
         procedure.stop = "interrupted"
-    w, value, latent, (objective, lower) = procedure.best
+    w, value, latent, (objective, lower) = procedure.answer()
     return LatentResult(
         w=w,
         objective=float(value) if np.isfinite(value) else float("nan"),

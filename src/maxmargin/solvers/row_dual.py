@@ -155,7 +155,11 @@ class Outlook:
         if len(self._seen) < 4 or not np.isfinite(half[1]) or gap <= target:
             return 0.0
         fallen = log(half[1] / gap) if gap < half[1] else 0.0
-        return float("inf") if fallen <= 0.0 else log(gap / target) * (work - half[0]) / fallen
+        if (
+            fallen <= 0.0 or target <= 0.0
+        ):  # no progress; or the optimum is zero, and so what is allowed
+            return float("inf")
+        return log(gap / target) * (work - half[0]) / fallen
 
 
 def ascend(
