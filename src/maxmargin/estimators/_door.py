@@ -58,11 +58,12 @@ class Classes:
         """+1 for rows of class k, -1 for the others."""
         if self.labels is None:
             return _signs(self.codes[:], k).astype(np.float64)
-        # they are asked for several times in every pass: a byte a row is worth it
+        # they are asked for several times in every pass: a byte a row is worth it, and losses take them as
+        # they are (numbers of 8 bytes, made for every call, would cost a sixth of a fit)
         signs = np.empty(len(self.labels), dtype=np.int8)
         for lo, hi in chunks(len(signs)):
             signs[lo:hi] = _signs(self.labels[lo:hi], self.values[k])
-        return LazyColumn(len(signs), lambda lo, hi: signs[lo:hi].astype(np.float64))
+        return LazyColumn(len(signs), lambda lo, hi: signs[lo:hi])
 
 
 def _signs(values: Any, which: Any) -> Any:
