@@ -59,7 +59,7 @@ class Classes:
         if self.labels is None:
             return _signs(self.codes[:], k).astype(np.float64)
         # they are asked for several times in every pass: a byte a row is worth it, and losses take them as
-        # they are (numbers of 8 bytes, made for every call, would cost a sixth of a fit)
+        # they are
         signs = np.empty(len(self.labels), dtype=np.int8)
         for lo, hi in chunks(len(signs)):
             signs[lo:hi] = _signs(self.labels[lo:hi], self.values[k])
