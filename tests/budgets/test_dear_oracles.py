@@ -115,7 +115,8 @@ def test_a_time_limit_ends_a_pass():
     # a part of the first pass, and one confirming pass
     assert Counting.calls < 60 + 40
     assert svm.lower_bound_ <= svm.objective_
-    assert svm.objective_ <= structured_objective(svm.task_, X, y, np.zeros(9), 1.0)
+    # F of what is returned, however far the clock let it come
+    assert svm.objective_ == pytest.approx(structured_objective(svm.task_, X, y, svm.coef_, 1.0))
 
 
 def test_ctrl_c_between_two_calls():

@@ -135,12 +135,14 @@ class Pins:
         #: builds evaluations
         self.make: Any = make or PinnedEvaluation
         self._keys = itertools.count()
-        self._live: weakref.WeakSet[PinnedEvaluation] = weakref.WeakSet()
-        self._waiting: weakref.WeakSet[PinnedEvaluation] = weakref.WeakSet()
+        # plain references, not a WeakSet: that runs Python code when one dies, and a Ctrl-C that falls into
+        # it is printed and forgotten
+        self._live: list[weakref.ref[PinnedEvaluation]] = []
+        self._waiting: list[weakref.ref[PinnedEvaluation]] = []
 
     def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
         """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
-        for waiting in list(self._waiting):
+        for waiting in _alive(self._waiting):
             waiting.settle()  # before there is one more point: then its scores replace those of an end
         at = self.pin(w)
         out: PinnedEvaluation = self.make(self, is_upper, at=at, value=self.value(at))
@@ -165,15 +167,19 @@ class Pins:
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
         """This one is on a line between others, and may have to be settled."""
-        self._waiting.add(evaluation)
+        self._waiting = [*(weakref.ref(e) for e in _alive(self._waiting)), weakref.ref(evaluation)]
 
     def watch(self, evaluation: PinnedEvaluation) -> None:
         """From now on shards keep the scores of this evaluation while it lives."""
-        self._waiting.discard(evaluation)
-        self._live.add(evaluation)
+        self._waiting = [weakref.ref(e) for e in _alive(self._waiting) if e is not evaluation]
+        self._live = [*(weakref.ref(e) for e in _alive(self._live)), weakref.ref(evaluation)]
 
     def _live_keys(self, at: _Pinned) -> frozenset[int]:
-        return frozenset([at.point[0], *(e.key for e in self._live)])
+        return frozenset([at.point[0], *(e.key for e in _alive(self._live))])
+
+
+def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvaluation]:
+    return [e for e in (reference() for reference in references) if e is not None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
