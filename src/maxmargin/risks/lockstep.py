@@ -288,7 +288,11 @@ class _Open:
 
     split: int
     scale: Array
-    live: weakref.WeakSet[LockstepEvaluation]
+    #: plain references, for a Ctrl-C in the code of a WeakSet would be forgotten
+    live: list[weakref.ref[LockstepEvaluation]]
+
+    def alive(self) -> list[LockstepEvaluation]:
+        return [e for e in (reference() for reference in self.live) if e is not None]
 
 
 class LockstepRisk:
@@ -331,7 +335,7 @@ class LockstepRisk:
     def open(self, split: int, scale: Array) -> int:
         """A new problem: a split, and one weight per part."""
         number = next(self._numbers)
-        self._problems[number] = _Open(split, scale, weakref.WeakSet())
+        self._problems[number] = _Open(split, scale, [])
         return number
 
     def close(self, problem: int) -> None:
@@ -352,11 +356,12 @@ class LockstepRisk:
 
     def _pin(self, problem: int, key: int, w: Array, value: float) -> LockstepEvaluation:
         evaluation = LockstepEvaluation(self, problem, key, w, value)
-        self._problems[problem].live.add(evaluation)
+        held = self._problems[problem]
+        held.live = [*(weakref.ref(e) for e in held.alive()), weakref.ref(evaluation)]
         return evaluation
 
     def _live(self, problem: int) -> frozenset[int]:
-        return frozenset(e.point[0] for e in self._problems[problem].live)
+        return frozenset(e.point[0] for e in self._problems[problem].alive())
 
     def cuts(self, asked: Sequence[LockstepEvaluation]) -> list[Cut]:
         """The cuts at several points in one transposed pass."""
