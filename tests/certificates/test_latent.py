@@ -217,3 +217,19 @@ def test_a_worse_point_is_not_taken(monkeypatch):
     assert result.objective == pytest.approx(
         latent_objective(task, X, Y, result.w, 1.0, outputs=task.outputs), rel=1e-9
     )
+
+
+@pytest.mark.parametrize("max_iter", [1, None])
+def test_no_point_that_was_seen_is_better_than_the_answer(max_iter):
+    """Also where w = 0 was left for a point that was worse, and the fit ended there."""
+    for seed in range(40):
+        rng, seen = np.random.default_rng(seed), []
+        bags = [rng.normal(size=(3, 2)) for _ in range(6)]
+        svm = LatentStructuredSVM(
+            MultipleInstance(intercept=0.0),
+            C=0.1,
+            max_iter=max_iter,
+            solver=CuttingPlane(),
+            callbacks=[lambda record, seen=seen: seen.append(record.objective)],
+        ).fit(bags, [1, 0, 0, 0, 0, 0])
+        assert svm.objective_ <= min(seen) * (1 + 1e-6)
