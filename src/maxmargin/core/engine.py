@@ -1,9 +1,22 @@
 """Where shards live: the contract, and the plainest engine. An engine knows nothing of SVMs.
 
-A shard is any object, built where it runs by ``factory(spec)`` from a small picklable spec;
-rebuilding it is the recovery from losing it. An engine calls a method on all shards and adds the
-answers up by one fixed rule (:func:`maxmargin.core.summation.tree_sum`), so the number of workers
-never changes a bit of the result.
+A shard is any object, built where it runs by ``factory(spec)`` from a picklable spec: a path and a
+range of rows, or a block of data that the engine places once where workers can get at it. An engine
+calls a method on all shards and adds the answers up by one fixed rule
+(:func:`maxmargin.core.summation.tree_sum`), so the number of workers never changes a bit of the result.
+
+What must hold, besides the signatures below:
+
+- Workers host ranges of neighbouring shards (:func:`share`), so that each adds up what it has before
+  anything travels.
+- Published arrays are immutable. They are passed at the top level of the arguments, and shards see a
+  read-only array.
+- Methods of shards are idempotent: a call may reach a shard again.
+- What a shard remembers is a cache. If the engine is not ``durable`` a worker may die: its shards are built
+  anew from their specs, without what they remembered, and the call is repeated, a bounded number of times.
+  A shard that misses something it was told before raises an error of its own, and whoever asked knows how
+  to tell it again (see :mod:`maxmargin.risks.lines`).
+- An error in a shard is raised once, as itself, with the shard's index in a note, and never retried.
 """
 
 from __future__ import annotations
@@ -28,6 +41,10 @@ class Handle:
 class Engine(Protocol):
     """The contract; ``maxmargin.testing.check_engine`` enforces it."""
 
+    @property
+    def durable(self) -> bool:
+        """Whether shards live as long as the engine: nothing that they remember can get lost."""
+
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build one shard per spec, replacing those of an earlier call."""
 
@@ -44,6 +61,11 @@ class Engine(Protocol):
         """Let go of shards and workers."""
 
 
+def share(n_shards: int, n_workers: int, worker: int) -> range:
+    """The shards that a worker hosts: neighbours, as many as the others have or one more."""
+    return range(worker * n_shards // n_workers, (worker + 1) * n_shards // n_workers)
+
+
 class SerialEngine:
     """All shards in the calling thread, one after the other.
 
@@ -55,6 +77,8 @@ class SerialEngine:
     >>> float(engine.reduce("sum"))
     6.0
     """
+
+    durable = True
 
     def __init__(self) -> None:
         self._shards: list[Any] = []

@@ -4,12 +4,25 @@ Floating-point addition is not associative, so "the same answer from one worker 
 a fixed shape of the sum. Parts are numbered by shard; neighbours of equal size are added first, as
 in a binary counter. The shape depends on the number of parts only, and at most log2(parts) partial
 sums are held at any time.
+
+Who holds the parts ``start .. stop-1`` can add up the subtrees that lie inside (:func:`fold`); the few
+blocks that are left of each such range, in order, make the whole sum (:func:`join`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The sum of the parts ``start .. start+size-1``: a node of the tree."""
+
+    start: int
+    size: int
+    total: Any
 
 
 def add_parts(a: Any, b: Any) -> Any:
@@ -19,18 +32,33 @@ def add_parts(a: Any, b: Any) -> Any:
     return a + b
 
 
-def tree_sum(parts: Iterable[Any]) -> Any:
-    """Sum of the parts, in order, by the fixed tree."""
-    stack: list[tuple[int, Any]] = []
-    for part in parts:
-        size, total = 1, part
-        while stack and stack[-1][0] == size:
-            left_size, left = stack.pop()
-            size, total = size + left_size, add_parts(left, total)
-        stack.append((size, total))
+def fold(parts: Iterable[Any], start: int = 0) -> list[Block]:
+    """The parts from number ``start`` on, added up as far as the tree allows without the others."""
+    return merge(Block(start + k, 1, part) for k, part in enumerate(parts))
+
+
+def merge(blocks: Iterable[Block]) -> list[Block]:
+    """Neighbouring blocks, in order, added up as far as the tree allows without the others."""
+    stack: list[Block] = []
+    for block in blocks:
+        while stack and stack[-1].size == block.size and stack[-1].start % (2 * block.size) == 0:
+            left = stack.pop()
+            block = Block(left.start, 2 * block.size, add_parts(left.total, block.total))
+        stack.append(block)
+    return stack
+
+
+def join(blocks: Iterable[Block]) -> Any:
+    """The sum over all parts, from blocks that together hold each of them once, in order."""
+    stack = merge(blocks)
     if not stack:
         raise ValueError("a sum over no parts was asked for; the data has no shards")
-    total = stack.pop()[1]
+    total = stack.pop().total
     while stack:
-        total = add_parts(stack.pop()[1], total)
+        total = add_parts(stack.pop().total, total)
     return total
+
+
+def tree_sum(parts: Iterable[Any]) -> Any:
+    """Sum of the parts, in order, by the fixed tree."""
+    return join(fold(parts))

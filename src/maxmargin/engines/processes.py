@@ -69,6 +69,8 @@ class ProcessEngine(SerialEngine):
     >>> engine.close()
     """
 
+    durable = False
+
     def __init__(self, n_workers: int, prepare: Callable[[], object] | None = None) -> None:
         super().__init__()
         if n_workers < 1:
