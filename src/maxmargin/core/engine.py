@@ -28,7 +28,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.summation import tree_sum
+from maxmargin.core.summation import Block, fold, join
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +79,8 @@ class SerialEngine:
     """
 
     durable = True
+    #: the first shard's number; a worker of another engine that hosts some shards begins elsewhere
+    _first = 0
 
     def __init__(self) -> None:
         self._shards: list[Any] = []
@@ -90,7 +92,7 @@ class SerialEngine:
             try:
                 self._shards.append(factory(spec))
             except Exception as error:
-                error.add_note(f"raised while building shard {index} of {len(specs)}")
+                error.add_note(f"raised while building {self._name(index, len(specs))}")
                 raise
         return self
 
@@ -104,7 +106,7 @@ class SerialEngine:
     def reduce(self, method: str, *args: Any) -> Any:
         """Sum of the shards' answers."""
         self._require_shards()
-        return tree_sum(self._map(method, args))
+        return join(self._fold(method, args))
 
     def gather(self, method: str, *args: Any) -> list[Any]:
         """List of the shards' answers."""
@@ -121,6 +123,9 @@ class SerialEngine:
         """Forget the shards."""
         self._shards = []
 
+    def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
+        return fold(self._map(method, args), self._first)
+
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
         for index in range(len(self._shards)):
@@ -130,5 +135,8 @@ class SerialEngine:
         try:
             return getattr(self._shards[index], method)(*args)
         except Exception as error:
-            error.add_note(f"raised by {method!r} in shard {index} of {len(self._shards)}")
+            error.add_note(f"raised by {method!r} in {self._name(index, len(self._shards))}")
             raise
+
+    def _name(self, index: int, n_shards: int) -> str:
+        return f"shard {index} of {n_shards}"

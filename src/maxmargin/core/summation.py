@@ -11,6 +11,7 @@ blocks that are left of each such range, in order, make the whole sum (:func:`jo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,29 @@ def merge(blocks: Iterable[Block]) -> list[Block]:
             block = Block(left.start, 2 * block.size, add_parts(left.total, block.total))
         stack.append(block)
     return stack
+
+
+class Tree:
+    """Blocks that come in any order, from any thread, added up as soon as the tree allows."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], Block] = {}
+        self._lock = threading.Lock()
+
+    def put(self, block: Block) -> None:
+        """Take a block in."""
+        while True:
+            with self._lock:
+                other = self._held.pop((block.start ^ block.size, block.size), None)
+                if other is None:
+                    self._held[block.start, block.size] = block
+                    return
+            left, right = (other, block) if other.start < block.start else (block, other)
+            block = Block(left.start, 2 * block.size, add_parts(left.total, right.total))
+
+    def blocks(self) -> list[Block]:
+        """What is left, in order: what :func:`merge` would have made of the same blocks."""
+        return sorted(self._held.values(), key=lambda block: block.start)
 
 
 def join(blocks: Iterable[Block]) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from maxmargin.core.engine import Handle, SerialEngine
+from maxmargin.core.summation import Block, Tree
 
 
 class ThreadEngine(SerialEngine):
@@ -38,8 +39,21 @@ class ThreadEngine(SerialEngine):
         self._pool: ThreadPoolExecutor | None = None
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
+        answers: list[Any] = [None] * len(self._shards)
+        self._play(_Round(len(answers), answers.__setitem__), method, args)
+        return iter(answers)
+
+    def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
+        tree = Tree()  # parts are gone once they are added: few are held at a time
+
+        def keep(index: int, part: Any) -> None:
+            tree.put(Block(self._first + index, 1, part))
+
+        self._play(_Round(len(self._shards), keep), method, args)
+        return tree.blocks()
+
+    def _play(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        round_ = _Round(len(self._shards))
         helpers: list[Future[None]] = []
         try:
             for _ in range(min(self.n_workers, len(self._shards)) - 1):
@@ -49,7 +63,8 @@ class ThreadEngine(SerialEngine):
             # an error or Ctrl-C: nothing of this call may still run when the next one starts
             round_.over = True
             _drain(helpers)
-        yield from round_.answers()
+        if round_.errors:
+            raise round_.errors[min(round_.errors)]
 
     def _work(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
         """Take one shard after the other: whoever is free takes the next, so nobody waits long."""
@@ -57,7 +72,7 @@ class ThreadEngine(SerialEngine):
             if round_.over:
                 return
             try:
-                round_.done[index] = self._call(index, method, args)
+                round_.keep(index, self._call(index, method, args))
             except Exception as error:
                 round_.errors[index] = error
                 round_.over = True
@@ -76,21 +91,13 @@ class ThreadEngine(SerialEngine):
 
 
 class _Round:
-    """One call on all shards: which number is next, and what came back."""
+    """One call on all shards: which number is next, and who takes what comes back."""
 
-    def __init__(self, n_shards: int) -> None:
+    def __init__(self, n_shards: int, keep: Callable[[int, Any], None]) -> None:
         self.numbers = _Counter(n_shards)
-        self.done: list[Any] = [None] * n_shards
+        self.keep = keep
         self.errors: dict[int, Exception] = {}
         self.over = False
-
-    def answers(self) -> Iterator[Any]:
-        """In shard order; the earliest error, if there was one."""
-        if self.errors:
-            raise self.errors[min(self.errors)]
-        for index in range(len(self.done)):
-            answer, self.done[index] = self.done[index], None  # keep the sum, not the parts
-            yield answer
 
 
 class _Counter:

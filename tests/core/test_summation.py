@@ -1,0 +1,63 @@
+"""One rule for sums: however the parts are spread over workers and threads, the same bits."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmargin.core.engine import share
+from maxmargin.core.summation import Block, Tree, fold, join, merge, tree_sum
+
+
+def parts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return list(rng.normal(size=n) * 10.0 ** rng.integers(-8, 9, n))
+
+
+@given(n=st.integers(1, 70), workers=st.integers(1, 9), seed=st.integers(0, 5))
+def test_ranges_fold_to_the_same_sum(n, workers, seed):
+    numbers = parts(n, seed)
+    ranges = [share(n, workers, k) for k in range(workers)]
+    assert [i for r in ranges for i in r] == list(range(n))
+    assert max(map(len, ranges)) - min(map(len, ranges)) <= 1
+    blocks = [b for r in ranges for b in fold(numbers[r.start : r.stop], r.start)]
+    assert join(blocks) == tree_sum(numbers)
+    assert max(len(fold(numbers[r.start : r.stop], r.start)) for r in ranges) <= 2 * 7
+
+
+@given(n=st.integers(1, 70), start=st.integers(0, 40), data=st.data())
+def test_blocks_in_any_order(n, start, data):
+    numbers = parts(n)
+    order = data.draw(st.permutations(range(n)))
+    tree = Tree()
+    for k in order:
+        tree.put(Block(start + k, 1, numbers[k]))
+    expected = fold(numbers, start)
+    found = tree.blocks()
+    assert [(b.start, b.size, b.total) for b in found] == [
+        (b.start, b.size, b.total) for b in expected
+    ]
+    assert [b.size for b in merge(found)] == [b.size for b in expected]
+
+
+def test_blocks_from_several_threads():
+    numbers = parts(400)
+    tree = Tree()
+
+    def bring(first):
+        for k in range(first, 400, 4):
+            tree.put(Block(k, 1, numbers[k]))
+
+    threads = [threading.Thread(target=bring, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert join(tree.blocks()) == tree_sum(numbers)
+
+
+def test_no_parts():
+    with pytest.raises(ValueError, match="no parts"):
+        join([])
