@@ -5,11 +5,14 @@ For the engines whose workers are processes of their own, on this machine or on 
 
 from __future__ import annotations
 
+import os
 import pickle
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 from maxmargin.core.engine import share
 from maxmargin.core.summation import Block
@@ -65,6 +68,11 @@ class Host(ThreadEngine):
         except Exception as error:
             return failure(error)
 
+    @property
+    def first(self) -> str:
+        """The name of its first shard."""
+        return self._name(0, self._n_shards)
+
     def _name(self, index: int, n_shards: int) -> str:
         return f"shard {self._first + index} of {self._n_shards}"
 
@@ -88,3 +96,10 @@ def raise_first(answers: Sequence[Any]) -> None:
     for answer in answers:
         if isinstance(answer, Failure):
             raise answer.error
+
+
+def one_blas_thread() -> None:
+    """For good, in a process of its own: products have the bits that one thread gives them."""
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
+        os.environ[name] = "1"  # for libraries that are loaded later
+    ThreadpoolController().limit(limits=1, user_api="blas")

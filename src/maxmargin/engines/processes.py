@@ -1,10 +1,13 @@
 """Shards in processes of their own, for shards whose work is Python code: an argmax of the user's.
 
-Shard k lives in worker k mod n_workers for good, built there from the pickled factory and its spec. A worker
-is a fresh interpreter ("spawn") at the end of a pipe that answers one call at a time. One that dies is
-started anew, its shards rebuilt and the call repeated, a few times; one that is busy when a call is broken
-off (Ctrl-C, a lost worker) is ended and started anew with the next call, for nobody knows how long its
-answer takes.
+A worker hosts a range of neighbouring shards for good, built there from the pickled factory and their
+specs. It is a fresh interpreter ("spawn") at the end of a pipe that answers one call at a time. One that dies
+is started anew, its shards rebuilt and the call repeated, a few times; one that is busy when a call is broken
+off (Ctrl-C, a lost worker) is ended and started anew with the next call, for nobody knows how long its answer
+takes.
+
+What is large is in memory once, in segments that the workers map (:mod:`maxmargin.engines._segments`): arrays
+of the factory and the specs, published arrays, and the answers of a worker until they are added up.
 """
 
 from __future__ import annotations
@@ -12,45 +15,35 @@ from __future__ import annotations
 import contextlib
 import itertools
 import multiprocessing
+import os
 import pickle
-import signal
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
+from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.engine import Handle, SerialEngine
+from maxmargin.core.engine import Handle, SerialEngine, share
+from maxmargin.core.summation import Block, join
+from maxmargin.engines._process import Order, Recipe, Reference, Reply, Snapshot, pickled, serve
+from maxmargin.engines._segments import LARGE, Packed, Packer, Segment, mapped
+from maxmargin.engines._work import raise_first
 
 #: deaths of one worker during one call after which the call is given up
 MAX_DEATHS = 3
-#: published arrays a worker remembers
-MAX_ARRAYS = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Published(Handle):
-    """A snapshot with a number: sent to each worker once."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """A published array in a message: the worker has it, or finds it here."""
-
-    number: int
-    array: npt.NDArray[Any] | None
 
 
 class ProcessEngine(SerialEngine):
     """Shards in processes of their own, which run Python code at the same time.
 
     Factory, specs and answers are pickled: classes must be importable (not defined in a notebook), and a
-    script must start its work under ``if __name__ == "__main__":``.
+    script must start its work under ``if __name__ == "__main__":``. Large arrays in them, and published ones,
+    are shared memory: one copy beside the caller's, however many workers there are. Each worker uses one BLAS
+    thread.
 
     Parameters
     ----------
@@ -78,144 +71,173 @@ class ProcessEngine(SerialEngine):
         self.n_workers = n_workers
         self._prepare = prepare
         self._workers: list[_Worker] = []
-        self._numbers = itertools.count()
+        self._segment: Segment | None = None
+        self._shelf = _Shelf()
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers, which are started if they do not run."""
-        n = min(self.n_workers, len(specs))
-        for worker in self._workers[n:]:
-            worker.end()
-        self._workers = self._workers[:n]
-        self._workers += [_Worker(k, n) for k in range(len(self._workers), n)]
-        self._shards = list(specs)  # here a shard is known by its spec only
+        n, n_shards = min(self.n_workers, len(specs)), len(specs)
         try:
+            packer = Packer()
+            makers = packer.add((self._prepare, factory))
+            own = [packer.add([specs[i] for i in share(n_shards, n, k)]) for k in range(n)]
+            self._let_go(n)
+            self._segment = Segment.of(packer)
             for k, worker in enumerate(self._workers):
-                worker.load(_pickled((self._prepare, factory, list(enumerate(specs))[k::n])))
-            self._run([(worker, None) for worker in self._workers])
+                recipe = Recipe((k, n, n_shards), makers, own[k], packer.size)
+                worker.load(recipe, self._segment)
+            raise_first([reply.unpack() for reply in self._run(_Call(b"", {}))])
         except BaseException:
             self.close()
             raise
+        self._shards = list(range(n_shards))  # here a shard is known by its number only
         return self
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
-        """A read-only copy with a number."""
-        return _Published(super().publish(array).array, next(self._numbers))
+        """A snapshot; a large one is in a segment, a small one in every call it is used in."""
+        if array.nbytes < LARGE or array.dtype.hasobject:
+            return super().publish(array)
+        return self._shelf.put(array)
 
-    def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
-        answers = self._run([(worker, (method, args)) for worker in self._workers])
-        for index in range(len(self._shards)):
-            yield answers[index]
+    def reduce(self, method: str, *args: Any) -> Any:
+        """Sum of the shards' answers, which the workers have added up as far as they can."""
+        replies = self._call_all("reduced", method, args)
+        views = [reply.view() for reply in replies]
+        total = _sum(replies, views)
+        if all(_is_free(view) for view in views):
+            return total
+        # something is in the sum as it came: it must not change when the segment is used again
+        return _sum(replies, [None] * len(replies))
 
-    def _run(self, calls: list[tuple[_Worker, Any]]) -> dict[int, Any]:
-        """Put all questions, collect the answers by shard; the first failing shard's error is raised."""
+    def gather(self, method: str, *args: Any) -> list[Any]:
+        """List of the shards' answers."""
+        answers = [reply.unpack() for reply in self._call_all("gathered", method, args)]
+        raise_first(answers)
+        return [part for own in answers for part in own]
+
+    def close(self) -> None:
+        """Forget the shards and end the processes."""
+        super().close()
+        self._let_go(0)
+        self._shelf.clear()
+
+    def _let_go(self, n: int) -> None:
+        """Forget the shards, keep n workers."""
+        self._shards = []
+        for worker in self._workers[n:]:
+            worker.end()
+        self._workers = self._workers[:n]
+        self._workers += [_Worker() for _ in range(len(self._workers), n)]
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.close()
+
+    def _call_all(self, kind: str, method: str, args: tuple[Any, ...]) -> list[_Received]:
+        self._require_shards()
+        self._shelf.sweep()
+        arrays: dict[int, _Stored] = {}
+        packed = tuple(self._shelf.packed(a, arrays) for a in args)
+        return self._run(_Call(pickled((kind, method, packed)), arrays))
+
+    def _run(self, call: _Call) -> list[_Received]:
+        """Send an order to all workers, with a call if there is one; what came back, in their order."""
+        received: dict[_Worker, _Received] = {}
         try:
-            for worker, call in calls:
-                worker.ask(call)
-            busy: dict[Any, _Worker] = {worker.pipe: worker for worker, _ in calls}
-            answers: dict[int, Any] = {}
-            errors: dict[int, Exception] = {}
+            for worker in self._workers:
+                worker.ask(call, self._shelf.numbers())
+            busy: dict[Any, _Worker] = {worker.pipe: worker for worker in self._workers}
             while busy:
                 for pipe in wait(list(busy)):
                     worker = busy.pop(pipe)
                     found = worker.answer()
                     if found is None:  # it died, and was asked anew
                         busy[worker.pipe] = worker
-                        continue
-                    answers.update(found[0])
-                    errors.update(found[1])
+                    else:
+                        received[worker] = found
         finally:
             for worker in self._workers:
                 worker.end_if_busy()
-        if errors:
-            raise errors[min(errors)]
-        return answers
-
-    def close(self) -> None:
-        """Forget the shards and end the processes."""
-        super().close()
-        for worker in self._workers:
-            worker.end()
-        self._workers = []
+        return [received[worker] for worker in self._workers]
 
 
 class _Worker:
     """The near end of a process."""
 
-    def __init__(self, number: int, n_workers: int) -> None:
-        self._number, self._n_workers = number, n_workers
-        self._recipe, self._loaded = b"", False
+    def __init__(self) -> None:
+        self._recipe: Recipe | None = None
+        self._segment: Segment | None = None
+        self._loaded = False
+        self._call = _Call(b"", {})
         self._process: Any = None
-        self._call: Any = None
         self._busy, self._deaths = False, 0
-        self._sent: OrderedDict[int, None] = OrderedDict()
+        self._known: set[int] = set()  # published arrays that it has
+        self._outbox = -1  # its segment for large answers
         self.pipe: Any = None
 
-    def load(self, recipe: bytes) -> None:
+    def load(self, recipe: Recipe, segment: Segment) -> None:
         """What its shards are made of, from the next question on."""
-        self._recipe, self._loaded = recipe, False
+        self._recipe, self._segment, self._loaded = recipe, segment, False
 
-    def ask(self, call: Any) -> None:
-        """Put a question (None: only build the shards)."""
+    def ask(self, call: _Call, alive: Set[int]) -> None:
+        """Put a question, and let it forget the arrays that are not alive any more."""
         self._call, self._deaths = call, 0
-        self._put()
+        self._put(tuple(self._known - alive))
 
-    def _put(self) -> None:
+    def _put(self, forget: tuple[int, ...] = ()) -> None:
         if self._process is None or not self._process.is_alive():
             self._start()
-        self._busy = True
-        message = _pickled((None if self._loaded else self._recipe, self._packed_call()))
-        self._loaded = True
+            forget = ()
+        recipe, descriptors = None, []
+        if not self._loaded and self._recipe is not None and self._segment is not None:
+            recipe = self._recipe
+            descriptors += [self._segment.descriptor] if recipe.size else []
+        new = {n: stored for n, stored in self._call.arrays.items() if n not in self._known}
+        descriptors += [stored.segment.descriptor for stored in new.values()]
+        arrays = tuple((n, stored.array, stored.segment.size) for n, stored in new.items())
+        self._busy, self._loaded = True, True
+        self._known = (self._known | new.keys()) - set(forget)
         # if it has died the end of the pipe says so to whoever waits for the answer
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.pipe.send_bytes(message)
+            self.pipe.send_bytes(pickled(Order(recipe, arrays, forget, self._call.message)))
+            for descriptor in descriptors:
+                send_handle(self.pipe, descriptor, self._process.pid)
 
     def _start(self) -> None:
         self.end()
         context = multiprocessing.get_context("spawn")
         self.pipe, far = context.Pipe()
-        self._sent.clear()
-        self._loaded = False
-        self._process = context.Process(target=_serve, args=(far,), daemon=True)
+        self._known, self._loaded = set(), False
+        self._process = context.Process(target=serve, args=(far,), daemon=True)
         self._process.start()
         far.close()
 
-    def _packed_call(self) -> Any:
-        if self._call is None:
-            return None
-        method, args = self._call
-        return method, tuple(self._packed(a) for a in args)
-
-    def _packed(self, argument: Any) -> Any:
-        if not isinstance(argument, Handle):
-            return argument
-        number = argument.number if isinstance(argument, _Published) else -1
-        known = number in self._sent
-        if number >= 0 and not known:
-            self._sent[number] = None
-            if len(self._sent) > MAX_ARRAYS:
-                self._sent.popitem(last=False)
-        return _Reference(number, None if known else argument.array)
-
-    def answer(self) -> tuple[dict[int, Any], dict[int, Exception]] | None:
-        """What came back, by shard: answers and errors. None if the process died and was asked anew."""
+    def answer(self) -> _Received | None:
+        """What came back. None if the process died and was asked anew."""
         try:
-            found: tuple[dict[int, Any], dict[int, Exception]] = pickle.loads(
-                self.pipe.recv_bytes()
-            )
-        except (EOFError, ConnectionResetError):
+            reply: Reply = pickle.loads(self.pipe.recv_bytes())
+            if reply.new:
+                self._forget_outbox()
+                self._outbox = recv_handle(self.pipe)
+        except (EOFError, OSError):
             self._deaths += 1
             self.end()
             if self._deaths >= MAX_DEATHS:
-                raise RuntimeError(
-                    f"worker {self._number} of {self._n_workers} ended {self._deaths} times without "
-                    "an answer (killed, out of memory, or a crash in compiled code); its shards were "
-                    "rebuilt each time. If it ends at once: a script must start its work under "
-                    "if __name__ == '__main__'."
-                ) from None
+                raise self._given_up() from None
             self._put()
             return None
         self._busy = False
-        return found
+        return _Received(reply.answer, self._outbox, reply.room)
+
+    def _given_up(self) -> RuntimeError:
+        assert self._recipe is not None
+        worker, n_workers, n_shards = self._recipe.place
+        own = share(n_shards, n_workers, worker)
+        return RuntimeError(
+            f"worker {worker} of {n_workers} (shards {own.start} to {own.stop - 1}) ended {self._deaths} "
+            "times without an answer (killed, out of memory, or a crash in compiled code); its shards were "
+            "rebuilt each time. If it ends at once: a script must start its work under "
+            "if __name__ == '__main__'."
+        )
 
     def end_if_busy(self) -> None:
         if self._busy:
@@ -224,99 +246,128 @@ class _Worker:
     def end(self) -> None:
         """End the process, whatever it does."""
         process, self._process, self._busy = self._process, None, False
+        self._forget_outbox()
         if process is not None:
             self.pipe.close()
             process.kill()
             process.join()
             process.close()
 
-
-# -- what runs in a worker -------------------------------------------------------------------------
-
-
-def _serve(pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
-    arrays: OrderedDict[int, Any] = OrderedDict()
-    shards: dict[int, Any] = {}
-    failed: dict[int, Exception] = {}
-    try:
-        while True:
-            recipe, message = pickle.loads(pipe.recv_bytes())
-            if recipe is not None:
-                shards, failed = {}, {}  # first let go of the old ones
-                shards, failed = _build(recipe)
-            answers: dict[int, Any] = {}
-            errors = dict(failed)
-            if message is not None and not failed:
-                method, packed = message
-                args = tuple(_unpacked(a, arrays) for a in packed)
-                for index, shard in shards.items():
-                    try:
-                        answers[index] = getattr(shard, method)(*args)
-                    except Exception as error:
-                        error.add_note(f"raised by {method!r} in shard {index}")
-                        errors[index] = _sendable(error)
-                        break
-            pipe.send_bytes(_reply(answers, errors))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the parent is gone
+    def _forget_outbox(self) -> None:
+        descriptor, self._outbox = self._outbox, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
-def _build(recipe: bytes) -> tuple[dict[int, Any], dict[int, Exception]]:
-    """The shards, or the error of the first that could not be built."""
-    shards: dict[int, Any] = {}
-    index = 0
-    try:
-        prepare, factory, specs = pickle.loads(recipe)
-        if prepare is not None:
-            prepare()
-        for index, spec in specs:
-            shards[index] = factory(spec)
-    except Exception as error:
-        error.add_note(
-            f"raised while building shard {index} in a process of its own. (What a shard is made of must be "
-            "importable there: define classes in a module, not in a notebook or an interactive session.)"
-        )
-        return {}, {index: _sendable(error)}
-    return shards, {}
+# -- answers ---------------------------------------------------------------------------------------
 
 
-def _unpacked(argument: Any, arrays: OrderedDict[int, Any]) -> Any:
-    if not isinstance(argument, _Reference):
-        return argument
-    array = argument.array
-    if array is None:
-        return arrays[argument.number]
-    array = np.asarray(array)
-    array.setflags(write=False)
-    if argument.number >= 0:
-        arrays[argument.number] = array
-        if len(arrays) > MAX_ARRAYS:
-            arrays.popitem(last=False)
-    return array
+@dataclass(frozen=True, slots=True, eq=False)
+class _Received:
+    """A worker's answer; its large buffers are in the worker's segment until the next call."""
+
+    answer: Packed
+    outbox: int
+    room: int
+
+    def view(self) -> memoryview | None:
+        """The segment, if there is something of the answer in it."""
+        return mapped(self.outbox, self.room) if self.answer.spans else None
+
+    def unpack(self, view: memoryview | None = None) -> Any:
+        """The answer; its large arrays are in the view, or copies if none is given."""
+        if view is not None:
+            return self.answer.unpack(view)
+        return self.answer.unpack(self.view() or memoryview(b""), bytearray)
 
 
-def _reply(answers: dict[int, Any], errors: dict[int, Exception]) -> bytes:
-    try:
-        return _pickled((answers, errors))
-    except Exception as error:
-        error.add_note(
-            f"an answer of shards {sorted(answers)} cannot be sent to the parent process"
-        )
-        return _pickled(({}, {min(answers): _sendable(error)}))
+def _sum(replies: list[_Received], views: Sequence[memoryview | None]) -> Any:
+    answers = [reply.unpack(view) for reply, view in zip(replies, views, strict=True)]
+    raise_first(answers)
+    blocks: list[Block] = [block for own in answers for block in own]
+    return join(blocks)
 
 
-def _sendable(error: Exception) -> Exception:
-    """The error, or its text where it cannot travel."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        plain = RuntimeError(f"{type(error).__name__}: {error}")
-        for note in getattr(error, "__notes__", []):
-            plain.add_note(note)
-        return plain
-    return error
+def _is_free(view: memoryview | None) -> bool:
+    """Whether nothing that still lives is in the segment behind the view."""
+    if view is not None:
+        mapping: Any = view.obj
+        view.release()
+        try:
+            mapping.close()
+        except BufferError:
+            return False
+    return True
 
 
-def _pickled(message: Any) -> bytes:
-    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+# -- published arrays ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _Published(Handle):
+    """A large snapshot: its number on a shelf."""
+
+    number: int
+    shelf: _Shelf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    array: Packed
+    segment: Segment
+    handle: weakref.ref[_Published]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """A pickled question, and the published arrays that it refers to."""
+
+    message: bytes
+    arrays: dict[int, _Stored]
+
+
+class _Shelf:
+    """Segments of published arrays; those whose handle is gone are closed with the next call."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._stored: dict[int, _Stored] = {}
+
+    def put(self, array: npt.NDArray[Any]) -> Handle:
+        """Take a snapshot."""
+        self.sweep()
+        packed, segment = _place(array)
+        handle = _Published(packed.unpack(segment.view()), next(self._numbers), self)
+        self._stored[handle.number] = _Stored(packed, segment, weakref.ref(handle))
+        return handle
+
+    def packed(self, argument: Any, arrays: dict[int, _Stored]) -> Any:
+        """An argument as it travels; what it refers to is added to the arrays."""
+        if not isinstance(argument, Handle):
+            return argument
+        if not isinstance(argument, _Published) or argument.shelf is not self:
+            return Snapshot(argument.array)
+        if argument.number not in self._stored:  # the engine was closed since
+            self._stored[argument.number] = _Stored(*_place(argument.array), weakref.ref(argument))
+        arrays[argument.number] = self._stored[argument.number]
+        return Reference(argument.number)
+
+    def numbers(self) -> Set[int]:
+        """Arrays that are alive."""
+        return self._stored.keys()
+
+    def sweep(self) -> None:
+        """Close what nobody holds."""
+        for number in [n for n, stored in self._stored.items() if stored.handle() is None]:
+            self._stored.pop(number).segment.close()
+
+    def clear(self) -> None:
+        """Close all; handles that live on can still be used."""
+        for number in list(self._stored):
+            self._stored.pop(number).segment.close()
+
+
+def _place(array: npt.NDArray[Any]) -> tuple[Packed, Segment]:
+    packer = Packer()
+    packed = packer.add(array if array.flags.forc else np.array(array, order="C"))
+    return packed, Segment.of(packer)
