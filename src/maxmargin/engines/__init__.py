@@ -1,8 +1,18 @@
 """Engines: where shards live and how their answers are added."""
 
 from maxmargin.core.engine import Engine, Handle, SerialEngine
-from maxmargin.engines.choice import make_engine
+from maxmargin.engines.choice import make_engine, opened
 from maxmargin.engines.processes import ProcessEngine
+from maxmargin.engines.ray import RayEngine
 from maxmargin.engines.threads import ThreadEngine
 
-__all__ = ["Engine", "Handle", "ProcessEngine", "SerialEngine", "ThreadEngine", "make_engine"]
+__all__ = [
+    "Engine",
+    "Handle",
+    "ProcessEngine",
+    "RayEngine",
+    "SerialEngine",
+    "ThreadEngine",
+    "make_engine",
+    "opened",
+]

@@ -51,10 +51,8 @@ class StructuredProblem:
         self.omega = self.weights.norm
         self._rescaling: Any = svm.rescaling
         self._dear = svm.oracle == "dear"
-        self._own = isinstance(svm.engine, str)
-        self._engine: Engine = (
-            make_engine(svm.n_jobs, svm.engine, one_blas_thread) if self._own else svm.engine
-        )
+        self._engine: Engine = make_engine(svm.n_jobs, svm.engine, one_blas_thread)
+        self._own = self._engine is not svm.engine
         self._examples: Examples | None = None if last is None else last._examples
 
     def risk(self, weight: Any) -> Any:

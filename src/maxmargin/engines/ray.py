@@ -1,0 +1,306 @@
+"""Shards on the machines of a Ray cluster.
+
+A worker is a Ray actor on some machine with a team of threads; it hosts a range of neighbouring shards
+(:mod:`maxmargin.engines._work`) and adds up what they answer before anything travels. What shards are made
+of is placed in the object store once, and the driver owns it. So whatever happens to a worker, the engine
+starts another one, where the fewest of its workers are, which builds the same shards; the call is repeated
+there, a few times. Ray's own restarts are not used: they are counted over the life of an actor, and a week of
+rare deaths is not an endless series of them.
+
+Large sums of many workers are merged by the workers in a tree, through the object store, so that the driver's
+network card sees one of them. The shape of the sum is that of :mod:`maxmargin.core.summation` either way.
+
+Ray listens on every network interface, and whoever reaches it can run code. So an engine works only where
+Ray's token authentication is on, in this process and on the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.engine import Handle, SerialEngine, share
+from maxmargin.core.summation import Block, join
+from maxmargin.engines._cluster import SMALL, Cluster
+from maxmargin.engines._work import raise_first
+
+#: deaths of one worker during one call after which the call is given up
+MAX_DEATHS = 3
+#: seconds that busy workers are given to finish when a call is broken off; then they are ended
+GRACE = 2.0
+#: large sums of more workers than this are merged by the workers themselves
+FEW = 4
+#: how many sums a worker merges at once
+ARITY = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Placed(Handle):
+    """A snapshot in the object store, which keeps it as long as this lives."""
+
+    ref: Any
+
+
+class RayEngine(SerialEngine):
+    """Shards on the machines of a Ray cluster, or of a local one that is started for them.
+
+    Needs ``pip install "maxmargin[ray]"``, and for addresses ``ray://`` also ``ray[client]``. The same
+    versions of Python and of the packages must be on all machines; for the same bits also the same type of
+    processor. A worker that dies is replaced and its shards are rebuilt; the result does not change.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Number of workers. By default one for each machine of the cluster that has processors to offer.
+    address : str, optional
+        The cluster, as for ``ray.init``: ``"host:port"``, or ``"ray://host:port"`` for Ray's client. By
+        default the one this process is connected to; else that of ``RAY_ADDRESS`` or of ``ray start`` on this
+        machine; else one on this machine alone is started, and ended with the engine.
+    threads : int, optional
+        Size of a worker's team of threads. By default the machine's processors, divided among its workers.
+        For shards in Python code, which hold the interpreter's lock, more workers with one thread are better.
+    prepare : callable, optional
+        Called once in every worker, before its shards are built.
+
+    Raises
+    ------
+    RuntimeError
+        If token authentication is off: Ray listens on every network interface, and without it anybody who
+        reaches a port can run code. Set ``RAY_AUTH_MODE=token`` before Ray is imported and started, on all
+        machines, with the same token in ``RAY_AUTH_TOKEN`` or ``~/.ray/auth_token`` (``ray get-auth-token
+        --generate`` makes one). For a local cluster this is done by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.engines import RayEngine
+    >>> engine = RayEngine(n_workers=2)
+    >>> float(engine.open(np.asarray, [[1.0, 2.0], [3.0]]).reduce("sum"))  # doctest: +SKIP
+    6.0
+    >>> engine.close()
+    """
+
+    durable = False
+
+    def __init__(
+        self,
+        n_workers: int | None = None,
+        address: str | None = None,
+        threads: int | None = None,
+        prepare: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__()
+        for name, number in (("n_workers", n_workers), ("threads", threads)):
+            if number is not None and number < 1:
+                raise ValueError(f"{name}={number}: at least one is needed.")
+        self.n_workers, self.address, self.threads = n_workers, address, threads
+        self._prepare = prepare
+        self._cluster: Cluster | None = None
+        self._workers: list[_Worker] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # copies (as scikit-learn's clone makes them) stand for the same cluster, with workers of their own
+        return type(self), (self.n_workers, self.address, self.threads, self._prepare)
+
+    def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
+        """Build the shards in the workers, which are started if they do not run."""
+        cluster = self._joined()
+        n = min(self.n_workers or len(cluster.machines()), len(specs))
+        try:
+            for worker in self._workers[n:]:
+                worker.end()
+            self._workers = self._workers[:n]
+            for k in range(len(self._workers), n):
+                self._workers.append(_Worker(cluster, self._workers, k, n, self.threads))
+            recipe = cluster.put(cluster.pack((self._prepare, factory)))
+            for k, worker in enumerate(self._workers):
+                placed = [cluster.place(specs[index]) for index in share(len(specs), n, k)]
+                worker.load(recipe, placed, k, n, len(specs))
+            self._shards = list(range(len(specs)))  # here a shard is known by its number only
+            self._round("built")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def publish(self, array: npt.NDArray[Any]) -> Handle:
+        """A snapshot in the object store, sent to each machine once; small ones travel with the calls."""
+        if array.nbytes < SMALL:
+            return super().publish(array)
+        ref = self._joined().put(np.asarray(array))
+        return _Placed(self._joined().snapshot(ref), ref)
+
+    def reduce(self, method: str, *args: Any) -> Any:
+        """Sum of the shards' answers."""
+        self._require_shards()
+        if len(self._workers) <= FEW:
+            return _whole(self._round("sums", method, *args))
+        return self._tree(method, args)
+
+    def gather(self, method: str, *args: Any) -> list[Any]:
+        """List of the shards' answers."""
+        self._require_shards()
+        return [answer for found in self._round("answers", method, *args) for answer in found]
+
+    def close(self) -> None:
+        """Forget the shards and end the workers, and with the last engine the connection that it made."""
+        super().close()
+        workers, self._workers = self._workers, []
+        cluster, self._cluster = self._cluster, None
+        for worker in workers:
+            worker.end()
+        if cluster is not None:
+            cluster.leave()
+
+    def _joined(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster.join(self.address)
+        return self._cluster
+
+    # -- one call --------------------------------------------------------------------------------------
+
+    def _round(self, how: str, *args: Any) -> list[Any]:
+        """Ask all workers; their answers in order, or the error of the first failing shard."""
+        sent = tuple(a.ref if isinstance(a, _Placed) else a for a in args)
+        try:
+            for worker in self._workers:
+                worker.ask(how, sent)
+            found = self._collected()
+        except BaseException:
+            self._end_busy()
+            raise
+        raise_first(found)
+        return found
+
+    def _collected(self) -> list[Any]:
+        """The workers' answers; who died is started and asked anew."""
+        cluster = self._joined()
+        with contextlib.suppress(*cluster.lost):
+            return list(cluster.get([worker.answer for worker in self._workers]))
+        found: dict[_Worker, Any] = {}
+        busy = {worker.answer: worker for worker in self._workers}
+        while busy:
+            worker = busy.pop(cluster.first(list(busy)))
+            try:
+                found[worker] = cluster.get(worker.answer)
+            except cluster.lost as error:
+                worker.died(error)
+                busy[worker.answer] = worker
+        return [found[worker] for worker in self._workers]
+
+    def _tree(self, method: str, args: tuple[Any, ...]) -> Any:
+        """The sum, merged by the workers if it is large; all anew if a part of it gets lost."""
+        cluster = self._joined()
+        lost: Exception | None = None
+        for _ in range(MAX_DEATHS):
+            found = self._round("held", method, *args)
+            if not any(sums is None for sums in found):
+                return _whole(found)
+            sums = [
+                worker.held if mine is None else mine
+                for worker, mine in zip(self._workers, found, strict=True)
+            ]
+            step = 1
+            while len(sums) > ARITY:
+                step *= ARITY
+                groups = [sums[k : k + ARITY] for k in range(0, len(sums), ARITY)]
+                sums = [self._workers[k * step].merge(group) for k, group in enumerate(groups)]
+            try:
+                return cluster.get(self._workers[0].total(sums))
+            except cluster.lost as error:
+                lost = error
+        raise RuntimeError(
+            f"partial sums were lost {MAX_DEATHS} times in a row while they were added up; machines of the "
+            f"cluster seem to die one after the other. The last loss: {lost}"
+        )
+
+    def _end_busy(self) -> None:
+        """A call is broken off: who still works on it after a moment is ended, for the next call's sake."""
+        cluster = self._joined()
+        asked = [worker for worker in self._workers if worker.answer is not None]
+        done: set[Any] = set()
+        try:
+            done = cluster.done([worker.answer for worker in asked], GRACE)
+        finally:  # also at a further Ctrl-C
+            for worker in asked:
+                if worker.answer not in done:
+                    worker.end()
+
+
+def _whole(sums: list[list[Block]]) -> Any:
+    return join(chain.from_iterable(sums))
+
+
+class _Worker:
+    """The near end of an actor."""
+
+    def __init__(
+        self, cluster: Cluster, team: list[_Worker], number: int, size: int, threads: int | None
+    ) -> None:
+        self._cluster, self._team, self._threads = cluster, team, threads
+        self._number, self._size = number, size
+        self._recipe: tuple[Any, ...] = ()
+        self._loaded, self._deaths = False, 0
+        self._call: tuple[str, tuple[Any, ...]] = ("", ())
+        self._actor: Any = None
+        self.machine = ""
+        self.answer: Any = None
+        self.held: Any = None
+
+    def load(self, *recipe: Any) -> None:
+        """What its shards are made of, from the next question on."""
+        self._recipe, self._loaded = recipe, False
+
+    def ask(self, how: str, args: tuple[Any, ...]) -> None:
+        """Call a method of the actor."""
+        self._call, self._deaths = (how, args), 0
+        self._put()
+
+    def _put(self) -> None:
+        self.answer = self.held = None
+        if self._actor is None:
+            taken = Counter(worker.machine for worker in self._team if worker is not self)
+            self.machine, self._actor = self._cluster.start(taken, self._size, self._threads)
+            self._loaded = False
+        if not self._loaded:
+            self._actor.build.remote(*self._recipe)
+            self._loaded = True
+        how, args = self._call
+        call = getattr(self._actor, how)
+        if how == "held":
+            self.answer, self.held = call.options(num_returns=2).remote(*args)
+        else:
+            self.answer = call.remote(*args)
+
+    def merge(self, sums: list[Any]) -> Any:
+        return self._actor.merge.remote(*sums)
+
+    def total(self, sums: list[Any]) -> Any:
+        return self._actor.total.remote(*sums)
+
+    def died(self, error: Exception) -> None:
+        """Start it anew and repeat the question, if it has not died too often."""
+        self._deaths += 1
+        self.end()
+        if self._deaths >= MAX_DEATHS:
+            raise RuntimeError(
+                f"worker {self._number} of {self._size} died {self._deaths} times during one call; its "
+                "shards were rebuilt each time. Was it killed for its memory (give it fewer or smaller "
+                "shards, or use more machines), or does compiled code crash? Ray's log files tell more. "
+                f"The last death: {error}"
+            ) from None
+        self._put()
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        actor, self._actor = self._actor, None
+        self.answer = self.held = None
+        if actor is not None:
+            self._cluster.kill(actor)
