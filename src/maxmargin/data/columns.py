@@ -1,15 +1,20 @@
-"""One number per row that may live elsewhere: read a range at a time, never as a whole."""
+"""One number per row that may live elsewhere: read a range at a time, never as a whole.
+
+Columns are pickled as what they are made of, a path for instance, and not as numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 #: rows that are read at a time where all of them are needed once
 CHUNK = 2**17
+
+Column: TypeAlias = "npt.NDArray[Any] | LazyColumn"
 
 
 class LazyColumn:
@@ -35,6 +40,9 @@ class LazyColumn:
         self.shape: tuple[int] = (n,)
         self._part = part
 
+    #: whether the values are known to be allowed ones, so that nobody has to read them all to see
+    checked = False
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -48,8 +56,93 @@ class LazyColumn:
         return np.asarray(self[:], dtype=dtype)
 
 
+class Window(LazyColumn):
+    """The rows ``lo .. hi-1`` of a column, counted from 0."""
+
+    def __init__(self, column: LazyColumn, lo: int, hi: int) -> None:
+        super().__init__(hi - lo, self._shifted)
+        self._column, self._lo, self.checked = column, lo, column.checked
+
+    def _shifted(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        return self._column[self._lo + lo : self._lo + hi]
+
+
+class Stored(LazyColumn):
+    """A column of a data set, of another type if one is given. Whoever wrote it checked it."""
+
+    checked = True
+
+    def __init__(self, column: Any, dtype: Any = None) -> None:
+        super().__init__(len(column), self._read)
+        self._column, self._dtype = column, dtype
+
+    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        if self._dtype is None:
+            values: npt.NDArray[Any] = self._column[lo:hi]
+            return values
+        # a copy in any case: what comes from a file is read-only, which is another type to compiled code
+        return np.array(self._column[lo:hi], dtype=self._dtype)
+
+
+class Signs(LazyColumn):
+    """+1 where a column has this value, else -1. They are asked for several times in every pass, so a byte a
+    row is kept of what was read once."""
+
+    checked = True
+
+    def __init__(self, column: LazyColumn, value: Any) -> None:
+        super().__init__(len(column), self._signs)
+        self._column, self._value = column, value
+        self._forget()
+
+    def _forget(self) -> None:
+        n = len(self)
+        self._held = np.empty(n, dtype=np.int8)  # pages that nobody asks for cost nothing
+        self._known = np.zeros(-(-n // CHUNK), dtype=bool)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_held", "_known")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def _signs(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        for k in range(lo // CHUNK, -(-hi // CHUNK)):
+            if not self._known[k]:
+                first, last = k * CHUNK, min(len(self), (k + 1) * CHUNK)
+                self._held[first:last] = signs(self._column[first:last], self._value)
+                self._known[k] = True  # after the values: another thread may look
+        return self._held[lo:hi]
+
+
+def signs(values: Any, which: Any) -> npt.NDArray[Any]:
+    """+1 where the values are this one, else -1."""
+    out: npt.NDArray[Any] = 2 * np.equal(values, which).astype(np.int8) - np.int8(1)
+    return out
+
+
+class Weighted(LazyColumn):
+    """Weights of rows times those of their classes."""
+
+    def __init__(self, weight: Column, factors: npt.NDArray[Any], codes: Column) -> None:
+        super().__init__(len(weight), self._product)
+        self._weight, self._factors, self._codes = weight, factors, codes
+        checked = not isinstance(weight, LazyColumn) or weight.checked
+        self.checked = checked and bool((factors >= 0.0).all() and np.isfinite(factors).all())
+
+    def _product(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        product: npt.NDArray[Any] = self._weight[lo:hi] * self._factors[self._codes[lo:hi]]
+        return product
+
+
 class Ones(LazyColumn):
     """Weights of rows that all count alike: the same few ones for every range."""
+
+    checked = True
+
+    def __reduce__(self) -> Any:
+        return Ones, (len(self),)
 
     def __init__(self, n: int) -> None:
         super().__init__(n, self._ones)
@@ -60,9 +153,6 @@ class Ones(LazyColumn):
         if len(held) < hi - lo:
             held = self._held = np.ones(hi - lo)
         return held[: hi - lo]
-
-
-Column = npt.NDArray[Any] | LazyColumn
 
 
 def chunks(n: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,8 @@ from maxmargin.core.vectors import Array, IntArray
 BLOCK = 256
 
 
+#: entries in a shard at most, where there are more than 32: about a tenth of a second
+SHARD_WORK = 2**26
 #: share of nonzeros below which a dense matrix is used as CSR
 SPARSE_BELOW = 0.3
 
@@ -56,6 +58,23 @@ class TakingDesign(BlockDesign, Protocol):
 
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
         """These rows, in this order, in memory: a copy."""
+
+
+class RangeDesign:
+    """The rows ``lo .. hi-1`` of a design that cannot be cut, counted from 0."""
+
+    def __init__(self, design: Design, lo: int, hi: int) -> None:
+        self._design, self._lo = design, lo
+        self.shape: tuple[int, int] = (hi - lo, design.shape[1])
+        self.nnz = design.nnz * (hi - lo) // max(1, design.shape[0])
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`Design`."""
+        return self._design.dot(W, self._lo + lo, self._lo + hi)
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`Design`."""
+        self._design.accumulate(coef, self._lo + lo, self._lo + hi, out)
 
 
 class DenseDesign:
@@ -93,6 +112,10 @@ class DenseDesign:
         """See :class:`BlockDesign`."""
         return DenseDesign(self.X[lo:hi])
 
+    def part(self, lo: int, hi: int) -> DenseDesign:
+        """The rows ``lo .. hi-1`` as all that travels to a worker."""
+        return self.block(lo, hi)
+
     def take(self, rows: IntArray) -> DenseDesign:
         """See :class:`TakingDesign`."""
         return DenseDesign(self.X[rows])
@@ -126,6 +149,10 @@ class CSRDesign:
         return CSRDesign.of(
             indptr, self.indices[start:stop], self.data[start:stop], (hi - lo, self.shape[1])
         )
+
+    def part(self, lo: int, hi: int) -> CSRDesign:
+        """The rows ``lo .. hi-1`` as all that travels to a worker."""
+        return self.block(lo, hi)
 
     def take(self, rows: IntArray) -> CSRDesign:
         """See :class:`TakingDesign`."""
@@ -235,7 +262,10 @@ def compact(X: Any) -> Design:
 def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
     """Row boundaries of the shards: a function of the data alone, never of the number of workers.
 
-    Enough shards to keep many workers busy, but each with more work than adding up its plane costs.
+    Enough shards to keep many workers busy, but each with more work than adding up its plane costs: 32, and
+    more where each would have seconds of work.
     """
-    n_shards = max(1, min(32, work // 50_000, work // (4 * max(1, dim)), n_rows))
+    n_shards = max(
+        1, min(max(32, work // SHARD_WORK), work // 50_000, work // (4 * max(1, dim)), n_rows)
+    )
     return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from maxmargin.core.vectors import IntArray
-from maxmargin.data.columns import Column, LazyColumn, Ones, chunks
+from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, Stored, chunks, signs
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import Design, as_design, is_design, largest_square
 from maxmargin.risks.lines import check_weights
@@ -57,17 +57,8 @@ class Classes:
     def signs(self, k: int) -> Column:
         """+1 for rows of class k, -1 for the others."""
         if self.labels is None:
-            return _signs(self.codes[:], k).astype(np.float64)
-        # they are asked for several times in every pass: a byte a row is worth it, and losses take them as
-        # they are
-        signs = np.empty(len(self.labels), dtype=np.int8)
-        for lo, hi in chunks(len(signs)):
-            signs[lo:hi] = _signs(self.labels[lo:hi], self.values[k])
-        return LazyColumn(len(signs), lambda lo, hi: signs[lo:hi])
-
-
-def _signs(values: Any, which: Any) -> Any:
-    return 2 * np.equal(values, which).astype(np.int8) - 1
+            return signs(self.codes[:], k).astype(np.float64)
+        return Signs(self.labels, self.values[k])
 
 
 def training(
@@ -109,17 +100,9 @@ def training(
         raise ValueError(
             "sample_weight is given, but the data set has weights of its own: leave it out."
         )
-    labels = _labels(y if data.y is None else _lazy(data.y), n, estimator, numeric)
-    weight = _weights(sample_weight, n) if data.weight is None else _lazy(data.weight, np.float64)
+    labels = _labels(y if data.y is None else Stored(data.y), n, estimator, numeric)
+    weight = _weights(sample_weight, n) if data.weight is None else Stored(data.weight, np.float64)
     return Training(data, labels, weight)
-
-
-def _lazy(column: Any, dtype: Any = None) -> LazyColumn:
-    """A column of a data set, of this type."""
-    if dtype is None:
-        return LazyColumn(len(column), lambda lo, hi: column[lo:hi])
-    # a copy in any case: what comes from a file is read-only, which is another type to compiled code
-    return LazyColumn(len(column), lambda lo, hi: np.array(column[lo:hi], dtype=dtype))
 
 
 def rows_for(estimator: Any, X: Any) -> Design:
@@ -166,9 +149,9 @@ def classes_of(data: Training, X: Any) -> Classes:
         texts = X.classes.dtype.kind not in "iufb"
         return Classes(
             X.classes,
-            _lazy(X.codes, np.int64),
+            Stored(X.codes, np.int64),
             np.asarray(X.class_counts),
-            _lazy(X.codes if texts else X.y),
+            Stored(X.codes if texts else X.y),
             np.arange(len(X.classes)) if texts else X.classes,
         )
     y = data.y[:]

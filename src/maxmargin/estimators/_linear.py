@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.data.columns import Column, LazyColumn, chunks, totals
+from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
 from maxmargin.estimators._door import Classes, Training
 from maxmargin.estimators._margins import margin_offsets
 from maxmargin.estimators._weights import Weighing, free_bound, says_something, weigh
@@ -99,8 +99,7 @@ def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
     if class_weight is not None:
         factors, codes = class_factors(class_weight, classes), classes.codes
         if isinstance(weight, LazyColumn) or isinstance(codes, LazyColumn):
-            rows = weight
-            weight = LazyColumn(len(rows), lambda lo, hi: rows[lo:hi] * factors[codes[lo:hi]])
+            weight = Weighted(weight, factors, codes)
         else:
             weight = weight * factors[codes]
     return some_weight(weight)

@@ -9,6 +9,7 @@ so that no loss and no solver has to know of them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,11 @@ def _offset(loss: ScoreLoss, target: Any, margin: Array) -> Array:
 
 def tube_targets(y: Column, margin: Array | None) -> Column:
     """Targets of a regression as its loss wants them, with the half widths of the rows if there are any."""
+    if isinstance(y, LazyColumn):
+        return LazyColumn(len(y), partial(_tubes, y, margin))
+    return _tubes(y, margin, 0, len(y))
 
-    def part(lo: int, hi: int) -> Array:
-        target = np.asarray(y[lo:hi], dtype=np.float64)
-        return target if margin is None else np.column_stack([target, margin[lo:hi]])
 
-    return LazyColumn(len(y), part) if isinstance(y, LazyColumn) else part(0, len(y))
+def _tubes(y: Column, margin: Array | None, lo: int, hi: int) -> Array:
+    target = np.asarray(y[lo:hi], dtype=np.float64)
+    return target if margin is None else np.column_stack([target, margin[lo:hi]])

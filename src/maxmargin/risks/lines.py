@@ -2,9 +2,12 @@
 lines.
 
 Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached
-constraints). What a shard holds besides its data is a cache: every call carries the published
-points it is about, so a shard that lost its scores computes them anew. Keys that no live evaluation
-owns are forgotten with the next call.
+constraints). What a shard holds besides its data is a cache. Calls name points by their keys; a shard that
+was built anew has none of them and says so (:class:`LostScores`), is told how the points came about, and
+asked again. Where shards can get lost (``engine.durable`` is False) the driver remembers how: a point was
+evaluated at a published w, or moved along a line between two others; the same products and the same moves
+give the same bits. Where they cannot, a point's own w will do. Keys that no live evaluation owns are
+forgotten with the next call.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +23,20 @@ import numpy as np
 
 from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
-from maxmargin.core.engine import Engine
+from maxmargin.core.engine import Engine, Handle
 from maxmargin.core.vectors import Array, frozen, sparsify
 
 #: below this many entries the dense form of a plane is faster than it is large
 SPARSE_FROM = 1_000_000
+#: times that shards are told again what they lost in one call
+MAX_RESTORES = 10
+
+Step = tuple[int, int | tuple[int, int, float]]
+"""How scores come about: (key, which w of those sent) or (key, (a, b, t))."""
+
+
+class LostScores(Exception):
+    """A shard misses what it was told before: it was built anew in between."""
 
 
 def check_weights(sample_weight: Any, n: int) -> Array:
@@ -67,60 +80,85 @@ class LineShard(ABC):
     def cut_of(self, scores: Array) -> Cut:
         """The cut that is tight at the scores."""
 
-    def line_evaluate(self, key: int, w: Array, live: frozenset[int]) -> float:
+    def line_evaluate(self, key: int, w: Array, live: frozenset[int], told: int) -> float:
+        """Keep the scores of w under a key. ``told``: what else the shard has heard; see :meth:`check`."""
+        self.check(told)
         self._forget(live)
-        return self.value_of(self._at(key, w))
+        if key not in self._scores:
+            self._scores[key] = self.scores_at(w)
+        return self.value_of(self._scores[key])
 
-    def line_toward(
-        self,
-        a: int,
-        wa: Array,
-        b: int,
-        wb: Array,
-        t: float,
-        key: int,
-        live: frozenset[int],
-    ) -> float:
+    def check(self, told: int) -> None:
+        """Raise :class:`LostScores` if scores depend on things this shard was told, and misses."""
+        return
+
+    def line_toward(self, a: int, b: int, t: float, key: int, live: frozenset[int]) -> float:
         """Keep the scores of a point on the line, in the place of ``a``'s if nobody needs those any more."""
-        start, end = self._at(a, wa), self._at(b, wb)
-        own = start.flags.owndata and start.flags.writeable  # not a view of somebody's array
-        moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
-        blend(start.ravel(), end.ravel(), t, moved.ravel())
-        self._scores[key] = moved
+        if key not in self._scores:
+            start, end = self._at(a), self._at(b)
+            own = start.flags.owndata and start.flags.writeable  # not a view of somebody's array
+            moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
+            blend(start.ravel(), end.ravel(), t, moved.ravel())
+            self._scores[key] = moved
         self._forget(live)
         return 0.0
 
-    def line_value_toward(self, a: int, wa: Array, b: int, wb: Array, t: float) -> float:
-        return self.value_of(self._between(a, wa, b, wb, t))
+    def line_value(self, key: int) -> float:
+        return self.value_of(self._at(key))
 
-    def line_scores(self, key: int, w: Array) -> Array:
-        return self._at(key, w)
+    def line_value_toward(self, a: int, b: int, t: float) -> float:
+        return self.value_of(self._between(a, b, t))
 
-    def line_slopes(self, a: int, wa: Array, b: int, wb: Array, ts: Array) -> Array:
-        return self.slopes_of(self._at(a, wa), self._at(b, wb), ts)
+    def line_scores(self, key: int) -> Array:
+        return self._at(key)
+
+    def line_slopes(self, a: int, b: int, ts: Array) -> Array:
+        return self.slopes_of(self._at(a), self._at(b), ts)
 
     def line_kinks(
-        self, a: int, wa: Array, b: int, wb: Array, lo: float, hi: float, limit: int
+        self, a: int, b: int, lo: float, hi: float, limit: int
     ) -> tuple[Array, Array] | None:
-        return self.kinks_of(self._at(a, wa), self._at(b, wb), lo, hi, limit)
+        return self.kinks_of(self._at(a), self._at(b), lo, hi, limit)
 
-    def line_cut(self, key: int, w: Array) -> Cut:
-        return self.cut_of(self._at(key, w))
+    def line_cut(self, key: int) -> Cut:
+        return self.cut_of(self._at(key))
 
-    def line_cut_toward(self, a: int, wa: Array, b: int, wb: Array, t: float) -> Cut:
-        return self.cut_of(self._between(a, wa, b, wb, t))
+    def line_cut_toward(self, a: int, b: int, t: float) -> Cut:
+        return self.cut_of(self._between(a, b, t))
 
-    def _between(self, a: int, wa: Array, b: int, wb: Array, t: float) -> Array:
-        start, end = self._at(a, wa), self._at(b, wb)
+    def line_restore(self, wanted: frozenset[int], steps: list[Step], *ws: Array) -> None:
+        """Compute scores that got lost, by the steps that led to them."""
+        if all(key in self._scores for key in wanted):
+            return
+        known = dict(self._scores)
+        last = {
+            key: k for k, (_, how) in enumerate(steps) if isinstance(how, tuple) for key in how[:2]
+        }
+        for k, (key, how) in enumerate(steps):
+            if key not in known:
+                if isinstance(how, tuple):
+                    a, b, t = how
+                    known[key] = moved = np.empty_like(known[a])
+                    blend(known[a].ravel(), known[b].ravel(), t, moved.ravel())
+                else:
+                    known[key] = self.scores_at(ws[how])
+            if isinstance(how, tuple):
+                for end in how[:2]:  # few scores at a time, as in the fit itself
+                    if last[end] == k and end not in wanted and end not in self._scores:
+                        del known[end]
+        self._scores.update({key: known[key] for key in wanted})
+
+    def _between(self, a: int, b: int, t: float) -> Array:
+        start, end = self._at(a), self._at(b)
         moved = np.empty_like(start)
         blend(start.ravel(), end.ravel(), t, moved.ravel())
         return moved
 
-    def _at(self, key: int, w: Array) -> Array:
-        scores = self._scores.get(key)
-        if scores is None:
-            scores = self._scores[key] = self.scores_at(w)
-        return scores
+    def _at(self, key: int) -> Array:
+        try:
+            return self._scores[key]
+        except KeyError:
+            raise LostScores(f"the scores of point {key} are not here") from None
 
     def _forget(self, live: frozenset[int]) -> None:
         for key in [key for key in self._scores if key not in live]:
@@ -128,10 +166,23 @@ class LineShard(ABC):
 
 
 class Pins:
-    """Hands out evaluations of the shards behind one engine."""
+    """Hands out evaluations of the shards behind one engine.
 
-    def __init__(self, engine: Engine, n_shards: int, make: Any = None) -> None:
+    ``tell`` is called when a shard lost something, and gives it back what it needs to compute scores;
+    ``told`` counts that.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        n_shards: int,
+        make: Any = None,
+        *,
+        tell: Callable[[], None] | None = None,
+        told: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.engine, self.n_shards = engine, n_shards
+        self._tell, self._told = tell, told
         #: builds evaluations
         self.make: Any = make or PinnedEvaluation
         self._keys = itertools.count()
@@ -144,26 +195,72 @@ class Pins:
         """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
         for waiting in _alive(self._waiting):
             waiting.settle()  # before there is one more point: then its scores replace those of an end
-        at = self.pin(w)
-        out: PinnedEvaluation = self.make(self, is_upper, at=at, value=self.value(at))
+        w = frozen(w)
+        at = Pinned(next(self._keys), self.engine.publish(w), None)
+        live, told = self._live_keys(at), self._told()
+        value = self.ask((), "line_evaluate", at.key, at.handle, live, told)
+        out: PinnedEvaluation = self.make(self, is_upper, at=at, w=w, value=float(value))
         return out
 
-    def value(self, at: _Pinned) -> float:
-        """The risk at a point."""
-        return float(self.engine.reduce("line_evaluate", *at.point, self._live_keys(at)))
+    def ask(self, points: tuple[Pinned, ...], method: str, *args: Any, gather: bool = False) -> Any:
+        """Call all shards; if one lost something, it is told that and the points, and all are asked again."""
+        call = self.engine.gather if gather else self.engine.reduce
+        restores = 0
+        while True:
+            try:
+                return call(method, *args)
+            except LostScores:
+                restores += 1
+                if restores > MAX_RESTORES:
+                    raise
+            if self._tell is not None:
+                self._tell()
+            if points:
+                self._restore(points)
+
+    def _restore(self, points: tuple[Pinned, ...]) -> None:
+        handles: list[Any] = []
+        steps: dict[int, Step] = {}
+
+        def add(point: Pinned) -> None:
+            if point.key in steps:
+                return
+            if point.line is None:
+                steps[point.key] = (point.key, len(handles))
+                handles.append(point.handle)
+                return
+            a, b, t = point.line
+            add(a)
+            add(b)
+            steps[point.key] = (point.key, (a.key, b.key, t))
+
+        for point in points:
+            add(point)
+        wanted = frozenset(point.key for point in points)
+        # in order of keys: a line's ends are older than its points
+        ordered = [steps[key] for key in sorted(steps)]
+        self.engine.gather("line_restore", wanted, ordered, *handles)
+
+    def value(self, at: Pinned) -> float:
+        """The risk at a point that was settled before anybody asked for its value."""
+        return float(self.ask((at,), "line_value", at.key))
 
     def value_on(self, line: _Line) -> float:
         """The risk at a point on a line: no pass over the data, and no scores are kept."""
-        return float(self.engine.reduce("line_value_toward", *line.ends(), line.t))
+        a, b = line.ends()
+        return float(self.ask((a, b), "line_value_toward", a.key, b.key, line.t))
 
-    def pin(self, w: Array) -> _Pinned:
-        """A name for the scores of a point that the shards do not have yet."""
-        w = frozen(w)
-        return _Pinned(w, (next(self._keys), self.engine.publish(w)))
+    def pin(self, w: Array, line: tuple[Pinned, Pinned, float]) -> Pinned:
+        """A name for the scores of a point on a line that the shards do not have yet."""
+        if self.engine.durable:  # nothing gets lost: do not hold the ends
+            return Pinned(next(self._keys), self.engine.publish(w), None)
+        return Pinned(next(self._keys), None, line)
 
-    def move(self, ends: tuple[Any, ...], t: float, at: _Pinned) -> None:
+    def move(self, a: Pinned, b: Pinned, t: float, at: Pinned) -> None:
         """Let the shards keep the scores of a point on a line: no pass over the data."""
-        self.engine.reduce("line_toward", *ends, t, at.point[0], self._live_keys(at))
+        # where nothing gets lost for good, a point on a line is not remembered as one
+        points = (a, b) if at.line is None else (at,)
+        self.ask(points, "line_toward", a.key, b.key, t, at.key, self._live_keys(at))
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
         """This one is on a line between others, and may have to be settled."""
@@ -174,8 +271,8 @@ class Pins:
         self._waiting = [weakref.ref(e) for e in _alive(self._waiting) if e is not evaluation]
         self._live = [*(weakref.ref(e) for e in _alive(self._live)), weakref.ref(evaluation)]
 
-    def _live_keys(self, at: _Pinned) -> frozenset[int]:
-        return frozenset([at.point[0], *(e.key for e in _alive(self._live))])
+    def _live_keys(self, at: Pinned) -> frozenset[int]:
+        return frozenset([at.key, *(e.key for e in _alive(self._live))])
 
 
 def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvaluation]:
@@ -183,11 +280,12 @@ def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvalua
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pinned:
-    """A point whose scores the shards keep under ``point``."""
+class Pinned:
+    """A point whose scores the shards keep under a key, and how they came about."""
 
-    w: Array
-    point: tuple[int, Any]
+    key: int
+    handle: Handle | None
+    line: tuple[Pinned, Pinned, float] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,8 +299,8 @@ class _Line:
     def w(self) -> Array:
         return frozen(self.a.w + self.t * (self.b.w - self.a.w))
 
-    def ends(self) -> tuple[Any, ...]:
-        return (*self.a.point, *self.b.point)
+    def ends(self) -> tuple[Pinned, Pinned]:
+        return self.a.point, self.b.point
 
 
 class PinnedEvaluation:
@@ -219,27 +317,29 @@ class PinnedEvaluation:
         pins: Pins,
         is_upper: bool,
         *,
-        at: _Pinned | None = None,
+        at: Pinned | None = None,
+        w: Array | None = None,
         line: _Line | None = None,
         value: float | None = None,
     ) -> None:
         self._pins, self._is_upper, self._at, self._line = pins, is_upper, at, line
-        self._value, self._w = value, None if at is None else at.w
+        self._value, self._w = value, w
         if at is not None:
             pins.watch(self)
         else:
             pins.wait(self)
 
-    def settle(self) -> _Pinned:
+    def settle(self) -> Pinned:
         """Let the shards keep the scores."""
         line = self._line
         if line is not None:
-            at, ends, t = self._pins.pin(self.w), line.ends(), line.t
+            (a, b), t = line.ends(), line.t
+            at = self._pins.pin(self.w, (a, b, t))
             # an interrupt from here on does no harm: shards can compute the scores of any point anew
             self._at, self._line = at, None
             self._pins.watch(self)
             del line  # and with it, perhaps, its first end
-            self._pins.move(ends, t, at)
+            self._pins.move(a, b, t, at)
         assert self._at is not None
         return self._at
 
@@ -247,12 +347,12 @@ class PinnedEvaluation:
     def key(self) -> int:
         """The name of the scores."""
         assert self._at is not None
-        return self._at.point[0]
+        return self._at.key
 
     @property
-    def point(self) -> tuple[int, Any]:
+    def point(self) -> Pinned:
         """Where shards find the scores."""
-        return self.settle().point
+        return self.settle()
 
     @property
     def w(self) -> Array:
@@ -279,16 +379,22 @@ class PinnedEvaluation:
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        return _thin(self._pins.engine.reduce(*self._cut_call()))
+        cut: Cut = self.ask_cut()
+        return _thin(cut)
 
     def cuts(self) -> list[Cut]:
         """One part per shard."""
-        return [_thin(part) for part in self._pins.engine.gather(*self._cut_call())]
+        return [_thin(part) for part in self.ask_cut(gather=True)]
 
-    def _cut_call(self) -> tuple[Any, ...]:
+    def ask_cut(self, *, gather: bool = False) -> Any:
+        """The shards' cuts: their sum, or all of them."""
         if self._line is not None:
-            return ("line_cut_toward", *self._line.ends(), self._line.t)
-        return ("line_cut", *self.point)
+            a, b = ends = self._line.ends()
+            return self._pins.ask(
+                ends, "line_cut_toward", a.key, b.key, self._line.t, gather=gather
+            )
+        at = self.point
+        return self._pins.ask((at,), "line_cut", at.key, gather=gather)
 
     def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
         """The evaluation at ``w + t (other.w - w)``."""
@@ -300,7 +406,8 @@ class PinnedEvaluation:
 
     def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
         """Right derivatives on the line; the ts ascend."""
-        out: Array = self._pins.engine.reduce("line_slopes", *self.point, *other.point, ts)
+        a, b = ends = self.point, other.point
+        out: Array = self._pins.ask(ends, "line_slopes", a.key, b.key, ts)
         return out
 
     def breakpoints(
@@ -309,7 +416,8 @@ class PinnedEvaluation:
         """Kinks on the line, unless they are too many."""
         # a shard may hold its fair share four times over before the round is given up
         share = min(limit, max(64, 4 * limit // self._pins.n_shards))
-        parts = self._pins.engine.gather("line_kinks", *self.point, *other.point, lo, hi, share)
+        a, b = ends = self.point, other.point
+        parts = self._pins.ask(ends, "line_kinks", a.key, b.key, lo, hi, share, gather=True)
         if any(part is None for part in parts):
             return None
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

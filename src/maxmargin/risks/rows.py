@@ -1,14 +1,20 @@
-"""The rows of a score risk, as its shards and its dual points see them."""
+"""The rows of a score risk, as its shards and its dual points see them, and how they travel.
+
+A shard is made of a :class:`Part` of the rows. In this process that is the rows themselves and a range. A
+part that is pickled becomes its own rows alone; what pickles as a path anyway (a data set on disk, its
+columns) is left out of it, and goes to a worker once, with the factory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import Design
+from maxmargin.data.columns import LazyColumn, Window
+from maxmargin.data.design import Design, RangeDesign
 from maxmargin.losses.base import ScoreLoss
 
 #: entries whose visit takes as long as what surrounds an epoch
@@ -64,6 +70,17 @@ class Rows:
         here: IntArray = np.concatenate(weighed)
         return here
 
+    def light(self) -> Rows:
+        """What all parts share once they have travelled."""
+        nothing: Any = None
+        return replace(
+            self,
+            design=nothing if hasattr(self.design, "part") else self.design,
+            y=self.y if isinstance(self.y, LazyColumn) else None,
+            weight=self.weight if isinstance(self.weight, LazyColumn) else None,
+            offset=None,
+        )
+
     def accumulate(self, coef: Array) -> Array:
         """The flat ``X' coef`` over the ranges, the constant feature included."""
         d = self.design.shape[1]
@@ -73,3 +90,49 @@ class Rows:
             if self.intercept != 0.0:
                 out[d] += self.intercept * coef[lo:hi].sum(axis=0)
         return out.ravel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The rows ``lo .. hi-1``, of which a shard is made."""
+
+    rows: Rows
+    lo: int
+    hi: int
+
+    def on(self, light: Rows) -> tuple[Rows, int, int]:
+        """Rows and a range of them."""
+        return self.rows, self.lo, self.hi
+
+    def __reduce__(self) -> Any:
+        rows, lo, hi = self.rows, self.lo, self.hi
+        columns = [rows.y, rows.weight, rows.offset]
+        cut = [None if c is None or isinstance(c, LazyColumn) else c[lo:hi] for c in columns]
+        design = rows.design.part(lo, hi) if hasattr(rows.design, "part") else None
+        return PlacedPart, (lo, hi, design, *cut)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedPart:
+    """A part that has travelled: what is missing is found in the rows that all parts share."""
+
+    lo: int
+    hi: int
+    design: Design | None
+    y: Any
+    weight: Any
+    offset: Array | None
+
+    def on(self, light: Rows) -> tuple[Rows, int, int]:
+        """Rows and a range of them, which is all."""
+        lo, hi = self.lo, self.hi
+        rows = Rows(
+            RangeDesign(light.design, lo, hi) if self.design is None else self.design,
+            Window(light.y, lo, hi) if self.y is None else self.y,
+            Window(light.weight, lo, hi) if self.weight is None else self.weight,
+            light.loss,
+            light.intercept,
+            ((0, hi - lo),),
+            self.offset,
+        )
+        return rows, 0, hi - lo

@@ -24,7 +24,7 @@ from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.duals import Method, refusal, row_duals
 from maxmargin.risks.lines import LineShard, PinnedEvaluation, Pins, check_weights
-from maxmargin.risks.rows import Rows
+from maxmargin.risks.rows import Part, PlacedPart, Rows
 
 if TYPE_CHECKING:
     from maxmargin.risks.span import SpanRisk
@@ -93,7 +93,7 @@ def _weights(given: Any, n: int) -> Any:
         return check_weights(given, n)
     if len(given) != n:
         raise ValueError(f"sample_weight has {len(given)} rows; {n} weights are needed.")
-    for lo, hi in chunks(n):
+    for lo, hi in chunks(0 if given.checked else n):
         check_weights(given[lo:hi], hi - lo)
     return given
 
@@ -110,8 +110,8 @@ def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
     return offset
 
 
-def _make_shard(rows: Rows, bounds: tuple[int, int]) -> ScoreShard:
-    return ScoreShard(rows, *bounds)
+def _make_shard(light: Rows, part: Part | PlacedPart) -> ScoreShard:
+    return ScoreShard(*part.on(light))
 
 
 class ScoreRisk:
@@ -170,7 +170,7 @@ class ScoreRisk:
         if y.shape[:1] != (n,):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
         if isinstance(y, LazyColumn) and loss.decomposable:
-            for lo, hi in chunks(n):
+            for lo, hi in chunks(0 if y.checked else n):
                 loss.check_labels(y[lo:hi])
         else:
             loss.check_labels(y[:])
@@ -196,7 +196,8 @@ class ScoreRisk:
 
     def open(self) -> None:
         """Build the shards: at the beginning, and when the engine had others in between."""
-        self.engine.open(partial(_make_shard, self.rows), self.bounds)
+        parts = [Part(self.rows, lo, hi) for lo, hi in self.bounds]
+        self.engine.open(partial(_make_shard, self.rows.light()), parts)
         self._pins = Pins(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
@@ -234,7 +235,8 @@ class ScoreRisk:
         columns = self.rows.loss.n_outputs()
         n = self.rows.design.shape[0]
         out = np.zeros(n if columns is None else (n, columns))
-        parts = self.engine.gather("line_scores", *at.point)
+        point = at.point
+        parts = self._pins.ask((point,), "line_scores", point.key, gather=True)
         for (lo, hi), part in zip(self.bounds, parts, strict=True):
             out[lo:hi] = part
         return out

@@ -105,7 +105,7 @@ class SpanRisk:
         self.nnz, self.smooth, self.dear_slopes = risk.nnz, risk.smooth, risk.dear_slopes
         self.regularizer = PairNorm()
         self.engine = risk.engine
-        self.engine.open(partial(_make_shard, rows), risk.bounds)
+        self.engine.open(partial(_make_shard, rows), risk.bounds)  # they see all rows' scores
         self._pins = Pins(self.engine, self.n_blocks, partial(_SpanEvaluation, self))
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
@@ -152,7 +152,7 @@ class _SpanEvaluation(PinnedEvaluation):
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        parts = self._pins.engine.gather(*self._cut_call())
+        parts = self.ask_cut(gather=True)
         offset = float(tree_sum([part.offset for part in parts]))
         return Cut(offset, self._span.pair(np.concatenate([part.plane for part in parts])))
 

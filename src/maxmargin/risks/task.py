@@ -5,6 +5,13 @@ Each shard is a range of the examples with a cache of the constraints its oracle
 per example, the most recently used stay). ``evaluate(w, exact=False)`` answers from the caches: a
 lower model of R whose scores are linear in w, so it has free lines; ``evaluate(w)`` runs the oracle
 on all examples and refreshes the caches.
+
+A cache is a function of the points where the oracle was asked since the model came into use, nothing else.
+Calls carry their number (``told``, -1 as long as there is no model); a shard that was built anew is told
+the points, asks its oracle again, and has the same cache.
+
+Shards that travel take their own examples along, or all of them where the oracle is dear: then there are
+few, and any shard can answer for any of them.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import Any
 
@@ -20,11 +27,11 @@ import numpy as np
 
 from maxmargin.compiled import envelope
 from maxmargin.core.cut import Cut, add_cuts
-from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.engine import Engine, Handle, SerialEngine
 from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.risks.lines import LineShard, Pins, check_weights
+from maxmargin.risks.lines import LineShard, LostScores, Pins, check_weights
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
 from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Task
@@ -38,54 +45,112 @@ MIN_EXAMPLES = 32
 PLANE_ENTRIES = 2**24
 
 
-class _Shard(LineShard):
-    """Examples ``lo .. hi-1``, their weights, and the constraints seen. Its scores are the cached model's."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What a shard is made of: the examples ``lo .. hi-1``, of which the first in ``examples`` has the number
+    ``base``."""
 
-    def __init__(self, examples: Examples, weights: Array, spec: tuple[int, int, int]) -> None:
+    examples: Examples
+    weights: Array
+    number: int
+    lo: int
+    hi: int
+    base: int = 0
+    whole: bool = False
+
+    def __reduce__(self) -> Any:
+        examples, lo, hi, base = self.examples, self.lo, self.hi, self.base
+        if not self.whole and hasattr(examples, "part"):
+            examples, base = examples.part(lo - base, hi - base), lo
+        return Part, (examples, self.weights, self.number, lo, hi, base, self.whole)
+
+
+class _Shard(LineShard):
+    """Some examples, their weights, and the constraints seen. Its scores are the cached model's.
+
+    Examples and answers are counted as in ``examples`` in here, and from the first of all to the outside.
+    """
+
+    def __init__(self, part: Part) -> None:
         super().__init__()
-        self._examples = examples
-        self._number, self._lo, self._hi = spec
-        self._weights = weights[self._lo : self._hi]
+        self._examples, self._weights = part.examples, part.weights
+        self._number, self._base = part.number, part.base
+        self._lo, self._hi = part.lo - part.base, part.hi - part.base
         self._cache: ConstraintCache | None = None
+        self._told: list[int] = []
         self._last: tuple[int, list[Answers]] | None = None
 
-    def oracle(self, w: Array) -> Answers:
-        return self._examples.oracle(w, self._lo, self._hi)
-
-    def oracle_runs(self, w: Array) -> list[Answers]:
-        """The same without examples of weight zero: one part per run of neighbours."""
+    def _runs(self, w: Array) -> list[Answers]:
+        """The oracle on all examples but those of weight zero: one part per run of neighbours."""
         runs = np.flatnonzero(np.diff(np.concatenate([[0], self._weights > 0.0, [0]])))
         return [
             self._examples.oracle(w, self._lo + int(lo), self._lo + int(hi))
             for lo, hi in runs.reshape(-1, 2)
         ]
 
+    def oracle_runs(self, w: Array) -> list[Answers]:
+        """The same, for whoever counts from the first example of all."""
+        return [self._outside(part) for part in self._runs(w)]
+
+    def _outside(self, part: Answers) -> Answers:
+        if self._base == 0:
+            return part
+        return replace(part, lo=part.lo + self._base, hi=part.hi + self._base)
+
     def of_examples(self, method: str, w: Array) -> Any:
         """What a method of the examples says of this range at w."""
         return getattr(self._examples, method)(w, self._lo, self._hi)
 
     def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
-        """Answers for the examples listed for this shard, which may be any: each shard can see all."""
+        """Answers for the examples listed for this shard."""
         eager = getattr(self._examples, "eager", None) if quick else None
         source = self._examples if eager is None else eager()
-        return [source.oracle(w, i, i + 1) for i in examples[self._number]]
+        mine = [i - self._base for i in examples[self._number]]
+        return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
 
-    def measure(self, key: int, w: Array) -> tuple[float, float]:
-        """(value, upper) of the real risk at w; remembered once a model was asked for."""
-        # a cache takes answers for all examples; else those without weight need not be asked for
-        parts = self.oracle_runs(w) if self._cache is None else [self.oracle(w)]
-        self._last = key, parts
-        if self._cache is not None:
-            self._cache.insert(parts[0])
-            self._scores.clear()  # scores of entries that may be gone
-        pairs = [(self._weights_of(part), part) for part in parts]
+    def measure(self, key: int, w: Array, told: int) -> tuple[float, float]:
+        """(value, upper) of the real risk at w; the answers are cached if a model is in use."""
+        if self._last is None or self._last[0] != key:
+            self.check(told)
+            self._last = key, self._answers(key, w, told)
+        pairs = [(self._weights_of(part), part) for part in self._last[1]]
         value = sum(float(weights @ part.values) for weights, part in pairs)
         return value, sum(float(weights @ part.uppers) for weights, part in pairs)
 
-    def cut_at(self, key: int, w: Array) -> Cut:
+    def _answers(self, key: int, w: Array, told: int) -> list[Answers]:
+        """The oracle at w. A cache takes answers for all examples; else those without weight need not be
+        asked for."""
+        if told < 0:
+            return self._runs(w)
+        answers = self._examples.oracle(w, self._lo, self._hi)
+        if key not in self._told:
+            cache = self._model()
+            cache.touch(self._leaders(cache.scores(w)))
+            cache.insert(answers)
+            self._told.append(key)
+            self._scores.clear()  # scores of entries that may be gone
+        return [answers]
+
+    def check(self, told: int) -> None:
+        """Told of fewer points than the driver knows: built anew. (More: an interrupt.)"""
+        if len(self._told) < told:
+            raise LostScores("the cache of constraints is not here")
+
+    def tell(self, keys: list[int], *ws: Array) -> None:
+        """All points where the oracle was asked since the model came into use."""
+        if self._told[: len(keys)] == keys:
+            return
+        self._cache, self._last = None, None
+        self._told.clear()
+        for key, w in zip(keys, ws, strict=True):
+            self._last = key, self._answers(key, w, 0)
+
+    def cut_at(self, key: int, w: Array, told: int) -> Cut:
         """The cut of the real risk at w: from the answers just given, or from the oracle again."""
-        same = self._last is not None and self._last[0] == key
-        parts = self._last[1] if same and self._last is not None else self.oracle_runs(w)
+        if self._last is not None and self._last[0] == key:
+            parts = self._last[1]
+        else:
+            parts = self._runs(w) if told < 0 else [self._examples.oracle(w, self._lo, self._hi)]
         if not parts:
             return self._examples.cut(self._examples.oracle(w, self._lo, self._lo), np.empty(0))
         return add_cuts(self._examples.cut(part, self._weights_of(part)) for part in parts)
@@ -94,9 +159,12 @@ class _Shard(LineShard):
         return self._weights[part.lo - self._lo : part.hi - self._lo]
 
     def scores_at(self, w: Array) -> Array:
+        return self._model().scores(w)
+
+    def _model(self) -> ConstraintCache:
         if self._cache is None:
             self._cache = self._examples.cache(self._lo, self._hi, CACHE_SIZE)
-        return self._cache.scores(w)
+        return self._cache
 
     def value_of(self, scores: Array) -> float:
         chosen = self._leaders(scores)
@@ -116,15 +184,11 @@ class _Shard(LineShard):
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
     def cut_of(self, scores: Array) -> Cut:
-        assert self._cache is not None
-        chosen = self._leaders(scores)
-        self._cache.touch(chosen)
-        return self._cache.cut(chosen, self._weights)
+        return self._model().cut(self._leaders(scores), self._weights)
 
     @property
     def _pointers(self) -> IntArray:
-        assert self._cache is not None
-        return self._cache.pointers
+        return self._model().pointers
 
     def _leaders(self, scores: Array) -> IntArray:
         chosen = np.empty(self._hi - self._lo, dtype=np.int64)
@@ -155,18 +219,24 @@ def _margins(sample_margin: Any, n: int) -> Array:
     return margin
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """A point where the oracle was asked, ``told`` points after the model came into use (or before: -1)."""
+
+    key: int
+    handle: Handle
+    told: int
+
+
 class TaskEvaluation:
     """A structured risk pinned at w: one call of the oracle per example, planes only if asked for."""
 
     def __init__(
-        self, engine: Engine, key: int, w: Array, known: tuple[float, float] | None = None
+        self, engine: Engine, point: _Asked, w: Array, values: tuple[float, float]
     ) -> None:
         self.w = w
-        self._engine, self._key = engine, key
-        self._handle = engine.publish(w)
-        self.value: float
-        self.upper: float
-        self.value, self.upper = known or engine.reduce("measure", key, self._handle)
+        self._engine, self._point = engine, point
+        self.value, self.upper = values
         self._cuts: list[Cut] | None = None
 
     def cut(self) -> Cut:
@@ -176,7 +246,8 @@ class TaskEvaluation:
     def cuts(self) -> list[Cut]:
         """One part per shard."""
         if self._cuts is None:
-            self._cuts = self._engine.gather("cut_at", self._key, self._handle)
+            at = self._point
+            self._cuts = self._engine.gather("cut_at", at.key, at.handle, at.told)
         return self._cuts
 
 
@@ -268,10 +339,16 @@ class TaskRisk:
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
         self.engine.open(
-            partial(_Shard, examples, self._weights),
-            [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))],
+            _Shard,
+            [
+                Part(examples, self._weights[lo:hi], k, lo, hi, whole=dear)
+                for k, (lo, hi) in enumerate(pairwise(bounds))
+            ],
         )
-        self._pins = Pins(self.engine, n_shards)
+        #: points the shards' caches depend on, if they can get lost; and how many there were
+        self._past: list[tuple[int, Handle]] = []
+        self._told = -1
+        self._pins = Pins(self.engine, n_shards, tell=self._tell, told=lambda: self._told)
         self._keys = count()
         self._dear = dear
         self._known: deque[tuple[Array, tuple[float, float]]] = deque(maxlen=3)
@@ -279,13 +356,25 @@ class TaskRisk:
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
+            self._told = max(0, self._told)
             return self._pins.evaluate(w, is_upper=False)
         w = frozen(w)
-        known = next((values for at, values in self._known if at is w), None)
-        evaluation = TaskEvaluation(self.engine, next(self._keys), w, known)
-        if self._dear and known is None:
-            self._known.append((w, (evaluation.value, evaluation.upper)))
-        return evaluation
+        values = next((values for at, values in self._known if at is w), None)
+        point = _Asked(next(self._keys), self.engine.publish(w), self._told)
+        if values is None:
+            values = self._pins.ask((), "measure", point.key, point.handle, point.told)
+            if self._told >= 0:
+                self._told += 1
+                if not self.engine.durable:
+                    self._past.append((point.key, point.handle))
+            if self._dear:
+                self._known.append((w, values))
+        return TaskEvaluation(self.engine, point, w, values)
+
+    def _tell(self) -> None:
+        if self.engine.durable:  # a cache is never lost, only the scores of what left it
+            return
+        self.engine.gather("tell", [key for key, _ in self._past], *(h for _, h in self._past))
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""
@@ -329,9 +418,14 @@ class TaskRisk:
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
-        lists = [examples[k :: self.n_blocks].tolist() for k in range(self.n_blocks)]
+        if self._dear:  # any shard can answer for any example
+            owners = np.arange(len(examples)) % self.n_blocks
+        else:
+            owners = np.searchsorted(self._bounds, examples, side="right") - 1
+        lists = [examples[owners == k].tolist() for k in range(self.n_blocks)]
         found = self.engine.gather("oracle_for", self.engine.publish(w), lists, quick)
-        return [found[k % self.n_blocks][k // self.n_blocks] for k in range(len(examples))]
+        next_of = [iter(answers) for answers in found]
+        return [next(next_of[k]) for k in owners]
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:
         """These are all answers at w, a frozen array: a dear evaluation there need not be repeated."""
