@@ -54,17 +54,19 @@ def frozen(w: Array) -> Array:
 class _Writable:
     """The same memory, not marked read-only."""
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: npt.NDArray[Any]) -> None:
         interface = dict(array.__array_interface__)
         interface["data"] = (interface["data"][0], False)
         self.__array_interface__ = interface
         self._owner = array
 
 
-def writable(w: Array) -> Array:
-    """``w`` as compiled code wants it: published vectors are read-only, which to Numba is another type,
-    and all that takes w would be compiled twice. Nothing compiled writes to it."""
-    return w if w.flags.writeable else np.asarray(_Writable(w))
+def writable(w: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``w`` as compiled code wants it: published and placed arrays are read-only, which to Numba is another
+    type, and all that takes them would be compiled twice. Nothing compiled writes to it."""
+    if w.flags.writeable:
+        return w
+    return np.asarray(_Writable(w)) if w.size else w.copy()
 
 
 def sparsify(dense: Array) -> Vector:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, products
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, writable
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
 BLOCK = 256
@@ -85,6 +85,9 @@ class DenseDesign:
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.nnz = int(X.size)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(thawed(state))
+
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
         if out is None:
@@ -129,6 +132,9 @@ class CSRDesign:
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.nnz = int(self.indptr[-1])
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(thawed(state))
+
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
         if out is None:
@@ -166,6 +172,11 @@ class CSRDesign:
         design.indptr, design.indices, design.data = indptr, indices, data
         design.shape, design.nnz = shape, int(indptr[-1])
         return design
+
+
+def thawed(state: dict[str, Any]) -> dict[str, Any]:
+    """What an object holds, after a journey: arrays that come out of shared memory are read-only."""
+    return {k: writable(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
 
 
 def is_design(X: Any) -> bool:

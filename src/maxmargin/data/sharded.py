@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign
 from maxmargin.data.manifest import Manifest
 from maxmargin.data.shard_columns import pieces
@@ -206,13 +206,13 @@ class ShardedDesign:
         if self._dense:
             matrices = [part[0] for part in parts] or [np.empty((0, self.shape[1]), self._kind)]
             whole = len(matrices) == 1 and not copy
-            return DenseDesign(alias(matrices[0]) if whole else np.concatenate(matrices))
+            return DenseDesign(writable(matrices[0]) if whole else np.concatenate(matrices))
         if not parts:
             return CSRDesign(sp.csr_matrix((0, self.shape[1]), dtype=self._kind))
         if len(parts) == 1 and not copy:
             indptr, indices, data = parts[0]
             shape = (len(indptr) - 1, self.shape[1])
-            return CSRDesign.of(indptr, alias(indices), alias(data), shape)
+            return CSRDesign.of(indptr, writable(indices), writable(data), shape)
         offsets = running((int(part[0][-1]) for part in parts), initial=0)
         total = sum(int(part[0][-1]) for part in parts)
         small = np.int32 if total < 2**31 else np.int64
@@ -235,22 +235,6 @@ def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:
     if isinstance(design, DenseDesign):
         return (design.X,)
     return design.indptr, design.indices, design.data
-
-
-class _Alias:
-    """The memory of a read-only array, said to be writable."""
-
-    def __init__(self, array: AnyArray) -> None:
-        self._array = array
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-
-
-def alias(array: AnyArray) -> AnyArray:
-    """A read-only array as one that Numba takes for an ordinary one: read-only is another type, and every
-    product would be compiled twice. Nobody may write to it."""
-    return np.asarray(_Alias(array)) if array.size else array.copy()
 
 
 def ahead(work: Callable[[T], R], items: Sequence[T], depth: int) -> Iterator[R]:

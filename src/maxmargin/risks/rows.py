@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.columns import LazyColumn, Window
 from maxmargin.data.design import Design, RangeDesign
 from maxmargin.losses.base import ScoreLoss
@@ -128,11 +128,11 @@ class PlacedPart:
         lo, hi = self.lo, self.hi
         rows = Rows(
             RangeDesign(light.design, lo, hi) if self.design is None else self.design,
-            Window(light.y, lo, hi) if self.y is None else self.y,
-            Window(light.weight, lo, hi) if self.weight is None else self.weight,
+            Window(light.y, lo, hi) if self.y is None else writable(self.y),
+            Window(light.weight, lo, hi) if self.weight is None else writable(self.weight),
             light.loss,
             light.intercept,
             ((0, hi - lo),),
-            self.offset,
+            None if self.offset is None else writable(self.offset),
         )
         return rows, 0, hi - lo
