@@ -7,11 +7,10 @@ import os
 import pickle
 import signal
 import threading
-from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle, send_handle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -19,8 +18,7 @@ from maxmargin.engines._segments import Packed, Packer, Segment, mapped
 from maxmargin.engines._work import Failure, Host, failure, one_blas_thread
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(NamedTuple):
     """What a worker's shards are made of, in a segment (unless it is small: ``size`` 0)."""
 
     place: tuple[int, int, int]  # worker, workers, shards
@@ -29,8 +27,7 @@ class Recipe:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """A message to a worker. Descriptors follow: of the recipe's segment, then of the new arrays'."""
 
     recipe: Recipe | None
@@ -39,22 +36,19 @@ class Order:
     call: bytes  # pickled (name of a method of Host, method, arguments), or nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """Stands in a call for a published array that the worker has under this number."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(NamedTuple):
     """A small published array in a call."""
 
     array: npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer; its large buffers are in the worker's segment of ``room`` bytes.
 
     If that is a new one its descriptor follows.

@@ -14,8 +14,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ LARGE = 1 << 15 if sys.platform != "win32" else sys.maxsize
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(NamedTuple):
     """A pickled object: its stream, and where in the segment its large buffers are.
 
     A large stream is in the segment itself, at the last of the spans.
