@@ -9,6 +9,10 @@ What must hold, besides the signatures below:
 
 - Workers host ranges of neighbouring shards (:func:`share`), so that each adds up what it has before
   anything travels.
+- Specs and the factory count as they are when ``open`` is called. An engine that is not ``durable`` keeps a
+  snapshot: a shard that is built anew must be the one it was. A durable one may hand them over as they are,
+  without a copy; then whoever opened it leaves their arrays alone while the shards live.
+- A shard stays the same object from call to call, until ``open``, ``close`` or its worker's death.
 - Published arrays are immutable. They are passed at the top level of the arguments, and shards see a
   read-only array.
 - Methods of shards are idempotent: a call may reach a shard again.

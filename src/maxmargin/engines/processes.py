@@ -86,10 +86,11 @@ class ProcessEngine(SerialEngine):
             for k, worker in enumerate(self._workers):
                 recipe = Recipe((k, n, n_shards), makers, own[k], packer.size)
                 worker.load(recipe, self._segment)
-            raise_first([reply.unpack() for reply in self._run(_Call(b"", {}))])
+            answers = [reply.unpack() for reply in self._run(_Call(b"", {}))]
         except BaseException:
             self.close()
             raise
+        raise_first(answers)
         self._shards = list(range(n_shards))  # here a shard is known by its number only
         return self
 

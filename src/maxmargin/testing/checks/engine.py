@@ -2,92 +2,42 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.summation import tree_sum
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import SparseVector
 from maxmargin.testing.checks._common import require
+from maxmargin.testing.checks.engine_deaths import check_deaths
+from maxmargin.testing.checks.engine_shards import Shard, Spec, Unbuildable, fingerprint
 
-#: a tree of one, two, an odd number, and two unequal sub-trees
-COUNTS = (1, 2, 3, 7, 12)
-
-
-class Shard:
-    """A shard to try engines with; at module level, so that any worker can build it.
-
-    Parameters
-    ----------
-    spec : tuple of int
-        (index, number of shards).
-    """
-
-    def __init__(self, spec: tuple[int, int]) -> None:
-        self.index, self.n = spec
-        self.calls = 0
-        rng = np.random.default_rng(self.index)
-        # of very different sizes: sums in another order differ in their last bits
-        self.numbers: Array = rng.normal(size=5) * 10.0 ** rng.integers(-6, 7, 5)
-
-    def number(self) -> float:
-        """One number."""
-        self.calls += 1
-        return float(self.numbers[0])
-
-    def vector(self, w: npt.NDArray[Any]) -> Array:
-        """An array that depends on an argument."""
-        self.calls += 1
-        return np.asarray(self.numbers * w, dtype=np.float64)
-
-    def pair(self, w: npt.NDArray[Any], factor: float) -> tuple[float, Array]:
-        """A tuple, summed member by member."""
-        self.calls += 1
-        return factor * float(self.numbers @ w), self.numbers + w
-
-    def cut(self) -> Cut:
-        """A cut."""
-        self.calls += 1
-        return Cut(float(self.numbers[0]), self.numbers)
-
-    def slow_index(self) -> int:
-        """The index; the first shards answer last."""
-        self.calls += 1
-        time.sleep(0.002 * (self.n - self.index))
-        return self.index
-
-    def fail(self, first: int) -> int:
-        """Raise in all shards from ``first`` on."""
-        self.calls += 1
-        if self.index >= first:
-            raise KeyError(f"deliberate error {self.index}")
-        return 0
-
-    def try_to_write(self, w: npt.NDArray[Any]) -> bool:
-        """Whether the argument could be written to."""
-        try:
-            w[0] = 1e9
-        except ValueError:
-            return False
-        return True
-
-    def called(self) -> int:
-        """Calls so far, this one not counted."""
-        return self.calls
+#: a tree of one, two, an odd number, two unequal sub-trees, and more than there are workers
+COUNTS = (1, 2, 3, 7, 12, 33)
+#: published arrays that are held at the same time
+MANY = 40
 
 
 def check_engine(make_engine: Callable[[], Any]) -> None:
     """Prove that an engine keeps its contract, or say what is wrong.
 
-    Checked are: one shard per spec, called once per call, answers in shard order; sums equal in every bit
-    to :func:`maxmargin.core.summation.tree_sum` of the parts, for numbers, arrays, tuples and cuts; published
-    arrays are snapshots that no shard can write to; an error in a shard reaches the caller once, as itself,
-    with the shard's index in its text or notes, and leaves the engine usable; ``open`` replaces the shards;
-    ``close`` can be called twice, and the engine opened again after it.
+    The contract is at the top of :mod:`maxmargin.core.engine`. Checked are:
+
+    - one shard per spec, called once per call, answers in shard order; it stays the same object from call to
+      call. ``open`` replaces the shards, however many there were; ``close`` can be called twice, and the
+      engine opened again after it;
+    - sums equal in every bit to :func:`maxmargin.core.summation.tree_sum` of the parts, for numbers, arrays,
+      large arrays, tuples and cuts with dense and sparse planes;
+    - published arrays of all shapes are snapshots that no shard can write to, as many as are held, for as
+      long as they are;
+    - an error in a shard reaches the caller once, as itself (or by its text, if it cannot be pickled), with
+      the shard's index in its notes; the call is not repeated and the engine stays usable. So does an error
+      while a shard is built;
+    - if the engine is not ``durable``: specs are snapshots; when a worker is killed in a call, or while it
+      builds a shard, the result is the same in every bit, and the shard was built anew from its spec; a
+      worker that always dies is given up with a RuntimeError, and the engine stays usable.
 
     Parameters
     ----------
@@ -107,113 +57,244 @@ def check_engine(make_engine: Callable[[], Any]) -> None:
     """
     engine = make_engine()
     try:
+        durable = getattr(engine, "durable", None)
+        require(
+            isinstance(durable, bool),
+            f"an engine must say whether it is durable: True or False, not {durable!r}",
+        )
         for n in COUNTS:
-            engine.open(Shard, [(i, n) for i in range(n)])
-            _check_answers(engine, n)
-            _check_publish(engine, n)
-            _check_errors(engine, n)
-        engine.close()
-        engine.close()
-        engine.open(Shard, [(0, 1)])
-        found = engine.gather("slow_index")
-        require(found == [0], f"opened again after close: gather gives {found!r}, expected [0]")
+            engine.open(Shard, [Spec(i, n) for i in range(n)])
+            check_answers(engine, n)
+            check_publish(engine, n)
+            check_errors(engine, n)
+        check_large_answers(engine)
+        check_many_arrays(engine)
+        check_build_errors(engine)
+        check_specs(engine)
+        check_closing(engine)
+        if not durable:
+            check_deaths(engine)
     finally:
         engine.close()
 
 
-def _check_answers(engine: Any, n: int) -> None:
-    shards = [Shard((i, n)) for i in range(n)]
+def check_answers(engine: Any, n: int) -> None:
+    """Answers and sums, and how often the shards were called for them."""
+    shards = [Shard(Spec(i, n)) for i in range(n)]
     w = np.linspace(-1.0, 2.0, 5)
     handle = engine.publish(w)
     found = engine.gather("slow_index")
     require(found == list(range(n)), f"gather over {n} shards is not in shard order: {found!r}")
+    names = engine.gather("who")
     calls: list[tuple[str, tuple[Any, ...], tuple[Any, ...]]] = [
         ("number", (), ()),
         ("vector", (handle,), (w,)),
         ("pair", (handle, 3.0), (w, 3.0)),
         ("cut", (), ()),
+        ("sparse_cut", (), ()),
     ]
     for method, args, plain in calls:
         parts = [getattr(shard, method)(*plain) for shard in shards]
-        expected = _bits(tree_sum(parts))
         require(
-            _bits(engine.reduce(method, *args)) == expected,
+            bits(engine.reduce(method, *args)) == bits(tree_sum(parts)),
             f"reduce({method!r}) over {n} shards differs from tree_sum of the parts",
         )
         require(
-            [_bits(a) for a in engine.gather(method, *args)] == [_bits(p) for p in parts],
+            [bits(a) for a in engine.gather(method, *args)] == [bits(p) for p in parts],
             f"gather({method!r}) over {n} shards differs from the parts",
         )
-    counts = engine.gather("called")
-    once = 1 + 2 * len(calls)
+    found = engine.gather("nothing")
+    require(found == [None] * n, f"gather over {n} shards without an answer: {found!r}")
+    require(
+        len(set(names)) == n and engine.gather("who") == names,
+        f"{n} shards did not stay {n} and the same objects from call to call",
+    )
+    counts, once = engine.gather("called"), 2 + 2 * len(calls)
     require(
         counts == [once] * n,
         f"{once} calls over {n} shards reached them {counts!r} times: each shard once per call",
     )
 
 
-def _check_publish(engine: Any, n: int) -> None:
+def check_large_answers(engine: Any) -> None:
+    """Large answers, which may travel by another way; they are the caller's own."""
+    for n in (1, 5):
+        engine.open(Shard, [Spec(i, n) for i in range(n)])
+        w = np.linspace(-1.0, 2.0, 5)
+        parts = [Shard(Spec(i, n)).large(w) for i in range(n)]
+        handle = engine.publish(w)
+        total, each = engine.reduce("large", handle), engine.gather("large", handle)
+        for when in ("", ", which has changed with a later call"):
+            require(
+                bits(total) == bits(tree_sum(parts)),
+                f"reduce of large arrays over {n} shards differs from tree_sum of the parts{when}",
+            )
+            require(
+                bits(tuple(each)) == bits(tuple(parts)),
+                f"gather of large arrays over {n} shards differs from the parts{when}",
+            )
+            other = engine.publish(w + 1.0)
+            engine.reduce("large", other)
+            engine.gather("large", other)
+
+
+def check_publish(engine: Any, n: int) -> None:
+    """Published arrays are snapshots that cannot be written to."""
     w = np.ones(5)
     handle = engine.publish(w)
-    before = _bits(engine.reduce("vector", handle))
+    before = bits(engine.reduce("vector", handle))
     w[:] = 7.0
     require(
-        _bits(engine.reduce("vector", handle)) == before,
+        bits(engine.reduce("vector", handle)) == before,
         "publish must take a snapshot: writing to the array afterwards changed what shards see",
     )
-    written = engine.gather("try_to_write", handle)
-    require(
-        not any(written), f"a published array can be written to in {sum(written)} of {n} shards"
-    )
+    for array in (w, np.ones(100_000)):
+        written = engine.gather("try_to_write", engine.publish(array))
+        require(
+            not any(written), f"a published array can be written to in {sum(written)} of {n} shards"
+        )
     second = engine.publish(w)
     require(
-        _bits(engine.reduce("vector", handle)) == before
-        and _bits(engine.reduce("vector", second)) != before,
+        bits(engine.reduce("vector", handle)) == before
+        and bits(engine.reduce("vector", second)) != before,
         "two published arrays are mixed up",
     )
 
 
-def _check_errors(engine: Any, n: int) -> None:
-    for first in {0, n // 2, n - 1}:
+def check_many_arrays(engine: Any) -> None:
+    """Arrays of all shapes, more than are remembered anywhere, used late and in another order, let go of."""
+    n = 3
+    engine.open(Shard, [Spec(i, n) for i in range(n)])
+    rng = np.random.default_rng(0)
+    shapes: list[Any] = [
+        rng.normal(size=(300, 200)),
+        np.asfortranarray(rng.normal(size=(200, 300))),
+        rng.normal(size=(100, 500))[::3, ::2],
+        rng.integers(0, 9, 70_000).astype(np.int32),
+        np.zeros((0, 4)),
+        np.array(["one", "three"]),
+    ]
+    shapes += [rng.normal(size=(3, 9_000)[k % 2]) for k in range(MANY)]
+    handles = [engine.publish(array) for array in shapes]
+    expected = [fingerprint(array) for array in shapes]
+    for array in shapes:
+        if array.dtype.kind == "f":
+            array *= 2.0
+    order = [*range(len(shapes)), *reversed(range(len(shapes)))]
+    for k, last in zip(order, [0, *order], strict=False):
+        found = engine.gather("seen", handles[k], handles[last], k)
+        require(
+            found == [[expected[k], expected[last], repr(k)]] * n,
+            f"published array {k} of {len(shapes)} did not arrive as it was",
+        )
+    del handles[1:]
+    engine.open(Shard, [Spec(i, n) for i in range(n)])
+    for k in range(MANY):
+        array = rng.normal(size=9_000)
+        found = engine.gather("seen", engine.publish(array), handles[0])
+        require(
+            found == [[fingerprint(array), expected[0]]] * n,
+            f"after others were let go of and shards replaced, published array {k} is another",
+        )
+
+
+def check_errors(engine: Any, n: int) -> None:
+    """Errors are raised once, as themselves, with the shard's name."""
+    for first, pickles in sorted({(0, True), (n // 2, False), (n - 1, True)}):
         for call in (engine.reduce, engine.gather):
             before = engine.gather("called")
-            text = _error_text(call, first)
-            require(
-                f"deliberate error {first}" in text,
-                f"the error of the first failing shard ({first}) must be raised, got: {text}",
-            )
-            require(
-                f"shard {first}" in text,
-                f"an error must name its shard ('shard {first}') in its text or notes, got: {text}",
-            )
+            error = _error(call, "fail", first, pickles)
             after = engine.gather("called")
+            _require_named(error, first)
             require(
-                all(b <= a <= b + 1 for a, b in zip(after, before, strict=True)),
-                "after an error, shards were called more than once for that call",
+                isinstance(error, KeyError) or not pickles,
+                f"an error must be raised as itself, a KeyError, not as {error!r}",
             )
-    expected = _bits(tree_sum([Shard((i, n)).number() for i in range(n)]))
-    require(_bits(engine.reduce("number")) == expected, "an engine must be usable after an error")
+            times = [a - b for a, b in zip(after, before, strict=True)]
+            require(
+                times[first] == 1 and max(times) <= 1,
+                f"a call that raised in shard {first} reached the shards {times!r} times: once, no more",
+            )
+    expected = bits(tree_sum([Shard(Spec(i, n)).number() for i in range(n)]))
+    require(bits(engine.reduce("number")) == expected, "an engine must be usable after an error")
 
 
-def _error_text(call: Callable[..., Any], first: int) -> str:
+def check_build_errors(engine: Any) -> None:
+    """Errors while shards are built: named, raised, and survived."""
+    n = 6
+    error = _error(engine.open, Unbuildable, [Spec(i, n) for i in range(n)])
+    _require_named(error, n // 2)
+    engine.open(Shard, [Spec(i, n) for i in range(n)])
+    found = engine.gather("slow_index")
+    require(
+        found == list(range(n)),
+        f"opened again after shards could not be built: gather gives {found!r}",
+    )
+
+
+def check_specs(engine: Any) -> None:
+    """An array in a spec arrives as it is, and as it was when the engine may have to build the shard anew."""
+    n = 4
+    rng = np.random.default_rng(1)
+    blocks = [rng.normal(size=(130, 1_000)) for _ in range(n - 1)]
+    blocks.append(blocks[0])
+    before = [fingerprint(block) for block in blocks]
+    engine.open(Shard, [Spec(i, n, block=block) for i, block in enumerate(blocks)])
+    require(
+        engine.gather("block") == before, "arrays in specs do not arrive as they are in every bit"
+    )
+    if not engine.durable:
+        for block in blocks[:-1]:
+            block += 1.0
+        require(
+            engine.gather("block") == before,
+            "an engine that is not durable must keep a snapshot of its specs: writing to an array after "
+            "open changed what a shard has",
+        )
+
+
+def check_closing(engine: Any) -> None:
+    """Closed twice; no shards; opened again."""
+    engine.close()
+    engine.close()
+    error = _error(engine.reduce, "number")
+    require(
+        isinstance(error, RuntimeError),
+        f"a call after close must raise a RuntimeError that says so, not {error!r}",
+    )
+    engine.open(Shard, [Spec(0, 1)])
+    found = engine.gather("slow_index")
+    require(found == [0], f"opened again after close: gather gives {found!r}, expected [0]")
+
+
+def _error(call: Callable[..., Any], *args: Any) -> Exception:
     try:
-        call("fail", first)
+        call(*args)
     except Exception as error:
-        seen: list[str] = []
-        current: BaseException | None = error
-        while current is not None:  # an engine may wrap the error: follow its causes
-            seen += [repr(current), *getattr(current, "__notes__", [])]
-            current = current.__cause__
-        return " | ".join(seen)
-    raise AssertionError("an error in a shard did not reach the caller")
+        return error
+    raise AssertionError("an error did not reach the caller")
 
 
-def _bits(part: Any) -> Any:
+def _require_named(error: Exception, first: int) -> None:
+    text = " | ".join([repr(error), *getattr(error, "__notes__", [])])
+    require(
+        f"deliberate error {first}" in text,
+        f"the error of the first failing shard ({first}) must be raised, got: {text}",
+    )
+    require(
+        f"shard {first}" in text,
+        f"an error must name its shard ('shard {first}') in its text or notes, got: {text}",
+    )
+
+
+def bits(part: Any) -> Any:
     """A part as something that compares equal only if every bit is."""
     if isinstance(part, tuple):
-        return tuple(_bits(p) for p in part)
+        return tuple(bits(p) for p in part)
     if isinstance(part, Cut):
-        return _bits((part.offset, np.asarray(part.plane)))
+        return bits((part.offset, part.plane))
+    if isinstance(part, SparseVector):
+        return bits((part.indices, part.values, part.size))
     if isinstance(part, np.ndarray):
         return (part.dtype.str, part.shape, part.tobytes())
     return np.float64(part).tobytes()

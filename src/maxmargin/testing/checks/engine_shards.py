@@ -1,0 +1,193 @@
+"""Shards to try engines with; at module level, so that any worker can build them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.vectors import Array, SparseVector
+
+#: entries of a large array: 1 MB
+LARGE = 1 << 17
+#: entries of a sparse plane's space
+WIDE = 5_000
+#: how often a shard that always dies does so: after that it answers, for an engine that never gives up
+LIVES = 6
+
+
+class Spec(NamedTuple):
+    """What a shard is built from."""
+
+    number: int
+    n: int
+    #: the process of the caller
+    caller: int = 0
+    block: npt.NDArray[Any] | None = None
+    #: where deaths are counted
+    folder: str = ""
+
+
+class Untravelled(Exception):
+    """An error that cannot be pickled."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"deliberate error {index}: {reason}")
+        self.cannot_travel = lambda: index
+
+
+class Shard:
+    """A shard with all kinds of answers."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec, self.index, self.n = spec, spec.number, spec.n
+        self.calls = 0
+        self.token = uuid.uuid4().hex
+        self.memory: Any = None
+        rng = np.random.default_rng(self.index)
+        # of very different sizes: sums in another order differ in their last bits
+        self.numbers: Array = rng.normal(size=5) * 10.0 ** rng.integers(-6, 7, 5)
+
+    def number(self) -> float:
+        """One number."""
+        self.calls += 1
+        return float(self.numbers[0])
+
+    def vector(self, w: npt.NDArray[Any]) -> Array:
+        """An array that depends on an argument."""
+        self.calls += 1
+        return np.asarray(self.numbers * w, dtype=np.float64)
+
+    def pair(self, w: npt.NDArray[Any], factor: float) -> tuple[float, tuple[Array, int]]:
+        """A tuple in a tuple, summed member by member."""
+        self.calls += 1
+        return factor * float(self.numbers @ w), (self.numbers + w, self.index)
+
+    def cut(self) -> Cut:
+        """A cut."""
+        self.calls += 1
+        return Cut(float(self.numbers[0]), self.numbers)
+
+    def sparse_cut(self) -> Cut:
+        """A cut with a sparse plane."""
+        self.calls += 1
+        rng = np.random.default_rng(self.index)
+        where = np.sort(rng.choice(WIDE, 60, replace=False))
+        plane = SparseVector(where, rng.normal(size=60) * 10.0 ** rng.integers(-6, 7, 60), WIDE)
+        return Cut(float(self.numbers[1]), plane)
+
+    def large(self, w: npt.NDArray[Any]) -> tuple[Array, float]:
+        """A large array, and a small thing beside it."""
+        self.calls += 1
+        return np.resize(self.numbers * w, LARGE), float(self.numbers[2])
+
+    def nothing(self) -> None:
+        """No answer."""
+        self.calls += 1
+
+    def slow_index(self) -> int:
+        """The index; the first shards answer last."""
+        self.calls += 1
+        time.sleep(0.002 * (self.n - self.index))
+        return self.index
+
+    def fail(self, first: int, pickles: bool = True) -> int:
+        """Raise in all shards from ``first`` on."""
+        self.calls += 1
+        if self.index >= first:
+            if pickles:
+                raise KeyError(f"deliberate error {self.index}")
+            raise Untravelled(self.index, "it holds a function without a name")
+        return 0
+
+    def try_to_write(self, w: npt.NDArray[Any]) -> bool:
+        """Whether the argument could be written to."""
+        try:
+            w[0] = 1e9
+        except ValueError:
+            return False
+        return True
+
+    def called(self) -> int:
+        """Calls so far, this one not counted."""
+        return self.calls
+
+    def who(self) -> str:
+        """A name of this very object."""
+        return self.token
+
+    def seen(self, *args: Any) -> list[str]:
+        """What arrives, as text."""
+        return [fingerprint(a) for a in args]
+
+    def block(self) -> str:
+        """What the array in the spec is, as text."""
+        return fingerprint(self.spec.block)
+
+    def remember(self, what: Any) -> None:
+        """Keep something until it is asked for."""
+        self.memory = what
+
+    def recall(self) -> Any:
+        """What was kept."""
+        return self.memory
+
+
+class Unbuildable:
+    """A shard that cannot be built from some specs."""
+
+    def __init__(self, spec: Spec) -> None:
+        if spec.number >= spec.n // 2:
+            raise KeyError(f"deliberate error {spec.number}")
+
+
+class Mortal(Shard):
+    """A shard that ends its process, at times."""
+
+    def deadly(self, w: npt.NDArray[Any], who: int, name: str, times: int) -> tuple[float, Array]:
+        """A tuple; but one of the shards dies ``times`` times before it answers."""
+        if self.index == who:
+            die(self.spec, name, times)
+        return float(self.numbers @ w), self.numbers * w
+
+
+class StillBorn(Shard):
+    """The last shard ends its process when it is built for the first time."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        if spec.number == spec.n - 1:
+            die(spec, "birth", 1)
+
+
+def die(spec: Spec, name: str, times: int) -> None:
+    """End this process the hard way, unless that has happened often enough under this name."""
+    if deaths(spec.folder, name) >= times:
+        return
+    with open(Path(spec.folder) / name, "a") as file:
+        file.write("x")
+    if os.getpid() == spec.caller:
+        raise AssertionError("not a worker: the shards are in the process of the caller")
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def deaths(folder: str, name: str) -> int:
+    """How often a shard died under this name."""
+    path = Path(folder) / name
+    return path.stat().st_size if path.exists() else 0
+
+
+def fingerprint(thing: Any) -> str:
+    """Text that is the same for things that are equal in every bit."""
+    if isinstance(thing, np.ndarray):
+        bits = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+        return f"array {thing.dtype.str} {thing.shape} {bits}"
+    return repr(thing)
