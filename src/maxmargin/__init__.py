@@ -1,24 +1,30 @@
 """Large-margin learning with a certificate."""
 
-from maxmargin import data, engines, losses, risks, solvers, tasks
-from maxmargin.estimators import (
-    GaussianPrior,
-    GrammarParser,
-    GraphLabeler,
-    LatentStructuredSVM,
-    LinearSVC,
-    LinearSVCCV,
-    LinearSVR,
-    MeasureSVC,
-    RankSVM,
-    SequenceTagger,
-    StructuredSVM,
-    StructuredSVMCV,
-    structured_path,
-    svc_path,
-)
-from maxmargin.persistence import load
-from maxmargin.solvers import minimize
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxmargin import data, engines, losses, risks, solvers, tasks
+    from maxmargin.estimators import (
+        GaussianPrior,
+        GrammarParser,
+        GraphLabeler,
+        LatentStructuredSVM,
+        LinearSVC,
+        LinearSVCCV,
+        LinearSVR,
+        MeasureSVC,
+        RankSVM,
+        SequenceTagger,
+        StructuredSVM,
+        StructuredSVMCV,
+        svc_path,
+    )
+    from maxmargin.estimators.structured_path import structured_path
+    from maxmargin.persistence import load
+    from maxmargin.solvers import minimize
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -45,3 +51,24 @@ __all__ = [
     "svc_path",
     "tasks",
 ]
+
+_ROOMS = [
+    *("callbacks", "compiled", "core", "data", "engines", "estimators", "inspection", "losses"),
+    *("persistence", "risks", "solvers", "tasks", "testing"),
+]
+
+
+def __getattr__(name: str) -> Any:
+    # on demand: a worker of an engine needs neither scikit-learn nor most rooms, and would take twice as long
+    # to start with them
+    if name in _ROOMS:
+        return import_module(f"maxmargin.{name}")
+    if name in __all__:
+        home = {"load": "persistence", "minimize": "solvers"}.get(name, "estimators")
+        value = globals()[name] = getattr(import_module(f"maxmargin.{home}"), name)
+        return value
+    raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})
