@@ -116,7 +116,7 @@ class RayEngine(SerialEngine):
         try:
             for worker in self._workers[n:]:
                 worker.end()
-            self._workers = self._workers[:n]
+            del self._workers[n:]
             for k in range(len(self._workers), n):
                 self._workers.append(_Worker(cluster, self._workers, k, n, self.threads))
             recipe = cluster.put(cluster.pack((self._prepare, factory)))
@@ -176,6 +176,9 @@ class RayEngine(SerialEngine):
         except BaseException:
             self._end_busy()
             raise
+        finally:
+            for worker in self._workers:
+                worker.forget_call()
         raise_first(found)
         return found
 
@@ -204,7 +207,7 @@ class RayEngine(SerialEngine):
             if not any(sums is None for sums in found):
                 return _whole(found)
             sums = [
-                worker.held if mine is None else mine
+                worker.take_held() if mine is None else mine
                 for worker, mine in zip(self._workers, found, strict=True)
             ]
             step = 1
@@ -252,7 +255,7 @@ class _Worker:
         self._actor: Any = None
         self.machine = ""
         self.answer: Any = None
-        self.held: Any = None
+        self._held: Any = None
 
     def load(self, *recipe: Any) -> None:
         """What its shards are made of, from the next question on."""
@@ -264,7 +267,7 @@ class _Worker:
         self._put()
 
     def _put(self) -> None:
-        self.answer = self.held = None
+        self.answer = self._held = None
         if self._actor is None:
             taken = Counter(worker.machine for worker in self._team if worker is not self)
             self.machine, self._actor = self._cluster.start(taken, self._size, self._threads)
@@ -275,9 +278,18 @@ class _Worker:
         how, args = self._call
         call = getattr(self._actor, how)
         if how == "held":
-            self.answer, self.held = call.options(num_returns=2).remote(*args)
+            self.answer, self._held = call.options(num_returns=2).remote(*args)
         else:
             self.answer = call.remote(*args)
+
+    def forget_call(self) -> None:
+        """Let go of what the call was about: the object store keeps what anybody knows."""
+        self._call, self.answer = ("", ()), None
+
+    def take_held(self) -> Any:
+        """A reference to the sums that wait for being merged."""
+        held, self._held = self._held, None
+        return held
 
     def merge(self, sums: list[Any]) -> Any:
         return self._actor.merge.remote(*sums)
@@ -292,15 +304,13 @@ class _Worker:
         if self._deaths >= MAX_DEATHS:
             raise RuntimeError(
                 f"worker {self._number} of {self._size} died {self._deaths} times during one call; its "
-                "shards were rebuilt each time. Was it killed for its memory (give it fewer or smaller "
-                "shards, or use more machines), or does compiled code crash? Ray's log files tell more. "
-                f"The last death: {error}"
+                f"shards were rebuilt each time. {self._cluster.why(error)} The last death: {error}"
             ) from None
         self._put()
 
     def end(self) -> None:
         """End the process, whatever it does."""
         actor, self._actor = self._actor, None
-        self.answer = self.held = None
+        self.answer = self._held = None
         if actor is not None:
             self._cluster.kill(actor)
