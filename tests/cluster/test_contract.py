@@ -81,7 +81,7 @@ def test_an_error_that_cannot_travel_becomes_its_text(make_engine):
 
 
 def test_shards_that_cannot_be_built(make_engine):
-    engine = make_engine(3)
+    engine = make_engine(2)
     with pytest.raises(OSError, match="no file 2") as caught:
         engine.open(Unbuildable, [0, 1, 2, 3])
     assert any("building shard 2 of 4" in note for note in caught.value.__notes__)

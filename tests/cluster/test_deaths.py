@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -56,19 +55,15 @@ def test_a_worker_killed_from_outside_while_it_works(make_engine, tmp_path):
     assert victim not in worker_pids()
 
 
-def test_a_worker_that_dies_again_and_again_is_given_up(make_engine, tmp_path):
+def test_a_worker_that_dies_again_and_again_is_given_up(make_engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_engine, "MAX_DEATHS", 2)  # each takes seconds
     engine = make_engine(2).open(Part, list(range(4)))
     path = str(tmp_path / "deaths")
-    with pytest.raises(RuntimeError, match=r"worker 1 of 2 died 3 times during one call"):
+    with pytest.raises(RuntimeError, match=r"worker 1 of 2 died 2 times during one call"):
         engine.reduce("die", 100, path, 3)
-    assert count(path) == 3
-    assert engine.reduce("value") == _expected(4)
-
-
-def test_rare_deaths_are_not_counted_together(make_engine, tmp_path):
-    engine = make_engine(2).open(Part, list(range(2)))
-    for k in range(4):
-        assert engine.reduce("die", 1, str(tmp_path / str(k)), k % 2) == _expected(2)
+    assert count(path) == 2
+    for k in range(2):  # rare deaths are not counted together
+        assert engine.reduce("die", 1, str(tmp_path / str(k)), 3) == _expected(4)
 
 
 def test_a_worker_dies_while_large_sums_are_made(make_engine, tmp_path):
@@ -84,18 +79,24 @@ def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
     n, size = 7, 150_000
     engine = make_engine(6).open(Part, list(range(n)))
     expected = tree_sum([Part(k).vector(size) for k in range(n)])
-    pids = sorted(set(engine.gather("pid")))
-    merge, left = ray_engine._Worker.merge, [2]
+    pids = list(dict.fromkeys(engine.gather("pid")))
+    total, rounds = ray_engine._Worker.total, []
 
     def deadly(self, sums):
-        if left[0]:
-            left[0] -= 1
-            os.kill(pids[left[0] * 2], signal.SIGKILL)
-            time.sleep(0.2)
-        return merge(self, sums)
+        if not rounds:
+            os.kill(pids[0], signal.SIGKILL)
+            wait_until(lambda: pids[0] not in worker_pids())
+        rounds.append(1)
+        return total(self, sums)
 
-    monkeypatch.setattr(ray_engine._Worker, "merge", deadly)
+    monkeypatch.setattr(ray_engine._Worker, "total", deadly)
     assert engine.reduce("vector", size).tobytes() == expected.tobytes()
+    assert len(rounds) == 2
+    monkeypatch.setattr(ray_engine, "MAX_DEATHS", 1)
+    pids[0] = engine.gather("pid")[0]
+    rounds.clear()
+    with pytest.raises(RuntimeError, match="partial sums were lost 1 times"):
+        engine.reduce("vector", size)
 
 
 def test_a_machine_dies_and_another_takes_over(machines, make_engine, tmp_path):
