@@ -28,18 +28,19 @@ class Recipe(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A message to a worker. Descriptors follow: of the recipe's segment, then of the new arrays'."""
+    """A message to a worker. Descriptors follow: of the recipe's segment, then of the new ones."""
 
     recipe: Recipe | None
-    new: tuple[tuple[int, Packed, int], ...]  # number, array, size of the segment
+    new: tuple[tuple[int, int], ...]  # segments with published arrays: number and size
     forget: tuple[int, ...]
     call: bytes  # pickled (name of a method of Host, method, arguments), or nothing
 
 
 class Reference(NamedTuple):
-    """Stands in a call for a published array that the worker has under this number."""
+    """Stands in a call for a published array in one of the worker's segments."""
 
-    number: int
+    segment: int
+    array: Packed
 
 
 class Snapshot(NamedTuple):
@@ -79,27 +80,27 @@ def _end_with_parent() -> None:
 
 
 class _Worker:
-    """A worker's shards, the published arrays it knows, and its segment for large answers."""
+    """A worker's shards, the segments it has mapped, and its own one for large answers."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._host: Host | None = None
         self._failure: Failure | None = None
-        self._arrays: dict[int, Any] = {}
+        self._segments: dict[int, memoryview] = {}
         self._outbox: Segment | None = None
 
     def obey(self, order: Order) -> Any:
         """Take in what comes with the order and do what it says."""
         for number in order.forget:
-            del self._arrays[number]
+            del self._segments[number]
         if order.recipe is not None:
             self._host = None  # the old shards go first
             size = order.recipe.size
             # private pages: arrays are as writable as they were, and to compiled code of the same type
             view = self._receive(size, mmap.ACCESS_COPY) if size else memoryview(b"")
             self._failure = self._build(order.recipe, view)
-        for number, array, size in order.new:
-            self._arrays[number] = array.unpack(self._receive(size, mmap.ACCESS_READ))
+        for number, size in order.new:
+            self._segments[number] = self._receive(size, mmap.ACCESS_READ)
         if self._failure is not None or not order.call:
             return self._failure
         return self._answer(order.call)
@@ -158,7 +159,7 @@ class _Worker:
 
     def _argument(self, argument: Any) -> Any:
         if isinstance(argument, Reference):
-            return self._arrays[argument.number]
+            return argument.array.unpack(self._segments[argument.segment])
         if isinstance(argument, Snapshot):
             argument.array.setflags(write=False)
             return argument.array

@@ -45,10 +45,16 @@ class Packed(NamedTuple):
 
 
 class Packer:
-    """Pickles objects that are to share one segment; memory that several of them use is there once."""
+    """Pickles objects that are to share one segment; memory that several of them use is there once.
 
-    def __init__(self) -> None:
-        self.size = 0
+    Parameters
+    ----------
+    start : int, default 0
+        Where in the segment to begin.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.size = start
         self._pieces: list[tuple[int, memoryview]] = []
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
 

@@ -13,24 +13,22 @@ of the factory and the specs, published arrays, and the answers of a worker unti
 from __future__ import annotations
 
 import contextlib
-import itertools
 import multiprocessing
 import os
 import pickle
-import weakref
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.engine import Handle, SerialEngine, share
 from maxmargin.core.summation import Block, join
-from maxmargin.engines._process import Order, Recipe, Reference, Reply, Snapshot, pickled, serve
+from maxmargin.engines._process import Order, Recipe, Reply, pickled, serve
 from maxmargin.engines._segments import LARGE, Packed, Packer, Segment, mapped
+from maxmargin.engines._shelf import Shelf
 from maxmargin.engines._work import raise_first
 
 #: deaths of one worker during one call after which the call is given up
@@ -54,8 +52,7 @@ class ProcessEngine(SerialEngine):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from maxmargin.engines import ProcessEngine
+    >>>     >>> from maxmargin.engines import ProcessEngine
     >>> engine = ProcessEngine(2).open(np.asarray, [[1.0, 2.0], [3.0]])
     >>> float(engine.reduce("sum"))
     6.0
@@ -72,7 +69,7 @@ class ProcessEngine(SerialEngine):
         self._prepare = prepare
         self._workers: list[_Worker] = []
         self._segment: Segment | None = None
-        self._shelf = _Shelf()
+        self._shelf = Shelf()
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers, which are started if they do not run."""
@@ -86,7 +83,7 @@ class ProcessEngine(SerialEngine):
             for k, worker in enumerate(self._workers):
                 recipe = Recipe((k, n, n_shards), makers, own[k], packer.size)
                 worker.load(recipe, self._segment)
-            answers = [reply.unpack() for reply in self._run(_Call(b"", {}))]
+            answers = [reply.unpack() for reply in self._run(b"", set())]
         except BaseException:
             self.close()
             raise
@@ -136,16 +133,16 @@ class ProcessEngine(SerialEngine):
     def _call_all(self, kind: str, method: str, args: tuple[Any, ...]) -> list[_Received]:
         self._require_shards()
         self._shelf.sweep()
-        arrays: dict[int, _Stored] = {}
-        packed = tuple(self._shelf.packed(a, arrays) for a in args)
-        return self._run(_Call(pickled((kind, method, packed)), arrays))
+        used: set[int] = set()
+        packed = tuple(self._shelf.packed(a, used) for a in args)
+        return self._run(pickled((kind, method, packed)), used)
 
-    def _run(self, call: _Call) -> list[_Received]:
+    def _run(self, call: bytes, used: set[int]) -> list[_Received]:
         """Send an order to all workers, with a call if there is one; what came back, in their order."""
         received: dict[_Worker, _Received] = {}
         try:
             for worker in self._workers:
-                worker.ask(call, self._shelf.numbers())
+                worker.ask(call, {n: self._shelf.segments[n] for n in used}, self._shelf.segments)
             busy: dict[Any, _Worker] = {worker.pipe: worker for worker in self._workers}
             while busy:
                 for pipe in wait(list(busy)):
@@ -168,10 +165,11 @@ class _Worker:
         self._recipe: Recipe | None = None
         self._segment: Segment | None = None
         self._loaded = False
-        self._call = _Call(b"", {})
+        self._call = b""
+        self._used: Mapping[int, Segment] = {}  # segments that the call refers to
         self._process: Any = None
         self._busy, self._deaths = False, 0
-        self._known: set[int] = set()  # published arrays that it has
+        self._known: set[int] = set()  # segments that it has
         self._outbox = -1  # its segment for large answers
         self.pipe: Any = None
 
@@ -179,10 +177,10 @@ class _Worker:
         """What its shards are made of, from the next question on."""
         self._recipe, self._segment, self._loaded = recipe, segment, False
 
-    def ask(self, call: _Call, alive: Set[int]) -> None:
-        """Put a question, and let it forget the arrays that are not alive any more."""
-        self._call, self._deaths = call, 0
-        self._put(tuple(self._known - alive))
+    def ask(self, call: bytes, used: Mapping[int, Segment], alive: Mapping[int, Segment]) -> None:
+        """Put a question (none: only build the shards), and forget segments that are closed."""
+        self._call, self._used, self._deaths = call, used, 0
+        self._put(tuple(self._known - alive.keys()))
 
     def _put(self, forget: tuple[int, ...] = ()) -> None:
         if self._process is None or not self._process.is_alive():
@@ -192,14 +190,14 @@ class _Worker:
         if not self._loaded and self._recipe is not None and self._segment is not None:
             recipe = self._recipe
             descriptors += [self._segment.descriptor] if recipe.size else []
-        new = {n: stored for n, stored in self._call.arrays.items() if n not in self._known}
-        descriptors += [stored.segment.descriptor for stored in new.values()]
-        arrays = tuple((n, stored.array, stored.segment.size) for n, stored in new.items())
+        new = {n: segment for n, segment in self._used.items() if n not in self._known}
+        descriptors += [segment.descriptor for segment in new.values()]
+        sizes = tuple((n, segment.size) for n, segment in new.items())
         self._busy, self._loaded = True, True
         self._known = (self._known | new.keys()) - set(forget)
         # if it has died the end of the pipe says so to whoever waits for the answer
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.pipe.send_bytes(pickled(Order(recipe, arrays, forget, self._call.message)))
+            self.pipe.send_bytes(pickled(Order(recipe, sizes, forget, self._call)))
             for descriptor in descriptors:
                 send_handle(self.pipe, descriptor, self._process.pid)
 
@@ -299,76 +297,3 @@ def _is_free(view: memoryview | None) -> bool:
         except BufferError:
             return False
     return True
-
-
-# -- published arrays ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class _Published(Handle):
-    """A large snapshot: its number on a shelf."""
-
-    number: int
-    shelf: _Shelf
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stored:
-    array: Packed
-    segment: Segment
-    handle: weakref.ref[_Published]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    """A pickled question, and the published arrays that it refers to."""
-
-    message: bytes
-    arrays: dict[int, _Stored]
-
-
-class _Shelf:
-    """Segments of published arrays; those whose handle is gone are closed with the next call."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count()
-        self._stored: dict[int, _Stored] = {}
-
-    def put(self, array: npt.NDArray[Any]) -> Handle:
-        """Take a snapshot."""
-        self.sweep()
-        packed, segment = _place(array)
-        handle = _Published(packed.unpack(segment.view()), next(self._numbers), self)
-        self._stored[handle.number] = _Stored(packed, segment, weakref.ref(handle))
-        return handle
-
-    def packed(self, argument: Any, arrays: dict[int, _Stored]) -> Any:
-        """An argument as it travels; what it refers to is added to the arrays."""
-        if not isinstance(argument, Handle):
-            return argument
-        if not isinstance(argument, _Published) or argument.shelf is not self:
-            return Snapshot(argument.array)
-        if argument.number not in self._stored:  # the engine was closed since
-            self._stored[argument.number] = _Stored(*_place(argument.array), weakref.ref(argument))
-        arrays[argument.number] = self._stored[argument.number]
-        return Reference(argument.number)
-
-    def numbers(self) -> Set[int]:
-        """Arrays that are alive."""
-        return self._stored.keys()
-
-    def sweep(self) -> None:
-        """Close what nobody holds."""
-        for number in [n for n, stored in self._stored.items() if stored.handle() is None]:
-            self._stored.pop(number).segment.close()
-
-    def clear(self) -> None:
-        """Close all; handles that live on can still be used."""
-        for number in list(self._stored):
-            self._stored.pop(number).segment.close()
-
-
-def _place(array: npt.NDArray[Any]) -> tuple[Packed, Segment]:
-    packer = Packer()
-    packed = packer.add(array if array.flags.forc else np.array(array, order="C"))
-    return packed, Segment.of(packer)
