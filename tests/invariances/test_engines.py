@@ -1,0 +1,107 @@
+"""Whole fits are the same in every bit wherever the shards live, and whichever worker dies on the way."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.doomed import Doom, DoomedEngine
+
+from maxmargin import minimize
+from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
+from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.risks import ScoreRisk, TaskRisk
+from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
+from maxmargin.tasks import Chain
+from maxmargin.testing.examples import TinyMulticlass
+
+
+def rows(seed=0, n=20_000, d=30):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.3)
+    return rng, X
+
+
+def binary(engine):
+    rng, X = rows()
+    y = np.where(X @ rng.normal(size=30) + rng.normal(size=len(X)) > 0.0, 1.0, -1.0)
+    return ScoreRisk(sp.csr_matrix(X), y, Hinge(), intercept=1.0, engine=engine), 0.01
+
+
+def multiclass(engine):
+    rng, X = rows(1)
+    y = (X @ rng.normal(size=(30, 4)) + rng.normal(size=(len(X), 4))).argmax(axis=1)
+    return ScoreRisk(X, y, CrammerSinger(1.0 - np.eye(4)), engine=engine), 0.005
+
+
+def chain(engine):
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(rng.integers(1, 9), 5)) for _ in range(600)]
+    Y = [(x[:, :3] + rng.normal(size=(len(x), 3))).argmax(axis=1) for x in X]
+    task = Chain(3)
+    dim = task.setup(X, Y)
+    return TaskRisk(task, X, Y, dim, engine=engine), 0.02
+
+
+def python(engine):
+    rng = np.random.default_rng(3)
+    X, Y = list(rng.normal(size=(130, 3))), list(rng.integers(0, 3, 130))
+    task = TinyMulticlass()
+    dim = task.setup(X, Y)
+    return TaskRisk(task, X, Y, dim, engine=engine), 0.1
+
+
+def fit(problem, engine, solver=None):
+    risk, C = problem(engine)
+    out = minimize(
+        risk, C, solver=solver or CuttingPlane(), stopping=RelativeGap(1e-3), max_iter=25
+    )
+    bounds = [(r.objective, r.lower_bound) for r in out.history]
+    return out.w.tobytes(), out.objective, out.lower_bound, out.n_iter, bounds
+
+
+PROBLEMS = [
+    (binary, None),
+    (multiclass, None),
+    (chain, None),
+    (chain, CuttingPlane(slacks="blocks")),
+    (chain, DualCoordinate()),
+    (python, None),
+    (python, DualCoordinate()),
+]
+
+
+@pytest.fixture(scope="module")
+def engines():
+    made = [ThreadEngine(1), ThreadEngine(2), ThreadEngine(7), ProcessEngine(2), ProcessEngine(3)]
+    yield made
+    for engine in made:
+        engine.close()
+
+
+@pytest.mark.parametrize(("problem", "solver"), PROBLEMS)
+def test_engines_give_the_same_bits(engines, problem, solver):
+    expected = fit(problem, SerialEngine(), solver)
+    for engine in engines:
+        assert fit(problem, engine, solver) == expected
+
+
+@pytest.mark.parametrize(
+    ("problem", "solver", "dooms"),
+    [
+        # (method, shard, which call): in the pass over the rows, in the line search, in a step, in a cut
+        (binary, None, [("line_evaluate", 0, 2), ("line_slopes", 2, 3), ("line_toward", 0, 2)]),
+        (multiclass, None, [("line_kinks", 17, 3), ("line_cut_toward", 31, 4)]),
+        # in the oracle, and in a line search on what oracles said before
+        (chain, None, [("measure", 3, 3), ("line_slopes", 12, 5)]),
+        (python, None, [("measure", 2, 2), ("line_kinks", 0, 4)]),
+        (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
+    ],
+)
+def test_a_killed_worker_changes_no_bit(problem, solver, dooms, tmp_path):
+    dooms = [Doom(str(tmp_path), *doom) for doom in dooms]
+    engine = DoomedEngine(2, dooms)
+    try:
+        found = fit(problem, engine, solver)
+    finally:
+        engine.close()
+    assert [doom for doom in dooms if not doom.has_struck()] == []
+    assert found == fit(problem, SerialEngine(), solver)
