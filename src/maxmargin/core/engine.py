@@ -89,6 +89,10 @@ class SerialEngine:
     def __init__(self) -> None:
         self._shards: list[Any] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # copies (as scikit-learn's clone makes them) are engines of the same kind, without shards
+        return type(self), ()
+
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards."""
         self._shards = []

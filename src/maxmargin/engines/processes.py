@@ -71,6 +71,9 @@ class ProcessEngine(SerialEngine):
         self._segment: Segment | None = None
         self._shelf = Shelf()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.n_workers, self._prepare)
+
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers, which are started if they do not run."""
         n, n_shards = min(self.n_workers, len(specs)), len(specs)

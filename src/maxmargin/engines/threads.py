@@ -38,6 +38,9 @@ class ThreadEngine(SerialEngine):
         self.n_workers = n_workers
         self._pool: ThreadPoolExecutor | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.n_workers,)
+
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
         answers: list[Any] = [None] * len(self._shards)
         self._play(_Round(len(answers), answers.__setitem__), method, args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from functools import cache
 from numbers import Real
@@ -19,6 +19,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_gap
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
+from maxmargin.engines import Engine, opened
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.driver import minimize
 
@@ -70,6 +71,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     callbacks: Any
     verbose: int
     random_state: Any
+    n_jobs: int | None
+    engine: Any
+
+    def _workers(self) -> AbstractContextManager[Engine]:
+        """The engine of this fit."""
+        return opened(self.engine, self.n_jobs, one_blas_thread)
 
     def _minimize(
         self,

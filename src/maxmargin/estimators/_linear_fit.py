@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact
-from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._linear import LinearModel
 from maxmargin.estimators._refit import KeptPlanes, bundles_for, grow, keep_planes
@@ -32,7 +31,6 @@ class LinearFit(CertifiedEstimator):
     """What linear estimators share."""
 
     solver: Any
-    n_jobs: int | None
     warm_start: bool
     coef_: Array
     intercept_: Array
@@ -54,9 +52,8 @@ class LinearFit(CertifiedEstimator):
         # taken out: they are changed in place, and if this fit fails they are nobody's any more
         planes = self.__dict__.pop("_planes", None)
         design = last.design if last is not None else compact(design)
-        engine = make_engine(self.n_jobs)
         results: list[SolveResult] = []
-        try:
+        with self._workers() as engine:
             for k, target in enumerate(model.targets):
                 weights = model.weights[k]
                 problem = partial(
@@ -85,8 +82,6 @@ class LinearFit(CertifiedEstimator):
                         after=results,
                     )
                 )
-        finally:
-            engine.close()
         for name, value in model.attributes([r.w for r in results]).items():
             setattr(self, name, value)
         if self.warm_start:

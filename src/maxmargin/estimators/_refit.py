@@ -20,8 +20,8 @@ from maxmargin.estimators._kept import fingerprint
 
 #: parameters that say how to solve the problem, not which one
 HOW = (
-    "C", "tol", "solver", "max_iter", "max_seconds", "n_jobs", "warm_start", "random_state",
-    "callbacks", "verbose", "max_support",
+    "C", "tol", "solver", "max_iter", "max_seconds", "n_jobs", "engine", "warm_start",
+    "random_state", "callbacks", "verbose", "max_support",
 )  # fmt: skip
 
 

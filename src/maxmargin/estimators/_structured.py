@@ -10,8 +10,6 @@ import numpy as np
 
 from maxmargin.core.protocols import Examples
 from maxmargin.core.vectors import Array
-from maxmargin.engines import Engine, make_engine
-from maxmargin.estimators._base import one_blas_thread
 from maxmargin.estimators._weights import weigh
 from maxmargin.risks.latent import CompletedRisk
 from maxmargin.risks.task import TaskRisk
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StructuredProblem:
-    """A task set up on examples, for any C and any weights of the examples. To be closed after use.
+    """A task set up on examples, for any C and any weights of the examples. Its risks live inside ``with``.
 
     ``last`` is an earlier problem of the same examples: its task and examples serve this one too.
     """
@@ -51,8 +49,7 @@ class StructuredProblem:
         self.omega = self.weights.norm
         self._rescaling: Any = svm.rescaling
         self._dear = svm.oracle == "dear"
-        self._engine: Engine = make_engine(svm.n_jobs, svm.engine, one_blas_thread)
-        self._own = self._engine is not svm.engine
+        self._workers = svm._workers()
         self._examples: Examples | None = None if last is None else last._examples
 
     def risk(self, weight: Any) -> Any:
@@ -99,8 +96,8 @@ class StructuredProblem:
         return self.weights.learned(w)
 
     def __enter__(self) -> Self:
+        self._engine = self._workers.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if self._own:
-            self._engine.close()
+    def __exit__(self, *error: Any) -> None:
+        self._workers.__exit__(*error)

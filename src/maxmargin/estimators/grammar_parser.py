@@ -9,7 +9,6 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
-from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.risks import TaskRisk
@@ -57,6 +56,9 @@ class GrammarParser(CertifiedEstimator):
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
         Threads for passes over all sentences.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
     warm_start : bool, default False
         Start from the weights of the previous fit if the grammar is as large (cutting planes only).
     random_state : int, default 0
@@ -107,6 +109,7 @@ class GrammarParser(CertifiedEstimator):
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -126,6 +129,7 @@ class GrammarParser(CertifiedEstimator):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -173,8 +177,7 @@ class GrammarParser(CertifiedEstimator):
         truths = [task.parse(tree) for tree in trees]
         previous = getattr(self, "coef_", None) if self.warm_start else None
         start = previous if previous is not None and previous.shape == (dim,) else None
-        engine = make_engine(self.n_jobs)
-        try:
+        with self._workers() as engine:
             risk = TaskRisk(task, coded, truths, dim, sample_weight=weight, engine=engine)
             result = self._minimize(
                 risk,
@@ -183,8 +186,6 @@ class GrammarParser(CertifiedEstimator):
                 fitted=lambda w: {"coef_": w, "task_": task},
                 data={"X": X, "y": y},
             )
-        finally:
-            engine.close()
         self.coef_ = result.w
         self.task_ = task
         return self

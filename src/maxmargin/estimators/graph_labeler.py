@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._sequences import cost_matrix
@@ -63,6 +62,9 @@ class GraphLabeler(CertifiedEstimator):
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
         Threads for passes over all graphs.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
     warm_start : bool, default False
         Start from the weights of the previous fit (cutting planes only).
     random_state : int, default 0
@@ -117,6 +119,7 @@ class GraphLabeler(CertifiedEstimator):
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -132,6 +135,7 @@ class GraphLabeler(CertifiedEstimator):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -169,7 +173,6 @@ class GraphLabeler(CertifiedEstimator):
         task.setup(graphs, codes)
         asked = SimpleNamespace(prior=self.prior, nonnegative=_signed(task, graphs))
         weights = weigh(asked, task.dim)
-        engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
         w0 = None
         if previous is not None and previous.shape == (task.dim,):
@@ -180,7 +183,7 @@ class GraphLabeler(CertifiedEstimator):
             "n_edge_features_in_": task.n_edge_features,
             "task_": task,
         }
-        try:
+        with self._workers() as engine:
             risk = TaskRisk(task, graphs, codes, task.dim, sample_weight=weight, engine=engine)
             result = self._minimize(
                 weights.risk(risk),
@@ -190,8 +193,6 @@ class GraphLabeler(CertifiedEstimator):
                 fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
             )
-        finally:
-            engine.close()
         for name, value in fitted.items():
             setattr(self, name, value)
         self.weights_ = weights.whole(result.w)

@@ -61,8 +61,8 @@ class LatentStructuredSVM(CertifiedEstimator):
         Limit of time. The best point is returned.
     n_jobs : int, optional
         Workers for passes over all examples.
-    engine : {"threads", "processes"} or engine object, default "threads"
-        What the workers are.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :class:`StructuredSVM`.
     warm_start : bool, default False
         Start from the weights of the previous fit: they are the first incumbent, so that the objective
         cannot become worse.

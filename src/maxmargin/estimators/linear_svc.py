@@ -70,6 +70,9 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
         Threads. The result has the same bits for any number of them.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
     warm_start : bool, default False
         Start from the weights, and where the solver keeps them the multipliers, of the previous fit. On a
         data set on disk that has only grown since, also from its planes.
@@ -131,6 +134,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -154,6 +158,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks

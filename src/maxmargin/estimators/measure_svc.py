@@ -10,7 +10,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact, take
-from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import training
@@ -69,7 +68,10 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
-        Threads, for "error" only: other measures are not sums over rows.
+        Threads. The result has the same bits for any number of them.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
     warm_start : bool, default False
         Start from the weights of the previous fit.
     random_state : int, default 0
@@ -129,6 +131,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -150,6 +153,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -185,8 +189,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             copies = as_copies(weight, self.measure)
             design, sign, weight = take(design, copies), sign[copies], np.ones(len(copies))
         loss = measure_loss(self.measure, self.beta, self.k, self.rescaling, sign)
-        engine = make_engine(self.n_jobs)
-        try:
+        with self._workers() as engine:
             risk = ScoreRisk(
                 design, sign, loss, sample_weight=weight, intercept=intercept, engine=engine
             )
@@ -200,8 +203,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 ),
                 data=data,
             )
-        finally:
-            engine.close()
         w = weights.whole(result.w)
         for name, value in self._attributes(w, design, sign, weight, intercept).items():
             setattr(self, name, value)

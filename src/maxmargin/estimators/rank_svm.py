@@ -16,7 +16,6 @@ from sklearn.utils.validation import (
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
-from maxmargin.engines import make_engine
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._door import rows_for, training
 from maxmargin.estimators._queries import pair_accuracy, queries
@@ -71,6 +70,9 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
         Threads. The result has the same bits for any number of them.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
     warm_start : bool, default False
         Start from the weights of the previous fit.
     random_state : int, default 0
@@ -124,6 +126,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -143,6 +146,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -177,8 +181,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         problem = queries(self, relevance, self.levels_, groups, rows.weight[:])
         design = compact(rows.design)
         weights = weigh(self, design.shape[1], getattr(self, "feature_names_in_", None))
-        engine = make_engine(self.n_jobs)
-        try:
+        with self._workers() as engine:
             risk = ScoreRisk(
                 design if problem.order is None else take(design, problem.order),
                 problem.labels,
@@ -196,8 +199,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 fitted=lambda w: {"coef_": weights.whole(w)},
                 data=data,
             )
-        finally:
-            engine.close()
         self.coef_ = weights.whole(result.w)
         return self
 

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.engines import make_engine
 from maxmargin.estimators import _sequences as seq
 from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, with_callbacks
 from maxmargin.estimators._checks import check_example_weights
@@ -68,6 +67,9 @@ class SequenceTagger(CertifiedEstimator):
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
         Threads for passes over all sequences.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
     warm_start : bool, default False
         Start from the previous fit: with cutting planes from its weights; with working sets (the default
         solver) from its sets, if examples and task are the same to the last bit. C and weights of
@@ -128,6 +130,7 @@ class SequenceTagger(CertifiedEstimator):
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        engine: Any = "threads",
         warm_start: bool = False,
         random_state: Any = 0,
         callbacks: Any = None,
@@ -145,6 +148,7 @@ class SequenceTagger(CertifiedEstimator):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.engine = engine
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -210,7 +214,6 @@ class SequenceTagger(CertifiedEstimator):
             data = data.second_order()
         task = data.task
         weights = weigh(self, task.dim)
-        engine = make_engine(self.n_jobs)
         previous = getattr(self, "weights_", None) if self.warm_start else None
         w0, kept = None, None
         about = self._about(data) if self.warm_start else None
@@ -223,7 +226,7 @@ class SequenceTagger(CertifiedEstimator):
             "n_features_in_": rows.shape[1],
             "task_": task,
         }
-        try:
+        with self._workers() as engine:
             result = self._minimize(
                 weights.risk(data.risk(weight, self.rescaling, engine)),
                 self._solver(weights),
@@ -231,8 +234,6 @@ class SequenceTagger(CertifiedEstimator):
                 fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
             )
-        finally:
-            engine.close()
         for name, value in fitted.items():
             setattr(self, name, value)
         self.weights_ = weights.whole(result.w)
@@ -271,9 +272,8 @@ class SequenceTagger(CertifiedEstimator):
                 "partial='complete' needs sequences that are fully labelled, and there is none. Supply "
                 "values for the missing labels, with a token_weight of 0."
             )
-        engine = make_engine(self.n_jobs)
         some = None if weight is None else weight[whole]
-        try:
+        with self._workers() as engine:
             return minimize(
                 data.rows_of(whole).risk(some, "margin", engine),
                 self.C,
@@ -283,8 +283,6 @@ class SequenceTagger(CertifiedEstimator):
                 max_seconds=self.max_seconds,
                 random_state=_seed(self.random_state),
             ).w
-        finally:
-            engine.close()
 
     @property
     def states_(self) -> list[Any]:

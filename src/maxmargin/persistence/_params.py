@@ -112,7 +112,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "k": _number_or_none,
     "rescaling": lambda value: value in ("margin", "slack"),
     "order": lambda value: value in (1, 2),
-    "engine": _word,
+    "engine": lambda value: value in ("threads", "processes", "ray"),  # no addresses, no objects
     "oracle": lambda value: value in ("cheap", "dear"),
     "partial": lambda value: value in (None, "complete"),
     "fit_intercept": _flag,

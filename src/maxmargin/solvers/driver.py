@@ -8,6 +8,7 @@ with bounds that were computed anew from that point and from a feasible dual poi
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -34,6 +35,8 @@ from maxmargin.solvers.cutting_plane import CuttingPlane
 
 Callback = Callable[[IterationRecord], object]
 Observer = Callable[[IterationRecord, Array], object]
+#: what works on structures where the examples are
+_FOR_SETS = "solver=DualCoordinate(mode='dear') or solver=CuttingPlane()"
 
 
 def certify(
@@ -79,6 +82,7 @@ class Driver:
     history: list[IterationRecord] = field(default_factory=list)
     passes: float = 0.0
     asked: int = 0
+    warned: bool = False
     spent: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
 
@@ -138,6 +142,7 @@ class Driver:
                 answer, what = held, "oracle"
             case ask.Sweep(sets, kind, order, skip_below):
                 if kind == "stream":
+                    self._works_here("DualCoordinate(mode='stream') asks the oracle", _FOR_SETS)
                     answer, what = sets.stream(order, skip_below), "oracle"
                 else:
                     answer, what = sets.epoch(order), "qp"
@@ -150,6 +155,7 @@ class Driver:
                 answer, what = sets.confirm(parts), "oracle"
                 self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
             case ask.OpenDuals(method, C, streaming):
+                self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
                 answer = risk.row_duals(method, C, self.problem.regularizer, streaming)
                 what = "oracle"
             case ask.Improve(duals, seed):
@@ -197,6 +203,18 @@ class Driver:
         for callback in self.callbacks:
             if hasattr(callback, "on_oracle"):
                 callback.on_oracle(self.asked, self.problem.n_examples)
+
+    def _works_here(self, what: str, instead: str) -> None:
+        """Say so, once, if there are workers elsewhere that have nothing to do meanwhile."""
+        engine = getattr(getattr(self.risk, "inner", self.risk), "engine", None)
+        if not (self.warned or getattr(engine, "durable", True)):
+            self.warned = True
+            warnings.warn(
+                f"{what} in this process and its memory: the workers of {type(engine).__name__} only "
+                f"evaluate. To let them do the work use {instead}.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _late(self) -> bool:
         return (
