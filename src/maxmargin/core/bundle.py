@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -215,6 +216,50 @@ class Bundle:
         self._qp.move(beta)
         if self._signed is not None:  # the point moved too, and with it what is below its floor
             self._signed.is_stale = True
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on later. Planes are not copied: they never change."""
+        return {
+            "n_blocks": self.n_blocks,
+            "base": self.base,
+            "max_planes": self.max_planes,
+            "idle": self.idle,
+            "planes": list(self._planes),
+            "offsets": np.array(self._offsets),
+            "ages": np.array(self._idle_for, dtype=np.int64),
+            "blocks": self._qp.block[self.n_blocks :].copy(),
+            "beta": self._qp.beta.copy(),
+            "v": self._v.copy(),
+            "tau": self._tau,
+        }
+
+    @classmethod
+    def from_state(cls, dim: int, regularizer: SquaredNorm, state: dict[str, Any]) -> Self:
+        """Go on from :meth:`state`; products of the planes are computed anew."""
+        n_blocks = int(state["n_blocks"])
+        bundle = cls(
+            dim,
+            n_blocks,
+            base=state["base"],
+            regularizer=regularizer,
+            max_planes=state["max_planes"],
+            idle=state["idle"],
+        )
+        beta = np.asarray(state["beta"], dtype=np.float64)
+        sums = np.bincount(np.concatenate([np.arange(n_blocks), state["blocks"]]), beta, n_blocks)
+        if not ((beta >= 0.0).all() and len(sums) == n_blocks and np.allclose(sums, 1.0)):
+            raise ValueError("the multipliers of a bundle's planes are not feasible.")
+        bundle._tau = state["tau"]
+        for plane, offset, block in zip(
+            state["planes"], state["offsets"], state["blocks"], strict=True
+        ):
+            bundle._append(Cut(float(offset), plane), int(block))
+        bundle._idle_for = [int(age) for age in state["ages"]]
+        bundle._v = np.array(state["v"])
+        bundle._qp.move(beta)
+        if bundle._signed is not None:
+            bundle._signed.is_stale = True
+        return bundle
 
     def _make_room(self, block: int, limit: int) -> None:
         members = np.flatnonzero(self._qp.block[self.n_blocks :] == block)

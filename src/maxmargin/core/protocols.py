@@ -184,6 +184,10 @@ class WorkingSets(Protocol):
     def state(self) -> dict[str, Any]:
         """Labellings and multipliers, as plain arrays: all that is needed to go on later."""
 
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take what :meth:`state` of sets of the same examples and caps gave; ``w`` is computed anew. A
+        ValueError where it cannot be theirs."""
+
 
 class CoordinateRisk(Risk, Protocol):
     """A risk that can show single examples."""
@@ -303,6 +307,13 @@ class RowDuals(Protocol):
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers, brought into the box of the present C."""
+
+    def state(self) -> dict[str, Any]:
+        """Multipliers and what else the method needs to go on later, as plain arrays."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take what :meth:`state` of duals of the same rows at the same C gave; a ValueError where it cannot
+        be theirs."""
 
     def start_at(self, w: Array, gap: float) -> None:
         """Take a hint: a point that another method found, with the relative gap left there."""

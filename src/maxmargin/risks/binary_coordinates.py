@@ -17,7 +17,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import EpsilonInsensitive, OneClass, SquaredHinge
-from maxmargin.risks.rows import Rows, epochs_per_call
+from maxmargin.risks.rows import Rows, epochs_per_call, same_shape
 
 
 class BinaryCoordinates:
@@ -182,6 +182,14 @@ class BinaryCoordinates:
         self.multipliers[:] = np.clip(multipliers, low, top)
         self.dual_value(self.C)
         self._start()
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`."""
+        return {"multipliers": np.ascontiguousarray(self.multipliers)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`; which rows are active is found again."""
+        self.load(same_shape(state["multipliers"], self.multipliers))
 
     def start_at(self, w: Array, gap: float) -> None:
         """A point says nothing about multipliers: the start stays as it is."""

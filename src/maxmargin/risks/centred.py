@@ -49,6 +49,11 @@ class CentredSets:
         self._sets.rescale(caps)
         self.dual_value()
 
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        self._sets.restore(state)
+        self.dual_value()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sets, name)
 

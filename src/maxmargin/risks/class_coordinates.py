@@ -5,6 +5,8 @@ The mathematics is at the top of :mod:`maxmargin.compiled.class_dual`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maxmargin.compiled import class_dual
@@ -14,7 +16,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import CrammerSinger
-from maxmargin.risks.rows import Rows, epochs_per_call
+from maxmargin.risks.rows import Rows, epochs_per_call, same_shape
 
 #: neighbours that are visited in a row while w has at most so many entries and most rows are active
 BLOCK, SMALL = 4, 2**17
@@ -183,6 +185,14 @@ class ClassCoordinates:
         self.adopt(multipliers)
         self.dual_value(self.C)
         self._start()
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`."""
+        return {"multipliers": self.multipliers}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`; which rows are active is found again."""
+        self.load(same_shape(state["multipliers"], self.multipliers))
 
     def start_at(self, w: Array, gap: float) -> None:
         """A point says nothing about multipliers: the start stays as it is."""

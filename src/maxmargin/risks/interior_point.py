@@ -19,6 +19,7 @@ value is always that of the multipliers themselves, inside the box: true at any 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.risks.newton import NewtonDuals
 from maxmargin.risks.row_products import Factor
-from maxmargin.risks.rows import Rows
+from maxmargin.risks.rows import Rows, same_shape
 
 #: the first point has a u = t xi = FIRST c
 FIRST = 0.7
@@ -155,6 +156,22 @@ class InteriorPoint(NewtonDuals):
         self.w[:] = w
         self._m[:] = self._margins(self.w)
         self._centre(min(0.3, 0.3 * math.sqrt(gap)))
+
+    def state(self) -> dict[str, Any]:
+        """See :meth:`NewtonDuals.state`."""
+        point = {"a": self._a, "t": self._t, "u": self._u, "xi": self._xi}
+        return {**super().state(), **point, "restarted": self._restarted}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :meth:`NewtonDuals.restore`."""
+        super().restore(state)
+        for name in ("a", "t", "u", "xi"):
+            given = same_shape(state[name], self._a)
+            if (given <= 0.0).any() or (name == "a" and (given > self._c).any()):
+                raise ValueError("the interior point is not in the interior.")
+            getattr(self, f"_{name}")[:] = given
+        self._restarted = bool(state["restarted"])
+        self._look()
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :meth:`NewtonDuals.rescale`; the farther the new C, the more central the point."""

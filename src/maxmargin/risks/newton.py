@@ -15,6 +15,7 @@ A tube |y_i - <w, x_i>| <= e_i is two hinges, of x_i and -x_i, with shifts 1 - (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.losses import EpsilonInsensitive, OneClass
 from maxmargin.risks.row_products import BothSides, RowProducts
-from maxmargin.risks.rows import Rows
+from maxmargin.risks.rows import Rows, same_shape
 
 #: steps without progress after which a method says so
 PATIENCE = 6
@@ -129,6 +130,19 @@ class NewtonDuals(ABC):
             self._c @ short
         )  # of the hinge: a guess for others
         self.start_at(w, 1.0 - self._lower / upper if 0.0 < self._lower < upper else 1.0)
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`: the best multipliers, and where the method is."""
+        return {"multipliers": self._alpha, "w": self.w, "idle": (self._smallest, self._idle)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`."""
+        alpha = same_shape(state["multipliers"], self._alpha)
+        self._alpha[:] = np.clip(alpha, 0.0, self._top())
+        self.w[:] = same_shape(state["w"], self.w)
+        self._m[:] = self._margins(self.w)
+        self._smallest, self._idle = state["idle"]
+        self.dual_value(self.C)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut."""

@@ -14,17 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxmargin.checkpoints import UNKNOWN
 from maxmargin.compiled import plane_sets as compiled
 from maxmargin.compiled.plane_sets import PlaneSets
+from maxmargin.core.flat import offsets
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import DENSE_ABOVE, Array, IntArray, SparseVector, Vector
+from maxmargin.core.vectors import (
+    DENSE_ABOVE,
+    Array,
+    IntArray,
+    SparseVector,
+    Vector,
+    add_scaled,
+)
+from maxmargin.risks.stored_planes import check_planes, planes_state, some_outputs
 
 if TYPE_CHECKING:
     from maxmargin.risks.plain_examples import Labeling, PlainExamples
 
 #: planes an example has room for at first, the truth included
 FIRST_ROOM = 4
+#: planes that are compared with the task's when sets are restored
+CHECKED = 20
 _NO_INDICES = np.empty(0, dtype=np.int64)
 
 
@@ -163,12 +175,56 @@ class PlainWorkingSets:
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.WorkingSets`."""
+        return planes_state(self._sets, self._outputs, self._tick)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        counts, sizes, dense = state["counts"], state["sizes"], state["is_dense"]
+        check_planes(state, self._sets.caps, self._examples.dim)
+        values, indices = state["values"], state["indices"].astype(self._sets.indices.dtype)
+        self._tick, self._outputs = int(state["tick"]), {}
+        self._sets = self._storage(self._sets.caps, counts + 2, len(values), len(indices))
+        self._sets.counts[:] = 1
+        outputs = iter(state["outputs"])
+        begin, place = offsets(sizes), offsets(np.where(dense, 0, sizes))
+        slot = 0
+        for i, count in enumerate(counts.tolist()):
+            for j in range(count):
+                if j:
+                    numbers = values[begin[slot] : begin[slot] + sizes[slot]]
+                    at = indices[place[slot] : place[slot] + (0 if dense[slot] else sizes[slot])]
+                    loss = float(state["loss"][slot])
+                    self._put(i, at, numbers, bool(dense[slot]), loss, next(outputs))
+                where = self._sets.first[i] + j
+                self._sets.alpha[where] = state["alpha"][slot]
+                self._sets.used[where] = state["used"][slot]
+                slot += 1
+        self._sets.gaps[:] = state["gaps"]
+        self._check_some(state)
+        self.dual_value()
+
+    def _check_some(self, state: dict[str, Any]) -> None:
+        """Features of a few outputs, computed anew, must be the numbers that were stored: a task whose
+        ``setup`` numbers features in another order in every process would make false bounds."""
+        for i, j, output in some_outputs(state, CHECKED):
+            plane, held = self._scratch.copy(), self._scratch.copy()
+            add_scaled(plane, 1.0, self._examples.labeling(i, output)[0].plane)
+            add_scaled(held, 1.0, self._plane(int(self._sets.first[i]) + j))
+            if not np.allclose(held, plane, 1e-9, 1e-12 * (1.0 + float(np.abs(plane).max()))):
+                raise ValueError(
+                    f"the features of an output of example {i} are others: setup of "
+                    f"{type(self._examples.task).__name__} must number features in the same order every "
+                    "time (an order taken from a set is another one in every process)."
+                )
+
+    def _plane(self, slot: int) -> Vector:
+        """The plane in a slot."""
         sets = self._sets
-        ranges = [slice(b, b + m) for b, m in zip(sets.first, sets.counts, strict=True)]
-        return {
-            "labelings": [[self._outputs[int(k)] for k in sets.key[r][1:]] for r in ranges],
-            "alpha": [sets.alpha[r].copy() for r in ranges],
-        }
+        begin, size, place = int(sets.begin[slot]), int(sets.size[slot]), int(sets.place[slot])
+        values = sets.values[begin : begin + size]
+        if place < 0:
+            return values
+        return SparseVector(sets.indices[place : place + size], values, self._examples.dim)
 
     def moved_to(
         self, examples: PlainExamples, changed: IntArray, wrong_only: bool
@@ -203,22 +259,42 @@ class PlainWorkingSets:
         sets = self._sets
         base, m = int(sets.first[i]), int(sets.counts[i])
         for slot in range(base + 1, base + m):
-            if sets.loss[slot] == answer.loss and self._examples.task.same(
-                self._outputs[int(sets.key[slot])], answer.y
-            ):
+            if sets.loss[slot] == answer.loss and self._is_held(slot, answer):
                 sets.used[slot] = self._tick
                 return False
         return self._add(i, answer) > 0
+
+    def _is_held(self, slot: int, answer: Labeling) -> bool:
+        key = int(self._sets.key[slot])
+        known = self._outputs[key]
+        if known is not UNKNOWN:
+            return self._examples.task.same(known, answer.y)
+        # from a checkpoint, which holds no objects: with its loss and its plane it is the same constraint
+        indices, values, _ = self._numbers(answer.plane)
+        held = self._plane(slot)
+        if isinstance(held, SparseVector):
+            same = np.array_equal(held.indices, indices) and np.array_equal(held.values, values)
+        else:
+            same = np.array_equal(held, values)
+        if same:
+            self._outputs[key] = answer.y
+        return same
 
     def _add(self, i: int, answer: Labeling) -> int:
         """Add a plane that is not held; its place among those of the example, 0 if it is the truth's."""
         indices, values, is_dense = self._numbers(answer.plane)
         self._make_room(i, values.size, indices.size)
+        return self._put(i, indices, values, is_dense, answer.loss, answer.y)
+
+    def _put(
+        self, i: int, indices: Any, values: Array, is_dense: bool, loss: float, output: Any
+    ) -> int:
+        """Put a plane where there is room for it; as :meth:`_add`."""
         key = next(self._keys)
         # first the output, then the plane: an interrupt between the two leaves a key without use
-        self._outputs[key] = answer.y
+        self._outputs[key] = output
         place = compiled.insert(
-            self._sets, i, indices, values, is_dense, answer.loss, key, self._tick, self._scratch
+            self._sets, i, indices, values, is_dense, loss, key, self._tick, self._scratch
         )
         if place == 0:  # the truth itself
             del self._outputs[key]
@@ -258,8 +334,8 @@ class PlainWorkingSets:
             gaps=np.zeros(len(caps)),
             counts=np.zeros(len(caps), dtype=np.int64),
             room=np.array(room),
-            first=_offsets(room),
-            first_distance=_offsets(room * room),
+            first=offsets(room),
+            first_distance=offsets(room * room),
             alpha=np.zeros(n_slots),
             loss=np.zeros(n_slots),
             used=integers[0],
@@ -303,7 +379,3 @@ def _live(sizes: IntArray, sets: PlaneSets) -> int:
     """Sum over the slots in use."""
     starts = np.concatenate([[0], np.cumsum(sizes)])
     return int((starts[sets.first + sets.counts] - starts[sets.first]).sum())
-
-
-def _offsets(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(sizes)]

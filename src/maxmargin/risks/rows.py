@@ -26,6 +26,14 @@ def epochs_per_call(work: float) -> int:
     return int(min(5.0, max(1.0, CALL / max(1.0, work))))
 
 
+def same_shape(given: Any, own: Array) -> Array:
+    """Numbers from a file, if they can be those of these rows."""
+    array = np.asarray(given, dtype=np.float64)
+    if array.shape != own.shape or not np.isfinite(array).all():
+        raise ValueError(f"multipliers of shape {array.shape} are not those of {own.shape} rows.")
+    return array
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """All rows there are, and the ranges of them that belong to the problem.

@@ -117,6 +117,11 @@ class SmoothNewton(NewtonDuals):
         self._m[:] = self._margins(self.w)
         self._look()
 
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :meth:`NewtonDuals.restore`: all else follows from w."""
+        super().restore(state)
+        self._look()
+
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :meth:`NewtonDuals.rescale`: multipliers and matrix follow from w."""
         combined = C / self.C * self._combined

@@ -26,6 +26,7 @@ Every visit is the compiled epoch of rows in memory, on weights that all pieces 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from maxmargin.risks.multipliers import (
     into_box,
     lacking,
 )
-from maxmargin.risks.rows import Rows
+from maxmargin.risks.rows import Rows, same_shape
 
 #: bytes of a piece, and of the cache where nobody says how many rows it has
 PIECE_BYTES, CACHE_BYTES = 2**25, 2**27
@@ -189,6 +190,24 @@ class StreamedRows:
         self._into_box(multipliers)
         self._restart()
         self.dual_value(self.C)
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`. Cached rows are not part of it: they are read again when
+        their turn comes."""
+        return {
+            "multipliers": self._alpha,
+            "gaps": self._gaps,
+            "pass": (self._seen, self._before, list(self._due)),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`."""
+        self.load(same_shape(state["multipliers"], self._alpha))
+        self._gaps[:] = same_shape(state["gaps"], self._gaps)
+        self._seen, self._before, due = state["pass"]
+        self._due = [np.array(part, dtype=np.int64) for part in due]
+        if any(part.min(initial=0) < 0 or part.max(initial=0) >= len(self._runs) for part in due):
+            raise ValueError("pieces of a stream that there are not.")
 
     def _into_box(self, multipliers: Array) -> None:
         for lo, hi in self._runs:

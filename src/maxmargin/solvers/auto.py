@@ -112,8 +112,11 @@ class Auto:
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The methods, one after the other."""
-        for phase in plan(problem):
-            state.gave_up, state.stop = False, None
+        first = 0 if state.resumed is None else state.phase
+        for k, phase in enumerate(plan(problem)):
+            if k < first:  # over when the checkpoint was written
+                continue
+            state.gave_up, state.stop, state.phase = False, None, k
             yield from _RUN[phase.method](problem, state, phase.budget)
             ended = state.stop not in (None, "stalled")
             if ended or relative_gap(state.upper, state.lower) < ROUNDING:

@@ -56,6 +56,17 @@ class SolverState:
     duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
     #: set by a method that judged its own end out of reach
     gave_up: bool = False
+    #: which method of a portfolio is at work
+    phase: int = 0
+    #: where the loop is, as plain values: asked for when a checkpoint is written, at the end of an iteration
+    place: Callable[[], dict[str, Any]] | None = None
+    #: the place from which the first loop shall go on, in a fit that was resumed
+    resumed: dict[str, Any] | None = None
+
+    def go_on(self) -> dict[str, Any] | None:
+        """The place to go on from, once; None if this loop begins."""
+        place, self.resumed = self.resumed, None
+        return place
 
     def offer(self, w: Array, upper: float) -> None:
         """Take the point if it is the best so far."""

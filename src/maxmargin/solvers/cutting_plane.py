@@ -113,6 +113,7 @@ class CuttingPlane:
         per_block = self.slacks == "blocks"
         n_blocks = problem.n_blocks if per_block else 1
         cached = problem.has_cache and self.use_cache
+        place = state.go_on()
 
         def objective(at: Evaluation) -> float:
             return omega.value(at.w) + C * at.value
@@ -133,7 +134,7 @@ class CuttingPlane:
         # kept planes may come from another C, with another bound of free coordinates
         bundle.take_over(omega)
         bundle.add(cuts)
-        if n_blocks == 1:  # what a dual method proved before, as one plane
+        if n_blocks == 1 and place is None:  # what a dual method proved before, as one plane
             for duals in state.duals.values():
                 duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
                 bundle.add([duals.aggregate()])
@@ -141,7 +142,8 @@ class CuttingPlane:
         if cached:
             best = yield Evaluate(real.w, exact=False)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
-        moves, guess, stall = 0, 1.0, StallDetector()
+        moves, guess, stall = 0, 1.0 if place is None else place["guess"], StallDetector()
+        state.place = lambda: {"guess": guess}
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
             previous_lower = own

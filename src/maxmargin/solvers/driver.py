@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.checkpoints import CheckpointError
 from maxmargin.core import requests as ask
 from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
@@ -32,6 +33,8 @@ from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
+from maxmargin.solvers.keeping import identity, read_history, restore
+from maxmargin.solvers.recorder import Recorder, opened, require_same
 
 Callback = Callable[[IterationRecord], object]
 Observer = Callable[[IterationRecord, Array], object]
@@ -85,8 +88,25 @@ class Driver:
     warned: bool = False
     spent: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
+    recorder: Recorder | None = None
+    #: where the incumbent of a checkpoint comes from: F must be the same here
+    expected: tuple[Array, float] | None = None
+
+    def go_on(self, kept: dict[str, Any]) -> None:
+        """Count on from a checkpoint."""
+        self.history, self.passes = read_history(kept["history"]), kept["passes"]
+        self.started -= kept["elapsed"]
+        self.expected = self.state.w, self.state.upper
+        if self.state.met(self.problem):
+            self.state.stop = "gap"
+        elif kept["stop"] == "stalled":
+            self.state.stop = "stalled"
+        else:
+            self.state.stop = self._limit(kept["elapsed"])
 
     def run(self, solver: Solver) -> None:
+        if self.state.stop is not None:  # nothing is left to do
+            return
         steps = solver.steps(self.problem, self.state)
         answer: Any = None
         try:
@@ -168,10 +188,23 @@ class Driver:
                 return self._report(request)
         if isinstance(request, ask.Evaluate):
             _require_finite(answer.value)
+            if self.expected is not None and request.exact and request.w is self.expected[0]:
+                self._compare(answer.upper)
         elif isinstance(request, ask.Confirm):
             _require_finite(answer[0])
         self._spend(what, before)
         return answer
+
+    def _compare(self, upper: float) -> None:
+        """The incumbent of a checkpoint must be worth what it was worth there."""
+        assert self.expected is not None
+        (w, before), self.expected = self.expected, None
+        now = self.problem.regularizer.value(w) + self.problem.C * upper
+        if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)):
+            raise CheckpointError(
+                f"the checkpoint's weights had the objective {before:.9g} and have {now:.9g} here: features "
+                "or losses are not what they were. Does setup number features in the same order every time?"
+            )
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, at_once: int
@@ -184,6 +217,8 @@ class Driver:
             stats = sets.absorb(answers)
             calls, new = calls + len(answers), new + stats.new_planes
             self._tell(len(answers))
+            if self.recorder is not None:
+                self.recorder.poll(self)
         return SweepStats(calls, float(sets.gaps[order].sum()), new)
 
     def _ask_all(self, w: Array) -> list[Answers]:
@@ -250,11 +285,18 @@ class Driver:
                 reason = "callback"
         if self.observer is not None and self.observer(record, state.w) is True:
             reason = "callback"
-        if self.max_iter is not None and len(self.history) >= self.max_iter:
-            reason = reason or "max_iter"
-        if self.max_seconds is not None and elapsed >= self.max_seconds:
-            reason = reason or "max_seconds"
+        reason = reason or self._limit(elapsed)
+        if reason is None and self.recorder is not None:
+            self.recorder.report(self)
         return reason
+
+    def _limit(self, elapsed: float) -> StopReason | None:
+        """A limit that is reached."""
+        if self.max_iter is not None and len(self.history) >= self.max_iter:
+            return "max_iter"
+        if self.max_seconds is not None and elapsed >= self.max_seconds:
+            return "max_seconds"
+        return None
 
 
 def _require_finite(value: float) -> None:
@@ -279,6 +321,9 @@ def minimize(
     random_state: int = 0,
     w0: Array | None = None,
     start: SolveResult | Start | None = None,
+    checkpoint: Any = None,
+    resume_from: Any = None,
+    about: dict[str, Any] | None = None,
 ) -> SolveResult:
     """Minimise Omega(w) + C R(w) for any risk, with a certificate.
 
@@ -308,6 +353,14 @@ def minimize(
     start : SolveResult or Start, optional
         The outcome for the same risk with another C (or a looser tolerance): planes are kept as they are,
         multipliers and weights scaled. Its own state moves on with this call.
+    checkpoint : Checkpoint or path, optional
+        Where the state is written now and then; see :class:`maxmargin.Checkpoint`.
+    resume_from : path, optional
+        A checkpoint to go on from: of the same risk, C and solver.
+    about : dict, optional
+        What the risk is about, as plain values: a hash of its data, say. It is written into checkpoints, and
+        one that says something else is refused. (A risk cannot tell its data apart from others; estimators
+        do.)
 
     Returns
     -------
@@ -329,6 +382,7 @@ def minimize(
     regularizer = regularizer or SquaredNorm()
     stopping = stopping or RelativeGap()
     solver = solver or CuttingPlane()
+    recorder, kept = opened(checkpoint, resume_from, about)
     if getattr(solver, "space", "features") == "rows":
         from maxmargin.solvers.rows_space import minimize_in_rows  # which builds upon this module
 
@@ -343,6 +397,8 @@ def minimize(
             callbacks,
             observer,
             start,
+            recorder,
+            kept,
         )
     problem = problem_of(risk, C, regularizer, stopping, random_state)
     if w0 is None:
@@ -354,8 +410,27 @@ def minimize(
     if start is not None:
         state.memory, state.duals = start.dual, start.duals
     driver = Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
+    prepare(driver, solver, recorder, kept)
     driver.run(solver)
-    return finish(risk, problem, state, driver)
+    result = finish(risk, problem, driver.state, driver)
+    if recorder is not None:
+        recorder.end(driver)
+    return result
+
+
+def prepare(
+    driver: Driver, solver: Solver, recorder: Recorder | None, kept: dict[str, Any] | None
+) -> None:
+    """Let a driver go on from a checkpoint, and write its own."""
+    own = identity(driver.risk, driver.problem, solver)
+    if kept is not None:
+        require_same(None, kept.get("identity", {}), own)
+        streaming = getattr(solver, "streaming", None)
+        driver.state = restore(kept, driver.risk, driver.problem, streaming)
+        driver.go_on(kept)
+    if recorder is not None:
+        recorder.begin(driver, own)
+        driver.recorder = recorder
 
 
 def problem_of(

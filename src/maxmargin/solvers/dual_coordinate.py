@@ -41,7 +41,7 @@ import numpy as np
 
 from maxmargin.core.protocols import Schedule, Streaming, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.requests import Ask, Confirm, OpenSets, Report, Request, Steps, Sweep
+from maxmargin.core.requests import Ask, Confirm, Evaluate, OpenSets, Report, Request, Steps, Sweep
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 from maxmargin.solvers.row_dual import Coordinates, Stream, ascend
@@ -197,11 +197,22 @@ class DualCoordinate:
             return
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
         held = state.memory if hasattr(state.memory, "absorb") else None
-        sets: WorkingSets = yield OpenSets(held)
+        place = state.go_on()
+        sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         stall, unconfirmed = StallDetector(window=30, patience=300), 0
         upper_guess, carried = np.inf, held is not None and self.mode != "batch"
+        if place:
+            if self.mode != "dear" and np.isfinite(state.upper):
+                yield Evaluate(state.w)  # the driver compares
+            rng.bit_generator.state = place["rng"]
+            unconfirmed, upper_guess, carried = place["unconfirmed"], place["upper_guess"], False
+        state.place = lambda: {
+            "rng": rng.bit_generator.state,
+            "unconfirmed": unconfirmed,
+            "upper_guess": upper_guess,
+        }
         while True:
             state.candidate = dual.point
             if carried:  # what is known already is used before the oracle is asked

@@ -18,7 +18,7 @@ plane when the stage ends.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil, log
 from typing import Any, Literal, TypeAlias
 
@@ -162,6 +162,18 @@ class Outlook:
         return log(gap / target) * (work - half[0]) / fallen
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far the stages are: those left, the work done in earlier ones and in this one, and what was learned
+    about steps and estimates."""
+
+    stages: list[float]
+    spent: float = 0.0
+    visited: float = 0.0
+    guess: float = 1.0
+    ratio: float = RATIO[2]
+
+
 def ascend(
     problem: Problem, state: SolverState, way: Way, budget: float = float("inf")
 ) -> Generator[Request, Any, None]:
@@ -171,7 +183,7 @@ def ascend(
     the work of all stages twice of it, in visits of all rows: then another method should go on.
     """
     rng = np.random.default_rng(problem.random_state)
-    duals = state.duals.get(way.method)
+    duals, place = state.duals.get(way.method), state.go_on()
     if duals is None:
         duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C, way.streaming)
         if np.isfinite(state.gap):
@@ -187,13 +199,17 @@ def ascend(
     state.candidate = dual.point
     if state.dual is None:
         state.dual = dual  # worth something at any time, should the first stage be interrupted
-    spent = 0.0
-    for C in stages:
+    progress = Progress(stages)
+    if place is not None:
+        rng.bit_generator.state = place["rng"]
+        progress = Progress(**{name: value for name, value in place.items() if name != "rng"})
+    state.place = lambda: {"rng": rng.bit_generator.state, **asdict(progress)}
+    while progress.stages:
+        C = progress.stages[0]
         if duals.C != C:
             duals.rescale(C, problem.regularizer)
-        spent += yield from _stage(
-            problem, state, way, C, dual, rng, min(budget, 2 * budget - spent)
-        )
+        allowance = min(budget, 2 * budget - progress.spent)
+        yield from _stage(problem, state, way, C, dual, rng, progress, allowance, place is not None)
         if (
             C != problem.C
         ):  # a later stage is worth more at its own C, but not at once at the last one
@@ -204,6 +220,7 @@ def ascend(
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
             return
+        progress, place = Progress(progress.stages[1:], progress.spent + progress.visited), None
 
 
 def _stage(
@@ -213,17 +230,20 @@ def _stage(
     C: float,
     dual: RowsDual,
     rng: np.random.Generator,
+    progress: Progress,
     budget: float,
-) -> Generator[Request, Any, float]:
-    """Solve at this C; bounds of the problem's own C are kept on the way. Returns the work done."""
+    resumed: bool,
+) -> Generator[Request, Any, None]:
+    """Solve at this C; bounds of the problem's own C are kept on the way."""
     duals, omega, final = dual.duals, problem.regularizer, C == problem.C
 
     def objective(at: LineEvaluation) -> float:
         return omega.value(at.w) + C * at.upper
 
     best: LineEvaluation | None = None
+    if resumed and final:  # otherwise the incumbent is that of another C
+        best = yield Evaluate(state.w)
     upper, since, moves, n_support = np.inf, 0, 0, 0
-    guess, visited, ratio = 1.0, 0.0, RATIO[2]
     stall, outlook = StallDetector(window=30, patience=300), Outlook()
     overhead = call_worth(problem)
     once = way.streaming is not None and way.streaming.schedule == "one-pass"
@@ -232,14 +252,14 @@ def _stage(
         stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
         since += 1
         passes = since / duals.n_steps
-        visited += stats.oracle_calls / duals.n_examples + overhead
+        progress.visited += stats.oracle_calls / duals.n_examples + overhead
         lower = duals.dual_estimate(C)
         if final:
             state.raise_lower(lower, dual)
         allowed = _allowed(problem, C, min(upper, lower + stats.gap))
         step: float | None = None
         stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
-        near = ratio * stats.gap <= allowed and passes >= way.check_from
+        near = progress.ratio * stats.gap <= allowed and passes >= way.check_from
         if near or passes >= way.check_every or stuck or over:
             since, n_support = 0, duals.n_support
             at: LineEvaluation = yield Evaluate(frozen(duals.w))
@@ -247,38 +267,41 @@ def _stage(
             if best is None:
                 best = at
             elif objective(at) - lower > allowed:
-                best, step = yield from _closer(problem, C, best, at, guess)
-                guess, moves = step or 1.0, moves + 1
+                best, step = yield from _closer(problem, C, best, at, progress.guess)
+                progress.guess, moves = step or 1.0, moves + 1
                 if moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
                     best, moves = (yield Evaluate(best.w)), 0
             elif objective(at) < objective(best):
                 best = at
             upper = objective(best)
             if stats.gap > 0.0:
-                ratio = float(np.clip((upper - lower) / stats.gap, *RATIO[:2]))
+                progress.ratio = float(np.clip((upper - lower) / stats.gap, *RATIO[:2]))
             state.offer(best.w, omega.value(best.w) + problem.C * best.upper)
             state.candidate = None  # evaluated, as long as the multipliers do not move
         asked = yield Report(duals.n_active, n_support, step, way.method, C)
         if state.met(problem):
             state.stop = "gap"
-            return visited
+            return
         if asked is not None:
             state.stop = asked
-            return visited
+            return
         if over:
             state.stop = "max_iter"  # one pass was all that was asked for
-            return visited
+            return
         if since:
             continue
         allowed = _allowed(problem, C, upper)
         if not final and upper - lower <= allowed:
-            return visited
+            return
         if stuck or stall.stalled(upper - lower, upper):
             state.stop = "stalled" if final else None
-            return visited
-        if outlook.remaining(visited, upper - lower, allowed) > budget or visited > budget:
+            return
+        if (
+            outlook.remaining(progress.visited, upper - lower, allowed) > budget
+            or progress.visited > budget
+        ):
             state.gave_up = True
-            return visited
+            return
 
 
 def _allowed(problem: Problem, C: float, upper: float) -> float:

@@ -16,7 +16,8 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver, SolverState
-from maxmargin.solvers.driver import Callback, Driver, Observer, finish, problem_of
+from maxmargin.solvers.driver import Callback, Driver, Observer, finish, prepare, problem_of
+from maxmargin.solvers.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +39,8 @@ def minimize_in_rows(
     callbacks: Sequence[Callback],
     observer: Observer | None,
     start: SolveResult | Start | None,
+    recorder: Recorder | None = None,
+    kept: dict[str, Any] | None = None,
 ) -> SolveResult:
     """Solve with combinations of rows for points, then certify the weights they stand for."""
     if not hasattr(risk, "in_span"):
@@ -49,12 +52,16 @@ def minimize_in_rows(
     try:
         problem = problem_of(span, C, span.regularizer, stopping, 0)
         state = SolverState(w=np.zeros(span.dim), lower=C * risk.lower_bound * risk.n_blocks)
-        kept = None if start is None else start.dual
-        if isinstance(kept, _RowsMemory) and len(kept.point) == span.dim:
-            state.w, state.memory = kept.point, kept.bundle
+        before = None if start is None else start.dual
+        if isinstance(before, _RowsMemory) and len(before.point) == span.dim:
+            state.w, state.memory = before.point, before.bundle
         watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
         driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
+        prepare(driver, solver, recorder, kept)
+        state = driver.state
         driver.run(solver)
+        if recorder is not None:
+            recorder.end(driver)
         try:
             _leave_rows(span, state)
         except (

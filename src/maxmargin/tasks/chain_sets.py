@@ -23,6 +23,7 @@ from maxmargin.compiled.chain_dual import (
 )
 from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
+from maxmargin.core.flat import check_multipliers, flat_ranges, offsets
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray
 
@@ -189,8 +190,8 @@ class ChainWorkingSets:
     def state(self) -> dict[str, Any]:
         """Labellings and multipliers without gaps, example by example, the truths included."""
         planes = self._planes
-        plane = _ranges(planes.first_plane, planes.counts)
-        label = _ranges(planes.first_label, planes.counts * self._lengths)
+        plane = flat_ranges(planes.first_plane, planes.counts)
+        label = flat_ranges(planes.first_label, planes.counts * self._lengths)
         return {
             "caps": planes.caps.copy(),
             "gaps": planes.gaps.copy(),
@@ -206,23 +207,35 @@ class ChainWorkingSets:
     def from_state(cls, chains: Chains, state: dict[str, Any]) -> Self:
         """Go on from :meth:`state`: distances and ``w`` are computed anew."""
         sets = cls(chains, state["caps"])
-        sets._tick = int(state["tick"])
-        sets._grow(state["counts"] + 1)
+        sets.restore(state)
+        return sets
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        caps, counts, alpha = self._planes.caps, state["counts"], state["alpha"]
+        check_multipliers(alpha, counts, caps)
+        labels, K = state["labels"], self._chains.cost.shape[0]
+        sizes = (state["loss"].shape, state["used"].shape, state["gaps"].shape, labels.shape)
+        wanted = (alpha.shape, alpha.shape, caps.shape, (int(counts @ self._lengths),))
+        if sizes != wanted or (labels.size and not 0 <= labels.min() <= labels.max() < K):
+            raise ValueError("labellings that are not those of these chains.")
+        self._tick = int(state["tick"])
+        self._planes = self._storage(caps, np.maximum(counts + 1, FIRST_ROOM))
+        first_planes(self._chains.starts, self._chains.truth, self._planes)
         restore_planes(
-            chains,
-            sets._planes,
-            sets._scratch.place,
-            sets._scratch.rows,
-            sets._scratch.tail,
-            state["counts"],
-            state["labels"],
-            state["alpha"],
+            self._chains,
+            self._planes,
+            self._scratch.place,
+            self._scratch.rows,
+            self._scratch.tail,
+            counts,
+            labels.astype(self._chains.truth.dtype, copy=False),
+            alpha,
             state["loss"],
             state["used"],
         )
-        sets._planes.gaps[:] = state["gaps"]
-        sets.dual_value()
-        return sets
+        self._planes.gaps[:] = state["gaps"]
+        self.dual_value()
 
     # -- storage ----------------------------------------------------------------------------------
 
@@ -233,9 +246,9 @@ class ChainWorkingSets:
             gaps=np.zeros(len(caps)),
             counts=np.zeros(len(caps), dtype=np.int64),
             room=room,
-            first_plane=_offsets(room),
-            first_label=_offsets(room * self._lengths),
-            first_distance=_offsets(room * room),
+            first_plane=offsets(room),
+            first_label=offsets(room * self._lengths),
+            first_distance=offsets(room * room),
             alpha=np.zeros(n_planes),
             loss=np.zeros(n_planes),
             code=np.zeros(n_planes, dtype=np.uint64),
@@ -264,13 +277,3 @@ class ChainWorkingSets:
 def _most_entries(chains: Chains) -> int:
     """The largest number of stored features in one sequence."""
     return int(np.diff(chains.indptr[chains.starts]).max(initial=0))
-
-
-def _offsets(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(sizes)]
-
-
-def _ranges(firsts: IntArray, sizes: IntArray) -> IntArray:
-    """The numbers of the ranges ``firsts[i] .. firsts[i]+sizes[i]-1``, one after another."""
-    inside = np.arange(int(sizes.sum())) - np.repeat(_offsets(sizes), sizes)
-    return np.repeat(firsts, sizes) + inside

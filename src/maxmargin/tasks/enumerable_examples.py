@@ -26,6 +26,7 @@ from maxmargin.compiled.candidates import (
     stream_sweep,
 )
 from maxmargin.core.cut import Cut
+from maxmargin.core.flat import check_multipliers
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray, sparsify, writable
 
@@ -274,5 +275,27 @@ class CandidateSets:
 
     def state(self) -> dict[str, Any]:
         """Rows in use with their multipliers."""
-        rows = np.flatnonzero(self._held.alpha != 0.0)
-        return {"rows": rows, "alpha": self._held.alpha[rows], "caps": self._held.caps.copy()}
+        held = self._held
+        rows = np.flatnonzero((held.alpha != 0.0) | (held.used >= 0))
+        return {
+            "rows": rows,
+            "alpha": held.alpha[rows],
+            "used": held.used[rows],
+            "caps": held.caps.copy(),
+            "gaps": held.gaps.copy(),
+            "tick": self._tick,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        c, held, rows = self._candidates, self._held, state["rows"]
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(held.alpha):
+            raise ValueError("candidates that there are not.")
+        alpha = np.zeros(len(held.alpha))
+        alpha[rows] = state["alpha"]
+        check_multipliers(alpha, np.diff(c.starts), held.caps)
+        held.alpha[:], held.used[:] = alpha, -1
+        held.used[rows] = state["used"]
+        held.gaps[:] = state["gaps"]
+        self._tick = int(state["tick"])
+        self.dual_value()
