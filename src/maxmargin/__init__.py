@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
+    from maxmargin.checkpoints import Checkpoint, CheckpointError
     from maxmargin.estimators import (
         GaussianPrior,
         GrammarParser,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "Checkpoint",
+    "CheckpointError",
     "GaussianPrior",
     "GrammarParser",
     "GraphLabeler",
@@ -53,9 +56,16 @@ __all__ = [
 ]
 
 _ROOMS = [
-    *("callbacks", "compiled", "core", "data", "engines", "estimators", "inspection", "losses"),
+    *("callbacks", "checkpoints", "compiled", "core", "data", "engines", "estimators", "inspection", "losses"),
     *("persistence", "risks", "solvers", "tasks", "testing"),
 ]
+
+_HOMES = {
+    "Checkpoint": "checkpoints",
+    "CheckpointError": "checkpoints",
+    "load": "persistence",
+    "minimize": "solvers",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -64,7 +74,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"maxmargin.{name}")
     if name in __all__:
-        home = {"load": "persistence", "minimize": "solvers"}.get(name, "estimators")
+        home = _HOMES.get(name, "estimators")
         value = globals()[name] = getattr(import_module(f"maxmargin.{home}"), name)
         return value
     raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")

@@ -15,6 +15,8 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,8 +39,6 @@ _MAX_HEADER = 100_000_000
 
 def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
     """Write a checkpoint; returns its size. ``about`` says what it belongs to, ``tree`` is the state."""
-    from maxmargin import __version__
-
     packer = Packer()
     text = dumps(packer.pack(tree))
     arrays: dict[str, AnyArray] = {
@@ -46,7 +46,7 @@ def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
         "small": packer.small,
         "tree": np.frombuffer(text, dtype=np.uint8),
     }
-    header = _header(about, __version__, arrays)
+    header = _header(about, _library(), arrays)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("xb") as file:
@@ -59,6 +59,14 @@ def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
     finally:
         partial.unlink(missing_ok=True)
     return size
+
+
+@cache
+def _library() -> str:
+    try:
+        return version("maxmargin")
+    except PackageNotFoundError:  # used from its source, without having been installed
+        return "of unknown version"
 
 
 def _header(about: dict[str, Any], library: str, arrays: dict[str, AnyArray]) -> bytes:

@@ -20,6 +20,7 @@ from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.driver import minimize
 
@@ -88,13 +89,20 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         after: Sequence[SolveResult] = (),
         fitted: Callable[[Array], Mapping[str, Any]] | None = None,
         data: Mapping[str, Any] | None = None,
+        keeping: Keeping | None = None,
     ) -> SolveResult:
         """Run the solver with this estimator's limits and watchers, and keep the certificate.
 
         ``after``: results of problems solved before, which together with this one are the fit: their
         objectives and bounds add up, and what stopped them early stops this one after one iteration.
+        ``keeping``: the checkpoints of the fit.
         """
         stopping = _stopping(self.tol)
+        if keeping is None and getattr(self, "checkpoint", None) is not None:
+            raise ValueError(
+                "checkpoint= is for one fit; paths and grids, whose fits go on from one another, do not write "
+                "any. Leave it out, or fit the values of C one by one."
+            )
         if not hasattr(solver, "steps"):
             raise ValueError(
                 f"solver={solver!r}: use 'auto' or a solver object such as "
@@ -121,6 +129,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
                     observer=observer,
                     random_state=_seed(self.random_state),
                     start=start,
+                    checkpoint=None if keeping is None else keeping.recorder,
+                    resume_from=None if keeping is None else keeping.part(len(after)),
                 )
         finally:
             if line is not None:

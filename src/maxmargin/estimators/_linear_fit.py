@@ -10,6 +10,7 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact
 from maxmargin.estimators._base import CertifiedEstimator
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._linear import LinearModel
 from maxmargin.estimators._refit import KeptPlanes, bundles_for, grow, keep_planes
 from maxmargin.risks import ScoreRisk
@@ -42,6 +43,7 @@ class LinearFit(CertifiedEstimator):
         data: Mapping[str, Any],
         last: Fitted | None,
         grown: Any = None,
+        keeping: Keeping | None = None,
     ) -> Fitted:
         """Solve the problems of the model, going on from ``last``: the same data with another C.
 
@@ -53,6 +55,8 @@ class LinearFit(CertifiedEstimator):
         planes = self.__dict__.pop("_planes", None)
         design = last.design if last is not None else compact(design)
         results: list[SolveResult] = []
+        if keeping is not None:
+            keeping.expect(len(model.targets))
         with self._workers() as engine:
             for k, target in enumerate(model.targets):
                 weights = model.weights[k]
@@ -80,6 +84,7 @@ class LinearFit(CertifiedEstimator):
                         fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
                         data=data,
                         after=results,
+                        keeping=keeping,
                     )
                 )
         for name, value in model.attributes([r.w for r in results]).items():

@@ -21,7 +21,7 @@ from maxmargin.estimators._kept import fingerprint
 #: parameters that say how to solve the problem, not which one
 HOW = (
     "C", "tol", "solver", "max_iter", "max_seconds", "n_jobs", "engine", "warm_start",
-    "random_state", "callbacks", "verbose", "max_support",
+    "random_state", "callbacks", "verbose", "max_support", "checkpoint",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import DualCoordinate
@@ -67,6 +68,9 @@ class GrammarParser(CertifiedEstimator):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
 
     Attributes
     ----------
@@ -114,6 +118,7 @@ class GrammarParser(CertifiedEstimator):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -134,6 +139,7 @@ class GrammarParser(CertifiedEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def _task(self) -> Parsing:
         return Parsing(
@@ -148,7 +154,13 @@ class GrammarParser(CertifiedEstimator):
         )
 
     @with_callbacks
-    def fit(self, X: Sequence[Any] | None, y: Sequence[Any], sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Sequence[Any] | None,
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
         """Read the grammar from the trees and train its weights.
 
         Parameters
@@ -160,6 +172,8 @@ class GrammarParser(CertifiedEstimator):
             word has a tag of its own.
         sample_weight : array of shape (n_sentences,), optional
             Factors of C by sentence.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -170,6 +184,7 @@ class GrammarParser(CertifiedEstimator):
         sentences = [words(tree) for tree in trees] if X is None else X
         check_pairs(sentences, trees)
         weight = check_example_weights(sample_weight, len(trees))
+        keeping = Keeping(self, resume_from, X=sentences, y=trees, sample_weight=weight)
         task = self._task()
         dim = task.setup(sentences, trees)
         # encoded once, not at every call of the oracle
@@ -185,6 +200,7 @@ class GrammarParser(CertifiedEstimator):
                 start=None if start is None else Start(start),
                 fitted=lambda w: {"coef_": w, "task_": task},
                 data={"X": X, "y": y},
+                keeping=keeping,
             )
         self.coef_ = result.w
         self.task_ = task

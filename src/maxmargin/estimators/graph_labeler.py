@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._sequences import cost_matrix
 from maxmargin.estimators._weights import Weighing, weigh
@@ -73,6 +74,9 @@ class GraphLabeler(CertifiedEstimator):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
 
     Attributes
     ----------
@@ -124,6 +128,7 @@ class GraphLabeler(CertifiedEstimator):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         self.C = C
         self.edges = edges
@@ -140,9 +145,16 @@ class GraphLabeler(CertifiedEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @with_callbacks
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
         """Fit the labeler.
 
         Parameters
@@ -154,6 +166,8 @@ class GraphLabeler(CertifiedEstimator):
             The labels of each graph's nodes; an array of any shape is read row by row.
         sample_weight : array of shape (n_graphs,), optional
             Factors of C by graph.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -163,6 +177,7 @@ class GraphLabeler(CertifiedEstimator):
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
         graphs = _graphs(X)
+        keeping = Keeping(self, resume_from, X=graphs, y=y, sample_weight=weight)
         classes, codes = _codes(graphs, y)
         task = GraphLabeling(
             len(classes),
@@ -192,6 +207,7 @@ class GraphLabeler(CertifiedEstimator):
                 start=None if w0 is None else Start(w0),
                 fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
+                keeping=keeping,
             )
         for name, value in fitted.items():
             setattr(self, name, value)

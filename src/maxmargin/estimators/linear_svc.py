@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from maxmargin.estimators._base import with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import Classes, classes_of, training
 from maxmargin.estimators._linear import linear_model
@@ -82,6 +83,9 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
     max_support : int, default 10000
         Rows that ``partial_fit`` keeps; ``fit`` does not look at it.
 
@@ -139,6 +143,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
         max_support: int = 10_000,
     ) -> None:
         self.C = C
@@ -163,11 +168,17 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.max_support = max_support
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, sample_margin: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        sample_margin: Any = None,
+        resume_from: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -183,13 +194,17 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         sample_margin : array of shape (n_samples,), optional
             The margin asked of each row in place of 1: ``max(0, m_i - y_i f(x_i))``; with several classes a
             factor of its costs. See the user guide, "Margins of single rows".
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
         LinearSVC
             The fitted estimator.
         """
-        self._fit(X, y, sample_weight, sample_margin=sample_margin)
+        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_margin": sample_margin}
+        keeping = Keeping(self, resume_from, **given)
+        self._fit(X, y, sample_weight, sample_margin=sample_margin, keeping=keeping)
         return self
 
     def _fit(
@@ -199,6 +214,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         sample_weight: Any,
         last: Fitted | None = None,
         sample_margin: Any = None,
+        keeping: Keeping | None = None,
     ) -> Fitted:
         """Fit, going on from ``last``: the same data with another C."""
         rows = training(self, X, y, sample_weight)
@@ -212,7 +228,8 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         margin = check_margins(sample_margin, rows.n)
         model = linear_model(self, rows, classes, margin)
         alone = y is None and sample_weight is None and margin is None
-        return self._train(model, rows.design, {"X": X, "y": y}, last, grown=X if alone else None)
+        data, grown = {"X": X, "y": y}, X if alone else None
+        return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
     @available_if(penalises_all)
     def partial_fit(

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._door import rows_for, training
 from maxmargin.estimators._linear_fit import LinearFit
 from maxmargin.estimators._margins import check_margins
@@ -72,6 +73,9 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
     max_support : int, default 10000
         Rows that ``partial_fit`` keeps; ``fit`` does not look at it.
 
@@ -125,6 +129,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
         max_support: int = 10_000,
     ) -> None:
         self.C = C
@@ -147,11 +152,17 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.max_support = max_support
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, sample_margin: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        sample_margin: Any = None,
+        resume_from: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -166,6 +177,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             Factors of C by row.
         sample_margin : array of shape (n_samples,), optional
             Half the width of each row's own tube, in place of ``epsilon``: how exactly its target is known.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -174,7 +187,10 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         """
         rows = training(self, X, y, sample_weight, numeric=True)
         margin = check_margins(sample_margin, rows.n, least=0.0)
-        self._train(regression_model(self, rows, margin), rows.design, {"X": X, "y": y}, None)
+        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_margin": sample_margin}
+        keeping = Keeping(self, resume_from, **given)
+        model, data = regression_model(self, rows, margin), {"X": X, "y": y}
+        self._train(model, rows.design, data, None, keeping=keeping)
         return self
 
     @available_if(penalises_all)

@@ -11,6 +11,7 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact, take
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import training
 from maxmargin.estimators._measures import (
@@ -80,6 +81,9 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
 
     Attributes
     ----------
@@ -136,6 +140,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         self.measure = measure
         self.C = C
@@ -158,9 +163,12 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -172,6 +180,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows. Any for "error", "balanced_error" and "roc_auc"; whole numbers for the other
             measures, which count rows: a row of weight 2 is two rows.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -180,6 +190,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         """
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight)
+        keeping = Keeping(self, resume_from, X=X, y=y, sample_weight=sample_weight)
         sign, design = self._signs(rows.y[:]), compact(rows.design)
         weight = self._checked(rows.weight[:], sign)
         intercept = self._intercept_feature()
@@ -202,6 +213,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                     weights.whole(w), design, sign, weight, intercept
                 ),
                 data=data,
+                keeping=keeping,
             )
         w = weights.whole(result.w)
         for name, value in self._attributes(w, design, sign, weight, intercept).items():

@@ -17,6 +17,7 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._door import rows_for, training
 from maxmargin.estimators._queries import pair_accuracy, queries
 from maxmargin.estimators._weights import Weighing, weigh
@@ -81,6 +82,9 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
 
     Attributes
     ----------
@@ -131,6 +135,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         self.C = C
         self.tol = tol
@@ -151,9 +156,17 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -167,6 +180,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         sample_weight : array of shape (n_samples,), optional
             ``loss="pairs"``: a row of weight 2 is a row that is there twice, so c_ij is multiplied by both
             weights. ``"map"`` and ``"ndcg"``: weights of queries, the same for all rows of one.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -175,6 +190,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         """
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight, numeric=True)
+        keeping = Keeping(self, resume_from, X=X, y=y, groups=groups, sample_weight=sample_weight)
         groups = getattr(X, "group", None) if groups is None else groups
         relevance = np.asarray(rows.y[:], dtype=np.float64)
         self.levels_ = np.unique(relevance)
@@ -198,6 +214,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 start=self._start(design.shape[1], weights),
                 fitted=lambda w: {"coef_": weights.whole(w)},
                 data=data,
+                keeping=keeping,
             )
         self.coef_ = weights.whole(result.w)
         return self

@@ -12,6 +12,7 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators import _sequences as seq
 from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
@@ -80,6 +81,9 @@ class SequenceTagger(CertifiedEstimator):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
 
     Attributes
     ----------
@@ -135,6 +139,7 @@ class SequenceTagger(CertifiedEstimator):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         self.C = C
         self.tol = tol
@@ -153,6 +158,7 @@ class SequenceTagger(CertifiedEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @with_callbacks
     def fit(
@@ -162,6 +168,7 @@ class SequenceTagger(CertifiedEstimator):
         lengths: Any = None,
         sample_weight: Any = None,
         token_weight: Any = None,
+        resume_from: Any = None,
     ) -> Self:
         """Fit the tagger.
 
@@ -180,6 +187,8 @@ class SequenceTagger(CertifiedEstimator):
             Factors of C by sequence.
         token_weight : list of arrays, or flat array, optional
             Factors of the cost by token.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -213,6 +222,15 @@ class SequenceTagger(CertifiedEstimator):
         if self.order == 2:
             data = data.second_order()
         task = data.task
+        keeping = Keeping(
+            self,
+            resume_from,
+            X=data.rows,  # hashed faster than lists of tokens
+            lengths=data.counts,
+            y=[classes, data.codes],  # missing ones completed
+            sample_weight=weight,
+            token_weight=data.weight,
+        )
         weights = weigh(self, task.dim)
         previous = getattr(self, "weights_", None) if self.warm_start else None
         w0, kept = None, None
@@ -233,6 +251,7 @@ class SequenceTagger(CertifiedEstimator):
                 start=None if w0 is None else Start(w0, None if kept is None else kept.sets),
                 fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
+                keeping=keeping,
             )
         for name, value in fitted.items():
             setattr(self, name, value)

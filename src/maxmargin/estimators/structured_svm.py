@@ -12,6 +12,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
@@ -71,6 +72,9 @@ class StructuredSVM(CertifiedEstimator):
         Each receives every iteration's record and may return True to stop.
     verbose : int, default 0
         1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
 
     Attributes
     ----------
@@ -116,6 +120,7 @@ class StructuredSVM(CertifiedEstimator):
         random_state: Any = 0,
         callbacks: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         require_rescaling(task, rescaling)  # a missing capability is told before any work is done
         self.task = task
@@ -136,6 +141,7 @@ class StructuredSVM(CertifiedEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @with_callbacks
     def fit(
@@ -144,6 +150,7 @@ class StructuredSVM(CertifiedEstimator):
         y: Any = None,
         sample_weight: Any = None,
         sample_margin: Any = None,
+        resume_from: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -157,6 +164,8 @@ class StructuredSVM(CertifiedEstimator):
         sample_margin : array, optional
             Factors of the losses by example, positive: ``m_i Delta + <w, ...>``. The task is asked at
             ``w / m_i``, by its Python methods.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
 
         Returns
         -------
@@ -166,6 +175,9 @@ class StructuredSVM(CertifiedEstimator):
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
+        keeping = Keeping(
+            self, resume_from, X=X, y=y, sample_weight=weight, sample_margin=sample_margin
+        )
         previous: Array | None = None
         about, kept = None, None
         if self.warm_start:
@@ -176,7 +188,7 @@ class StructuredSVM(CertifiedEstimator):
             start = None
             if previous is not None and previous.shape == (problem.dim,):
                 start = Start(problem.learned(previous), None if kept is None else kept.sets)
-            result = self._solve(problem, weight, start)
+            result = self._solve(problem, weight, start, keeping)
         if self.warm_start:
             self._kept = keep(about, result, problem)
         return self
@@ -190,7 +202,11 @@ class StructuredSVM(CertifiedEstimator):
         return DualCoordinate() if self.solver == "auto" else self.solver
 
     def _solve(
-        self, problem: StructuredProblem, weight: Any, start: Start | SolveResult | None
+        self,
+        problem: StructuredProblem,
+        weight: Any,
+        start: Start | SolveResult | None,
+        keeping: Keeping | None = None,
     ) -> SolveResult:
         """Fit with these weights of the examples."""
         risk = problem.risk(weight)
@@ -202,6 +218,7 @@ class StructuredSVM(CertifiedEstimator):
             start=start,
             fitted=lambda w: {"coef_": problem.whole(w), "task_": self.task_},
             data={"X": problem.X, "y": problem.y},
+            keeping=keeping,
         )
         self.coef_ = problem.whole(result.w)
         return result

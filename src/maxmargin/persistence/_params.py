@@ -32,8 +32,9 @@ from maxmargin.solvers import (
     RiskEpsilon,
 )
 
-#: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller
-NOT_STORED = frozenset({"callbacks", "task"})
+#: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller. A
+#: checkpoint is a file of the fit that was, not of the next one.
+NOT_STORED = frozenset({"callbacks", "task", "checkpoint"})
 
 #: what a prior holds
 PRIOR = tuple(f.name for f in fields(GaussianPrior))
