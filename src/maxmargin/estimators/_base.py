@@ -100,8 +100,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         stopping = _stopping(self.tol)
         if keeping is None and getattr(self, "checkpoint", None) is not None:
             raise ValueError(
-                "checkpoint= is for one fit; paths and grids, whose fits go on from one another, do not write "
-                "any. Leave it out, or fit the values of C one by one."
+                "checkpoint= is for one fit; paths and grids, whose fits go on from one another, write none. "
+                "Leave it out, or fit the values of C one by one."
             )
         if not hasattr(solver, "steps"):
             raise ValueError(
