@@ -217,6 +217,13 @@ class Bundle:
         if self._signed is not None:  # the point moved too, and with it what is below its floor
             self._signed.is_stale = True
 
+    def value(self, w: Array) -> float:
+        """The model at any ``w``, by a pass over the planes: never above the risk."""
+        top: Array = np.full(self.n_blocks, float(self.base))
+        values = [b + dot(a, w) for a, b in zip(self._planes, self._offsets, strict=True)]
+        np.maximum.at(top, self._qp.block[self.n_blocks :], values)
+        return float(top.sum())
+
     def state(self) -> dict[str, Any]:
         """All that is needed to go on later. Planes are not copied: they never change."""
         return {

@@ -29,11 +29,13 @@ class Keeping:
         With its parameter ``checkpoint``.
     resume_from : path or None
         The checkpoint to go on from.
+    task : Task, optional
+        The user's task after ``setup``, which may number features in an order of its own.
     **given
         What ``fit`` was given, by name.
     """
 
-    def __init__(self, estimator: Any, resume_from: Any, **given: Any) -> None:
+    def __init__(self, estimator: Any, resume_from: Any, task: Any = None, **given: Any) -> None:
         self.recorder: Recorder | None = None
         self._parts: list[dict[str, Any]] = []
         self._file = resume_from
@@ -43,6 +45,7 @@ class Keeping:
         about = {
             "estimator": type(estimator).__name__,
             **_parameters(estimator),
+            "task after setup": fingerprint(task),
             **{name: _contents(name, value) for name, value in given.items()},
         }
         if resume_from is not None:

@@ -175,9 +175,6 @@ class StructuredSVM(CertifiedEstimator):
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
-        keeping = Keeping(
-            self, resume_from, X=X, y=y, sample_weight=weight, sample_margin=sample_margin
-        )
         previous: Array | None = None
         about, kept = None, None
         if self.warm_start:
@@ -188,6 +185,8 @@ class StructuredSVM(CertifiedEstimator):
             start = None
             if previous is not None and previous.shape == (problem.dim,):
                 start = Start(problem.learned(previous), None if kept is None else kept.sets)
+            given = {"X": X, "y": y, "sample_weight": weight, "sample_margin": sample_margin}
+            keeping = Keeping(self, resume_from, problem.task, **given)
             result = self._solve(problem, weight, start, keeping)
         if self.warm_start:
             self._kept = keep(about, result, problem)

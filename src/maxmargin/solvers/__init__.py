@@ -4,8 +4,9 @@ from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.cccp import LatentResult, minimize_latent
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.driver import certify, minimize
+from maxmargin.solvers.driver import minimize
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.ending import certify
 from maxmargin.solvers.newton import Newton
 
 __all__ = [

@@ -16,61 +16,31 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.checkpoints import CheckpointError
 from maxmargin.core import requests as ask
 from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
-    CERTIFICATE_OF,
-    FeasibleDual,
     IterationRecord,
     SolveResult,
     Start,
     StopReason,
     relative_gap,
 )
-from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
+from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.keeping import identity, read_history, restore
+from maxmargin.solvers.ending import finish
+from maxmargin.solvers.keeping import compare, identity, read_history, restore
 from maxmargin.solvers.recorder import Recorder, opened, require_same
+
+#: evaluations after a resume at which what was restored is compared with the risk
+DOUBTS = 3
 
 Callback = Callable[[IterationRecord], object]
 Observer = Callable[[IterationRecord, Array], object]
 #: what works on structures where the examples are
 _FOR_SETS = "solver=DualCoordinate(mode='dear') or solver=CuttingPlane()"
-
-
-def certify(
-    risk: Risk, regularizer: SquaredNorm, C: float, w: Array, dual: FeasibleDual | None
-) -> tuple[float, float]:
-    """(upper, lower) bounds of the optimum from a point and a feasible dual point alone.
-
-    Shares nothing with the solvers' loops: the risk is evaluated anew, the dual value summed anew.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.core import SquaredNorm
-    >>> from maxmargin.losses import Hinge
-    >>> from maxmargin.risks import ScoreRisk
-    >>> from maxmargin.solvers import certify
-    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
-    >>> certify(risk, SquaredNorm(), C=1.0, w=np.array([1.0]), dual=None)
-    (0.5, 0.0)
-    """
-    upper = regularizer.value(w) + C * risk.evaluate(w).upper
-    lower = C * risk.lower_bound * risk.n_blocks
-    if dual is not None:
-        lower = max(lower, dual.value(regularizer, risk.dim))
-    if lower > upper and risk.oracle == "undergenerating":
-        upper = lower  # the search missed something: F(w) >= F* >= lower is known all the same
-    if lower > upper:
-        # by rounding: they are equal. By more: the risk is not the convex function it claims to be,
-        # or an oracle errs, and nothing can be said.
-        lower = upper if lower - upper <= 1e-9 * abs(upper) + 1e-300 else -float("inf")
-    return upper, lower
 
 
 @dataclass(slots=True, eq=False)
@@ -89,14 +59,16 @@ class Driver:
     spent: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
     recorder: Recorder | None = None
-    #: where the incumbent of a checkpoint comes from: F must be the same here
+    #: the incumbent of a checkpoint and its F, which must be the same here
     expected: tuple[Array, float] | None = None
+    #: evaluations at which planes of a checkpoint have still to prove themselves
+    doubts: int = 0
 
     def go_on(self, kept: dict[str, Any]) -> None:
         """Count on from a checkpoint."""
         self.history, self.passes = read_history(kept["history"]), kept["passes"]
         self.started -= kept["elapsed"]
-        self.expected = self.state.w, self.state.upper
+        self.expected, self.doubts = (self.state.w, self.state.upper), DOUBTS
         if self.state.met(self.problem):
             self.state.stop = "gap"
         elif kept["stop"] == "stalled":
@@ -188,23 +160,13 @@ class Driver:
                 return self._report(request)
         if isinstance(request, ask.Evaluate):
             _require_finite(answer.value)
-            if self.expected is not None and request.exact and request.w is self.expected[0]:
-                self._compare(answer.upper)
+            if self.doubts and request.exact:
+                self.doubts -= 1
+                compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
         elif isinstance(request, ask.Confirm):
             _require_finite(answer[0])
         self._spend(what, before)
         return answer
-
-    def _compare(self, upper: float) -> None:
-        """The incumbent of a checkpoint must be worth what it was worth there."""
-        assert self.expected is not None
-        (w, before), self.expected = self.expected, None
-        now = self.problem.regularizer.value(w) + self.problem.C * upper
-        if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)):
-            raise CheckpointError(
-                f"the checkpoint's weights had the objective {before:.9g} and have {now:.9g} here: features "
-                "or losses are not what they were. Does setup number features in the same order every time?"
-            )
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, at_once: int
@@ -424,7 +386,7 @@ def prepare(
     """Let a driver go on from a checkpoint, and write its own."""
     own = identity(driver.risk, driver.problem, solver)
     if kept is not None:
-        require_same(None, kept.get("identity", {}), own)
+        require_same(kept.get("file"), kept.get("identity", {}), own)
         streaming = getattr(solver, "streaming", None)
         driver.state = restore(kept, driver.risk, driver.problem, streaming)
         driver.go_on(kept)
@@ -452,54 +414,3 @@ def problem_of(
         dear_slopes=getattr(risk, "dear_slopes", False),
         methods=risk.methods(regularizer) if hasattr(risk, "methods") else frozenset(),
     )
-
-
-def finish(risk: Risk, problem: Problem, state: SolverState, driver: Driver) -> SolveResult:
-    try:
-        upper, lower = _confirmed(risk, problem, state, driver)
-    except KeyboardInterrupt:
-        try:
-            if state.stop == "interrupted":  # the second Ctrl-C: no time for a confirming pass
-                raise
-            # the fit was over, but what called it (a path, a grid) must hear of the first one
-            state.stop = "interrupted"
-            upper, lower = _confirmed(risk, problem, state, driver)
-        except KeyboardInterrupt:
-            upper, lower = float("nan"), state.lower
-    kind = CERTIFICATE_OF[risk.oracle]
-    gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
-    # the rule that ended the loop must hold for the bounds computed anew, up to their rounding
-    slack = 1e-12 * abs(upper)
-    proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))
-    if state.stop == "gap" and not proved:
-        state.stop = "stalled"  # the loop met the rule by rounding only
-    if state.w.base is None:
-        state.w.setflags(
-            write=True
-        )  # frozen while solvers and shards shared it; now the caller's own
-    return SolveResult(
-        w=state.w,
-        objective=float(upper),
-        lower_bound=float(lower),
-        gap=gap,
-        converged=bool(proved and np.isfinite(upper) and kind in ("exact", "relaxed")),
-        stop_reason=state.stop or "stalled",
-        certificate=kind,
-        n_iter=len(driver.history),
-        history=driver.history,
-        oracle_calls=driver.passes,
-        dual=state.memory,
-        duals=state.duals,
-    )
-
-
-def _confirmed(
-    risk: Risk, problem: Problem, state: SolverState, driver: Driver
-) -> tuple[float, float]:
-    """The certificate of the best point, after a look at one the solver had moved on to."""
-    if state.candidate is not None and state.stop != "gap":
-        candidate = state.candidate()
-        at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
-        driver.passes += 1
-        state.offer(candidate, at)
-    return certify(risk, problem.regularizer, problem.C, state.w, state.dual)

@@ -17,6 +17,7 @@ import numpy as np
 from maxmargin.checkpoints import CheckpointError
 from maxmargin.core.bundle import Bundle, DualPoint
 from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import FeasibleDual, IterationRecord
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
@@ -160,7 +161,12 @@ def _read_dual(
     if kind == "sets":
         return SetsDual(state.memory)
     if kind == "rows":
-        return RowsDual(state.duals[kept["method"]], C)
+        duals = state.duals[kept["method"]]
+        if duals.C == C:
+            return RowsDual(duals, C)
+        # at another C multipliers may move on to what is worth less at this one: a plane does not move
+        duals.dual_value(duals.C)
+        return PlaneDual(duals.aggregate(), C)
     if kind == "plane":
         return PlaneDual(Cut(float(kept["offset"]), _read_vector(kept["plane"], dim)), C)
     alpha, offsets = np.asarray(kept["alpha"]), np.asarray(kept["offsets"])
@@ -184,6 +190,36 @@ def _read_vector(kept: Any, dim: int) -> Vector:
     if plane.shape != (dim,):
         raise ValueError(f"a plane of shape {plane.shape}")
     return plane
+
+
+def compare(
+    risk: Any,
+    problem: Problem,
+    state: SolverState,
+    expected: tuple[Array, float] | None,
+    w: Array,
+    upper: float,
+) -> None:
+    """What was restored must be true of the risk, whose value at ``w`` is at most ``upper``: the incumbent
+    is worth what was expected, and planes lie nowhere above."""
+    if expected is not None and w is expected[0]:
+        before, now = expected[1], problem.regularizer.value(w) + problem.C * upper
+        if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)):
+            raise _untrue(f"its weights had the objective {before:.9g} and have {now:.9g}")
+    plain = (
+        type(problem.regularizer) is SquaredNorm
+    )  # combinations of rows have a product of their own
+    if isinstance(state.memory, Bundle) and plain and risk.oracle != "undergenerating":
+        model = state.memory.value(w)
+        if model > upper + 1e-6 * (abs(upper) + abs(model)):
+            raise _untrue(f"its planes say {model:.9g} of a risk that is {upper:.9g}")
+
+
+def _untrue(how: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint is not true here: {how}. Features or losses are not what they were; does setup "
+        "number features in the same order every time?"
+    )
 
 
 # -- the record ------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.driver import certify
+from maxmargin.solvers.ending import certify
 
 
 class ManyRisks(Protocol):

@@ -140,7 +140,7 @@ def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
             raise TypeError("parts that are no states")
     except (TypeError, KeyError) as error:
         raise CheckpointError(f"{os.fspath(path)}: the file holds no state of a fit.") from error
-    return list(parts)
+    return [{**part, "file": os.fspath(path)} for part in parts]
 
 
 def opened(

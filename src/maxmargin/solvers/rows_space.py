@@ -16,7 +16,8 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver, SolverState
-from maxmargin.solvers.driver import Callback, Driver, Observer, finish, prepare, problem_of
+from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
+from maxmargin.solvers.ending import finish
 from maxmargin.solvers.recorder import Recorder
 
 

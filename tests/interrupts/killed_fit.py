@@ -1,0 +1,125 @@
+"""Run by test_killed_fits: a fit in a process of its own that is killed again and again, and resumed.
+
+Compiles first, then forks one process per attempt: each is killed by SIGKILL after a random number of
+iterations and a random moment more. Prints what was seen, as JSON.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from maxmargin import Checkpoint, LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin.checkpoints import read_file
+from maxmargin.solvers import CuttingPlane, DualCoordinate
+from maxmargin.testing import binary_objective, structured_objective
+from maxmargin.testing.examples import TinyMulticlass
+
+KILLS = 20
+
+
+def linear():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 12))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 + rng.normal(size=1500) > 1.0, 1.0, -1.0)
+    return X, y
+
+
+def sequences():
+    rng = np.random.default_rng(1)
+    S = [rng.normal(size=(6, 5)) for _ in range(40)]
+    return S, [(s[:, :4] + rng.normal(size=(6, 4))).argmax(axis=1) for s in S]
+
+
+def points():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(40, 4))
+    return list(X), [int(k) for k in (X + rng.normal(size=X.shape)).argmax(axis=1)]
+
+
+def linear_objective(svc, X, y):
+    return binary_objective(svc.coef_[0], svc.intercept_[0], X, y, svc.C)
+
+
+def structured(svm, X, y):
+    w = svm.weights_ if isinstance(svm, SequenceTagger) else svm.coef_
+    return structured_objective(svm.task_, X, y, w, svm.C)
+
+
+FITS = {
+    "planes": (LinearSVC(C=1.0, solver=CuttingPlane()), linear, linear_objective, 1e-7),
+    "coordinate": (LinearSVC(C=10.0, solver=DualCoordinate()), linear, linear_objective, 1e-3),
+    "tagger": (SequenceTagger(C=10.0), sequences, structured, 1e-4),
+    "plain": (StructuredSVM(TinyMulticlass(), C=10.0), points, structured, 1e-4),
+}
+
+
+def attempt(estimator, data, path, tell):
+    """In the forked process: fit, a little slower than it could, until somebody kills it."""
+
+    def slowly(record):
+        os.write(tell, b"%d\n" % record.iteration)
+        time.sleep(0.002)
+
+    estimator.set_params(tol=1e-15, callbacks=[slowly])
+    estimator.fit(*data, resume_from=path if path.exists() else None)
+
+
+def kill_once(estimator, data, path, rng):
+    """(signal that ended the process, last iteration it told of)."""
+    hear, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            attempt(estimator, data, path, tell)
+        finally:
+            os._exit(1)
+    os.close(tell)
+    with os.fdopen(hear) as lines:
+        for _ in range(int(rng.integers(2, 5))):
+            last = lines.readline()
+        time.sleep(
+            rng.uniform(0.0, 0.006)
+        )  # in the callback, in the write, or in the next iteration
+        os.kill(child, signal.SIGKILL)
+        told = [last, *lines.readlines()]
+    status = os.waitpid(child, 0)[1]
+    return os.WTERMSIG(status), max(int(line) for line in told if line.endswith("\n"))
+
+
+def main(kind, folder):
+    estimator, make, objective, tol = FITS[kind]
+    data, path, rng = make(), Path(folder) / "fit.checkpoint", np.random.default_rng(0)
+    fresh = estimator.set_params(tol=tol).fit(*data)
+    seen = []
+    estimator.set_params(checkpoint=Checkpoint(path, seconds=None, iterations=1))
+    for _ in range(KILLS):
+        ended_by, last = kill_once(estimator, data, path, rng)
+        part = read_file(path)[1]["parts"][0]
+        kept = {"n_iter": len(part["history"]["iteration"]), "told": last, "signal": ended_by}
+        seen.append(kept | {"lower": part["lower"], "upper": part["upper"]})
+    before = part["history"]["objective"]
+    estimator.set_params(tol=tol, callbacks=None).fit(*data, resume_from=path)
+    records = estimator.history_
+    report = {
+        "kills": seen,
+        "fresh": [fresh.lower_bound_, fresh.objective_],
+        "bounds": [estimator.lower_bound_, estimator.objective_],
+        "recomputed": objective(estimator, *data),
+        "gap": estimator.gap_,
+        "tol": tol,
+        "stop": estimator.stop_reason_,
+        "numbered": [r["iteration"] for r in records] == list(range(1, estimator.n_iter_ + 1)),
+        "old records": [r["objective"] for r in records][: len(before)] == before.tolist(),
+        "n_iter": estimator.n_iter_,
+        "files": sorted(os.listdir(folder)),
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
