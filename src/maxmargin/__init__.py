@@ -56,8 +56,8 @@ __all__ = [
 ]
 
 _ROOMS = [
-    *("callbacks", "checkpoints", "compiled", "core", "data", "engines", "estimators", "inspection", "losses"),
-    *("persistence", "risks", "solvers", "tasks", "testing"),
+    *("callbacks", "checkpoints", "compiled", "core", "data", "engines", "estimators"),
+    *("inspection", "losses", "persistence", "risks", "solvers", "tasks", "testing"),
 ]
 
 _HOMES = {
