@@ -78,9 +78,9 @@ class ProcessEngine(SerialEngine):
         """Build the shards in the workers, which are started if they do not run."""
         n, n_shards = min(self.n_workers, len(specs)), len(specs)
         try:
-            packer = Packer()
-            makers = packer.add((self._prepare, factory))
-            own = [packer.add([specs[i] for i in share(n_shards, n, k)]) for k in range(n)]
+            packer, ranges = Packer(), [share(n_shards, n, k) for k in range(n)]
+            makers = _packed(packer, (self._prepare, factory))
+            own = [_packed(packer, [specs[i] for i in numbers]) for numbers in ranges]
             self._let_go(n)
             self._segment = Segment.of(packer)
             for k, worker in enumerate(self._workers):
@@ -159,6 +159,17 @@ class ProcessEngine(SerialEngine):
             for worker in self._workers:
                 worker.end_if_busy()
         return [received[worker] for worker in self._workers]
+
+
+def _packed(packer: Packer, thing: Any) -> Packed:
+    try:
+        return packer.add(thing)
+    except Exception as error:
+        error.add_note(
+            "raised while pickling what shards are made of, for processes of their own: define classes and "
+            "functions in a module"
+        )
+        raise
 
 
 class _Worker:
