@@ -33,6 +33,7 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.checkpoints import UNKNOWN, Outputs, _file, read_file, write_file
+from maxmargin.core.requests import Evaluate, Report
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap, recorder
@@ -250,6 +251,7 @@ def test_ctrl_c_at_any_moment_leaves_a_true_state(path):
         try:
             svc.fit(X, BINARY)
             timer.join()
+            time.sleep(0.01)
         except KeyboardInterrupt:  # before the loop began, or after its end
             timer.join()
         if not path.exists():
@@ -257,6 +259,58 @@ def test_ctrl_c_at_any_moment_leaves_a_true_state(path):
         svc.set_params(tol=1e-3).fit(X, BINARY, resume_from=path)
         assert svc.converged_
         assert svc.lower_bound_ <= fresh.objective_ * (1 + 1e-12)
+
+
+class Crash:
+    """The process ends in the middle of a pass of a dear oracle."""
+
+    def __call__(self, record):
+        pass
+
+    def on_oracle(self, done, total):
+        if done >= 20:
+            raise RuntimeError("gone")
+
+
+def test_a_dear_oracle_is_not_asked_again_for_what_it_said(path, monkeypatch):
+    monkeypatch.setattr(recorder, "SHARE", np.inf)  # whatever writing costs
+    inputs, outputs = list(X[:40]), [int(k) for k in Y[:40]]
+    svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="dear")
+    crashed = clone(svm).set_params(callbacks=[Crash()], checkpoint=Checkpoint(path, seconds=0.0))
+    with pytest.raises(RuntimeError, match="gone"):
+        crashed.fit(inputs, outputs)
+    kept = read_file(path)[1]["parts"][0]
+    assert len(kept["history"]["iteration"]) == 0
+    assert np.isfinite(kept["memory"]["gaps"]).sum() >= 16
+    assert len(kept["memory"]["outputs"]) > 0
+    resumed = svm.fit(inputs, outputs, resume_from=path)
+    assert resumed.converged_
+    assert resumed.history_[0]["iteration"] == 1
+
+
+def test_a_fit_goes_on_with_other_workers(path):
+    inputs, outputs = list(X[:50]), [int(k) for k in Y[:50]]
+    svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="dear")
+    fresh = clone(svm).fit(inputs, outputs)
+    copies = Copies(path)
+    clone(svm).set_params(checkpoint=every(path), callbacks=[copies]).fit(inputs, outputs)
+    svm.set_params(n_jobs=2, engine="processes").fit(inputs, outputs, resume_from=copies.of(2))
+    assert history(svm) == history(fresh)
+    assert svm.objective_ == fresh.objective_
+
+
+class Strange:
+    """A solver that keeps something of its own."""
+
+    def steps(self, problem, state):
+        state.memory = "mine"
+        yield Evaluate(state.w)
+        yield Report(0, 0)
+
+
+def test_what_cannot_be_written_is_told_after_the_first_iteration(path):
+    with pytest.raises(CheckpointError, match="what this solver keeps, a str, cannot be written"):
+        LinearSVC(solver=Strange(), checkpoint=path).fit(X, BINARY)
 
 
 def test_minimize_by_itself(path):

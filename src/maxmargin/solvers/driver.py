@@ -384,7 +384,7 @@ def prepare(
     driver: Driver, solver: Solver, recorder: Recorder | None, kept: dict[str, Any] | None
 ) -> None:
     """Let a driver go on from a checkpoint, and write its own."""
-    own = identity(driver.risk, driver.problem, solver)
+    own = identity(driver.problem, solver)
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)
         streaming = getattr(solver, "streaming", None)

@@ -28,14 +28,13 @@ from maxmargin.solvers.row_dual import PlaneDual, RowsDual
 _UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
-def identity(risk: Any, problem: Problem, solver: Any) -> dict[str, Any]:
-    """What must be the same for a state to fit."""
+def identity(problem: Problem, solver: Any) -> dict[str, Any]:
+    """What must be the same for a state to fit, whoever computes."""
     omega = problem.regularizer
     own = repr(solver) if is_dataclass(solver) else type(solver).__qualname__
     return {
         "C": problem.C,
         "solver": own,
-        "risk": type(risk).__name__,
         "weights": problem.dim,
         "examples": problem.n_examples,
         "blocks": problem.n_blocks,
