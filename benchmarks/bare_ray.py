@@ -1,0 +1,166 @@
+"""The rounds of a fit in plain Ray actors: the same compiled functions, nothing of the library around them.
+
+An engine's calls are recorded while a fit runs (:class:`Recorder`) and then replayed (:class:`BareWorkers`):
+w goes out by ``ray.put``, numbers and planes come back with the answers and are added up by the driver.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import hinge, products
+from maxmargin.core.engine import Handle
+
+
+@dataclass
+class Recorder:
+    """An engine that passes everything on, and notes calls, their sizes and their wall seconds."""
+
+    engine: Any
+    keep: bool = True
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def durable(self) -> bool:
+        return bool(self.engine.durable)
+
+    def clear(self) -> None:
+        self.calls, self.seconds = [], {}
+
+    def open(self, factory: Any, specs: Any) -> Recorder:
+        self.engine.open(factory, specs)
+        return self
+
+    def publish(self, array: Any) -> Any:
+        began = time.perf_counter()
+        handle = self.engine.publish(array)
+        self._note("publish", began)
+        return handle
+
+    def reduce(self, method: str, *args: Any) -> Any:
+        return self._call(self.engine.reduce, method, args)
+
+    def gather(self, method: str, *args: Any) -> Any:
+        return self._call(self.engine.gather, method, args)
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def _call(self, call: Any, method: str, args: tuple[Any, ...]) -> Any:
+        began = time.perf_counter()
+        answer = call(method, *args)
+        self._note(method, began)
+        if self.keep:
+            self.calls.append((method, args))
+        return answer
+
+    def _note(self, what: str, began: float) -> None:
+        self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - began
+
+
+class BareShard:
+    """Rows of a CSR matrix and the scores under their keys: what an actor does between two messages."""
+
+    def __init__(self, indptr: Any, indices: Any, data: Any, n_features: int, y: Any) -> None:
+        self.X, self.y = (indptr, indices, data), y
+        self.n, self.n_features = len(indptr) - 1, n_features
+        self.weight = np.ones(self.n)
+        self.scores: dict[int, Any] = {}
+
+    def line_evaluate(self, key: int, w: Any, live: Any) -> float:
+        for old in [old for old in self.scores if old not in live]:
+            del self.scores[old]
+        out = self.scores[key] = np.empty(self.n)
+        products.csr_dot(*self.X, w, 0, self.n, out)
+        return float(hinge.value(out, self.y, self.weight))
+
+    def line_toward(self, a: int, b: int, t: float, key: int, live: Any) -> float:
+        moved = self.scores[a] if a not in live else np.empty(self.n)
+        products.blend(self.scores[a], self.scores[b], t, moved)
+        self.scores[key] = moved
+        for old in [old for old in self.scores if old not in live]:
+            del self.scores[old]
+        return 0.0
+
+    def line_value_toward(self, a: int, b: int, t: float) -> float:
+        moved = np.empty(self.n)
+        products.blend(self.scores[a], self.scores[b], t, moved)
+        return float(hinge.value(moved, self.y, self.weight))
+
+    def line_value(self, key: int) -> float:
+        return float(hinge.value(self.scores[key], self.y, self.weight))
+
+    def line_slopes(self, a: int, b: int, ts: Any) -> Any:
+        out = np.zeros(len(ts))
+        hinge.slopes(self.scores[a], self.scores[b], self.y, self.weight, ts, out)
+        return out
+
+    def line_kinks(self, a: int, b: int, lo: float, hi: float, limit: int) -> Any:
+        room = min(self.n, 200_000)  # the whole limit: this is one block
+        ts, jumps = np.empty(room), np.empty(room)
+        count = hinge.kinks(self.scores[a], self.scores[b], self.y, self.weight, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count], jumps[:count])
+
+    def line_cut(self, key: int) -> Any:
+        return self._cut(self.scores[key])
+
+    def line_cut_toward(self, a: int, b: int, t: float) -> Any:
+        moved = np.empty(self.n)
+        products.blend(self.scores[a], self.scores[b], t, moved)
+        return self._cut(moved)
+
+    def _cut(self, scores: Any) -> Any:
+        gradient, plane = np.empty(self.n), np.zeros(self.n_features)
+        offset = hinge.cut(scores, self.y, self.weight, gradient)
+        products.csr_accumulate(*self.X, gradient, 0, self.n, plane)
+        return offset, plane
+
+
+class BareWorkers:
+    """Plain actors with a range of the rows each, and the calls of a recorded fit."""
+
+    def __init__(self, ray: Any, X: Any, y: Any, n_workers: int) -> None:
+        self._ray = ray
+        environment = {"env_vars": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}}
+        actor = ray.remote(num_cpus=0, runtime_env=environment)(BareShard)
+        bounds = [k * X.shape[0] // n_workers for k in range(n_workers + 1)]
+        self._actors = []
+        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+            first, last = X.indptr[lo], X.indptr[hi]
+            parts = (X.indptr[lo : hi + 1] - first, X.indices[first:last], X.data[first:last])
+            placed = [ray.put(part) for part in parts]
+            self._actors.append(actor.remote(*placed, X.shape[1], ray.put(y[lo:hi])))
+
+    def replay(self, calls: list[tuple[str, tuple[Any, ...]]]) -> dict[str, float]:
+        """Wall seconds by kind of call."""
+        seconds: dict[str, float] = {}
+        for method, args in calls:
+            sent = list(args)
+            if method == "line_evaluate":
+                began = time.perf_counter()
+                sent = [args[0], self._ray.put(np.asarray(args[1].array)), args[2]]
+                seconds["publish"] = seconds.get("publish", 0.0) + time.perf_counter() - began
+            assert not any(isinstance(argument, Handle) for argument in sent)
+            began = time.perf_counter()
+            self._sum(method, self._ray.get([getattr(a, method).remote(*sent) for a in self._actors]))
+            seconds[method] = seconds.get(method, 0.0) + time.perf_counter() - began
+        return seconds
+
+    def _sum(self, method: str, answers: list[Any]) -> Any:
+        if method == "line_kinks":
+            return answers
+        if "cut" not in method:
+            return sum(answers[1:], start=answers[0])
+        plane = answers[0][1]
+        for _, other in answers[1:]:
+            plane = plane + other
+        return sum(offset for offset, _ in answers), plane
+
+    def close(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)

@@ -1,0 +1,193 @@
+"""What the library costs on top of bare Ray, and Ray on top of threads.
+
+Cutting planes of a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform over the
+features), two workers on this machine. Three ways in one process, in turn, the best of several:
+
+- *ours*: ``minimize`` with ``RayEngine(2, threads=1)``;
+- *bare*: the same rounds, recorded from that fit, in plain Ray actors that hold half of the rows each as one
+  block and call the same compiled functions (:mod:`benchmarks.bare_ray`);
+- *threads*: ``minimize`` with ``ThreadEngine(2)`` on the same shards. All give the same bits.
+
+A round's time is what the driver waits for. The driver's own work (the reduced problem, products of planes, w)
+is not part of a round and bare Ray has none of it: it is shown beside. CPU seconds are those of the driver, the
+workers and Ray's own processes together.
+
+Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_overhead``.
+"""
+
+from __future__ import annotations
+
+from benchmarks.common import Bench, Cell, Row, command_line
+
+# ruff: isort: split
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.bare_ray import BareWorkers, Recorder
+from benchmarks.ray_tools import family_cpu, local_ray
+
+TITLE = "Overhead on a cluster: ours, bare Ray, threads"
+NONZEROS = 75
+#: name, rows, features, iterations, repetitions
+SHAPES = (("A", 400_000, 50_000, 20, 5), ("B", 100_000, 10_000_000, 8, 5))
+QUICK_SHAPES = (("A", 20_000, 5_000, 5, 2), ("B", 5_000, 500_000, 4, 2))
+LIMIT_BARE, LIMIT_THREADS = 1.3, 2.0
+
+
+def sparse_rows(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
+    """CSR rows with entries anywhere, and labels of a linear rule with noise."""
+    rng = np.random.default_rng(seed)
+    indices = rng.integers(0, d, n * NONZEROS, dtype=np.int32)
+    data = rng.standard_normal(n * NONZEROS, dtype=np.float32)
+    X = sp.csr_matrix((data, indices, np.arange(0, n * NONZEROS + 1, NONZEROS)), shape=(n, d))
+    X.sum_duplicates()
+    w = rng.standard_normal(d)
+    return X, np.where(X @ w + 2.0 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
+
+
+class Fit:
+    """A risk on an engine, fitted again and again."""
+
+    def __init__(self, X: Any, y: Any, engine: Any, iterations: int) -> None:
+        from maxmargin.losses import Hinge
+        from maxmargin.risks import ScoreRisk
+
+        self.recorder = Recorder(engine)
+        self.risk = ScoreRisk(X, y, Hinge(), engine=self.recorder)
+        self.iterations, self.C = iterations, 100.0 / X.shape[0]
+
+    def __call__(self) -> dict[str, Any]:
+        from maxmargin.core.stopping import RelativeGap
+        from maxmargin.solvers import CuttingPlane, minimize
+
+        self.recorder.clear()
+        began, cpu = time.perf_counter(), family_cpu()
+        result = minimize(
+            self.risk, self.C, solver=CuttingPlane(), stopping=RelativeGap(1e-12),
+            max_iter=self.iterations,
+        )  # fmt: skip
+        wall = time.perf_counter() - began
+        return {
+            "wall": wall, "cpu": family_cpu() - cpu, "rounds": dict(self.recorder.seconds),
+            "objective": result.objective, "lower": result.lower_bound, "n_iter": result.n_iter,
+        }  # fmt: skip
+
+
+def timed(replay: Callable[[], dict[str, float]]) -> dict[str, Any]:
+    began, cpu = time.perf_counter(), family_cpu()
+    rounds = replay()
+    return {"wall": time.perf_counter() - began, "cpu": family_cpu() - cpu, "rounds": rounds}
+
+
+def cell(spec: Cell, bench: Bench) -> Cell:
+    """One shape."""
+    from maxmargin.engines import RayEngine, ThreadEngine
+
+    n, d, iterations = spec["rows"], spec["features"], spec["iterations"]
+    X, y = sparse_rows(n, d)
+    # rows of both, and the vectors of a fit
+    store = 2 * (X.data.nbytes + X.indices.nbytes) + 16 * 8 * d + 300_000_000
+    with local_ray(store) as ray:
+        ours = Fit(X, y, RayEngine(n_workers=2, threads=1), iterations)
+        threads = Fit(X, y, ThreadEngine(2), iterations)
+        threads.recorder.keep = False
+        runs: dict[str, list[Any]] = {"ours": [ours()], "threads": [threads()]}
+        calls = ours.recorder.calls
+        bare = {
+            "bare": BareWorkers(ray, X, y, 2),
+            "bare, shards": BareWorkers(ray, X, y, min(2, ours.risk.n_blocks)),
+        }
+        if ours.risk.n_blocks > 1:
+            bare.pop("bare, shards").close()
+        for name, workers in bare.items():
+            runs[name] = [timed(lambda workers=workers: workers.replay(calls))]
+        ours.recorder.keep = False
+        for _ in range(spec["repeats"]):
+            runs["ours"].append(ours())
+            for name, workers in bare.items():
+                runs[name].append(timed(lambda workers=workers: workers.replay(calls)))
+            runs["threads"].append(threads())
+        for workers in bare.values():
+            workers.close()
+        ours.recorder.close()
+        threads.recorder.close()
+    same = {(r["objective"], r["lower"]) for k in ("ours", "threads") for r in runs[k]}
+    return {
+        **spec, "nnz": X.nnz, "n_shards": ours.risk.n_blocks, "calls": len(calls), "same bits": len(same) == 1,
+        "load": os.getloadavg()[0], "runs": {name: r[1:] for name, r in runs.items()},  # first: warm up
+    }  # fmt: skip
+
+
+def best(runs: list[Any]) -> Any:
+    """The run whose rounds took least."""
+    return min(runs, key=lambda run: sum(run["rounds"].values()))
+
+
+def table(bench: Bench) -> None:
+    """Run what is missing and save the tables."""
+    totals: list[Row] = []
+    split: list[Row] = []
+    notes = []
+    for name, rows, features, iterations, repeats in QUICK_SHAPES if bench.quick else SHAPES:
+        spec = {"rows": rows, "features": features, "iterations": iterations, "repeats": repeats}
+        c = bench.run(name, spec)
+        if "runs" not in c:
+            raise SystemExit(f"shape {name}: {c}")
+        shape = f"{name}: {rows:,} × {features:,}"
+        runs = c["runs"]
+        ours, threads = best(runs["ours"]), best(runs["threads"])
+        waits = sum(ours["rounds"].values())
+        for kind in [kind for kind in runs if kind.startswith("bare")]:
+            bare = best(runs[kind])
+            wait = sum(bare["rounds"].values())
+            totals.append({
+                "shape": shape, "against": kind, "shards": c["n_shards"],
+                "rounds an iteration": c["calls"] / iterations,
+                "rounds: ours, ms": 1e3 * waits / iterations, "bare, ms": 1e3 * wait / iterations,
+                "ratio": waits / wait, f"≤ {LIMIT_BARE}": waits / wait <= LIMIT_BARE,
+                "driver's own work, ms": 1e3 * (ours["wall"] - waits) / iterations,
+                "whole iteration / bare": ours["wall"] / bare["wall"],
+                "CPU, rounds and driver / bare": ours["cpu"] / bare["cpu"],
+            })  # fmt: skip
+            split += [
+                {
+                    "shape": name, "against": kind, "call": call, "ours, ms": 1e3 * s / iterations,
+                    "bare, ms": 1e3 * bare["rounds"].get(call, 0.0) / iterations,
+                    "threads, ms": 1e3 * threads["rounds"].get(call, 0.0) / iterations,
+                }
+                for call, s in ours["rounds"].items()
+            ]  # fmt: skip
+        cpu = min(r["cpu"] for r in runs["ours"]), min(r["cpu"] for r in runs["threads"])
+        notes.append({
+            "shape": shape, "CPU s an iteration: ours on Ray": cpu[0] / iterations,
+            "threads": cpu[1] / iterations, "ratio": cpu[0] / cpu[1],
+            f"≤ {LIMIT_THREADS}": cpu[0] / cpu[1] <= LIMIT_THREADS,
+            "wall ratio": ours["wall"] / threads["wall"], "same bits": c["same bits"],
+            "load of the machine": c["load"],
+        })  # fmt: skip
+    bench.save(
+        TITLE,
+        [("Against bare Ray, wall time", totals, NOTE), ("Against threads", notes, ""),
+         ("Where a round's time goes", split, SPLIT)],
+    )  # fmt: skip
+
+
+NOTE = """
+"bare" has half of the rows in each of two actors, as one block. Where the data give one shard only (few entries
+for many features: adding planes would cost more than a second worker saves), "bare, shards" has them in one actor,
+as ours has.
+"""
+SPLIT = """
+`line_evaluate` is the product X w and the loss, `line_cut_toward` the move and the plane X' g, `line_slopes` and
+`line_kinks` the line search, `line_toward` and `line_value_toward` moves of scores, `publish` puts w into the object
+store. Milliseconds an iteration, from the same runs.
+"""
+
+
+if __name__ == "__main__":
+    command_line("cluster_overhead", TITLE, cell, table)

@@ -1,0 +1,76 @@
+"""What the benchmarks of clusters share: a private network, a local Ray, processes and their costs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def require_private_network() -> None:
+    """Ray listens on every interface: nothing but the loopback may be up."""
+    # (not /sys: that shows the namespace in which it was mounted)
+    lines = Path("/proc/self/net/dev").read_text().splitlines()[2:]
+    others = [name for line in lines if (name := line.split(":")[0].strip()) != "lo"]
+    if others:
+        raise SystemExit(
+            f"Ray listens on every network interface, and {', '.join(others)} is one: run "
+            "'tools/in_namespace python -m benchmarks....'"
+        )
+
+
+@contextlib.contextmanager
+def local_ray(object_store: int, cpus: int = 4) -> Iterator[Any]:
+    """A Ray cluster of this process's own, which ends with the block."""
+    require_private_network()
+    os.environ["RAY_AUTH_MODE"] = "token"  # read when Ray is imported
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    ray.init(
+        num_cpus=cpus, object_store_memory=object_store, include_dashboard=False, log_to_driver=False,
+        logging_level="warning",
+    )  # fmt: skip
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def family(root: int | None = None) -> list[int]:
+    """This process and all that descend from it."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(path.name)] = int(_stat(int(path.name))[1])
+    found = [root or os.getpid()]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def family_cpu() -> float:
+    """CPU seconds of this process and all that descend from it, so far."""
+    total = 0
+    for pid in family():
+        with contextlib.suppress(OSError):
+            total += sum(int(ticks) for ticks in _stat(pid)[11:13])
+    return total / TICKS
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/pid/stat after the name: state, parent, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def memory(pid: int | str = "self") -> dict[str, float]:
+    """GB: peak resident, resident now, of that anonymous, of files, and shared (the object store)."""
+    names = {"VmHWM": "peak", "VmRSS": "now", "RssAnon": "own", "RssFile": "files", "RssShmem": "shared"}
+    text = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    return {names[k]: int(text[k].split()[0]) * 1024 / 1e9 for k in names if k in text}
