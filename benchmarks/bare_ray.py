@@ -6,7 +6,9 @@ w goes out by ``ray.put``, numbers and planes come back with the answers and are
 
 from __future__ import annotations
 
+import pickle
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,15 +24,25 @@ class Recorder:
 
     engine: Any
     keep: bool = True
+    sizes: bool = False
+    #: called with the name of every call, before it
+    hook: Callable[[str], None] | None = None
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    times: dict[str, list[float]] = field(default_factory=dict)
+    #: (to a worker, from a worker) for each call
+    bytes: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
     @property
     def durable(self) -> bool:
         return bool(self.engine.durable)
 
     def clear(self) -> None:
-        self.calls, self.seconds = [], {}
+        self.calls, self.times, self.bytes = [], {}, {}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds by kind of call."""
+        return {what: sum(times) for what, times in self.times.items()}
 
     def open(self, factory: Any, specs: Any) -> Recorder:
         self.engine.open(factory, specs)
@@ -52,15 +64,28 @@ class Recorder:
         self.engine.close()
 
     def _call(self, call: Any, method: str, args: tuple[Any, ...]) -> Any:
+        if self.hook is not None:
+            self.hook(method)
         began = time.perf_counter()
         answer = call(method, *args)
         self._note(method, began)
         if self.keep:
             self.calls.append((method, args))
+        if self.sizes:
+            # every worker sends a sum of its own; of what is gathered its share
+            share = self.engine.n_workers if call == self.engine.gather else 1
+            sent = sum(_size(a.array if isinstance(a, Handle) else a) for a in args)
+            self.bytes.setdefault(method, []).append((sent, _size(answer) / share))
         return answer
 
     def _note(self, what: str, began: float) -> None:
-        self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - began
+        self.times.setdefault(what, []).append(time.perf_counter() - began)
+
+
+def _size(value: Any) -> int:
+    buffers: list[pickle.PickleBuffer] = []
+    plain = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return len(plain) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 class BareShard:

@@ -33,6 +33,7 @@ from benchmarks.ray_tools import family_cpu, local_ray
 
 TITLE = "Overhead on a cluster: ours, bare Ray, threads"
 NONZEROS = 75
+C_MEAN = 1e5
 #: name, rows, features, iterations, repetitions
 SHAPES = (("A", 400_000, 50_000, 20, 5), ("B", 100_000, 10_000_000, 8, 5))
 QUICK_SHAPES = (("A", 20_000, 5_000, 5, 2), ("B", 5_000, 500_000, 4, 2))
@@ -59,7 +60,7 @@ class Fit:
 
         self.recorder = Recorder(engine)
         self.risk = ScoreRisk(X, y, Hinge(), engine=self.recorder)
-        self.iterations, self.C = iterations, 100.0 / X.shape[0]
+        self.iterations, self.C = iterations, C_MEAN / X.shape[0]
 
     def __call__(self) -> dict[str, Any]:
         from maxmargin.core.stopping import RelativeGap
@@ -72,6 +73,8 @@ class Fit:
             max_iter=self.iterations,
         )  # fmt: skip
         wall = time.perf_counter() - began
+        if result.n_iter != self.iterations:
+            raise RuntimeError(f"the fit ended after {result.n_iter} iterations; take a larger C.")
         return {
             "wall": wall, "cpu": family_cpu() - cpu, "rounds": dict(self.recorder.seconds),
             "objective": result.objective, "lower": result.lower_bound, "n_iter": result.n_iter,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,3 +77,67 @@ def memory(pid: int | str = "self") -> dict[str, float]:
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
     )
     return {names[k]: int(text[k].split()[0]) * 1024 / 1e9 for k in names if k in text}
+
+
+def name_of(pid: int) -> str:
+    """The command line of a process, which for a worker of Ray tells what it does."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def pids_of_workers(name: str = "ray::") -> list[int]:
+    """The engine's worker processes."""
+    return [pid for pid in family() if name_of(pid).startswith((f"{name}Actor", f"{name}MaxMargin"))]
+
+
+@contextlib.contextmanager
+def machines_ray(n: int, object_store: int = 300_000_000) -> Iterator[Any]:
+    """A cluster whose machines are raylets on this one: a head without processors, and n with two each."""
+    require_private_network()
+    os.environ.update(RAY_AUTH_MODE="token", RAY_USAGE_STATS_ENABLED="0")
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
+    import ray
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    nodes = [cluster.add_node(num_cpus=2, object_store_memory=object_store) for _ in range(n)]
+    ray.init(cluster.address, log_to_driver=False, logging_level="warning")
+    ray.benchmark_cluster = cluster, nodes
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+class Killer:
+    """Kills a worker, or its machine, in the middle of the third product of a fit."""
+
+    def __init__(self, ray: Any, what: str, after: float) -> None:
+        self._ray, self._what, self._after, self._products = ray, what, after, 0
+        self.done = False
+
+    def __call__(self, method: str) -> None:
+        if method == "line_evaluate":
+            self._products += 1
+            if self._products == 3:
+                threading.Timer(self._after, self._kill).start()
+
+    def _kill(self) -> None:
+        victim = pids_of_workers()[0]
+        if self._what == "worker":
+            os.kill(victim, signal.SIGKILL)
+        else:
+            cluster, nodes = self._ray.benchmark_cluster
+            node = next(n for n in nodes if victim in family(_raylet(n)))
+            nodes.remove(node)
+            cluster.remove_node(node, allow_graceful=False)
+            nodes.append(cluster.add_node(num_cpus=2, object_store_memory=300_000_000))
+        self.done = True
+
+
+def _raylet(node: Any) -> int:
+    return int(node.all_processes["raylet"][0].process.pid)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from maxmargin.core.summation import tree_sum
+from maxmargin.core.summation import add_into, tree_sum
 from maxmargin.core.vectors import Array, Vector, add, dot
 
 
@@ -36,6 +36,10 @@ class Cut:
 
     def __add__(self, other: Cut) -> Cut:
         return Cut(self.offset + other.offset, add(self.plane, other.plane))
+
+    def add_in_place(self, other: Cut) -> Cut:
+        """The same sum in this cut's memory, after which this one must not be used any more."""
+        return Cut(self.offset + other.offset, add_into(self.plane, other.plane))
 
 
 def add_cuts(cuts: Iterable[Cut]) -> Cut:

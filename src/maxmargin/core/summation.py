@@ -15,6 +15,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class Block(NamedTuple):  # a tuple is pickled several times faster than a dataclass
     """The sum of the parts ``start .. start+size-1``: a node of the tree."""
@@ -31,6 +33,26 @@ def add_parts(a: Any, b: Any) -> Any:
     return a + b
 
 
+def add_into(a: Any, b: Any) -> Any:
+    """The same sum, in the memory of the first part where that can be: nobody else may hold it."""
+    if isinstance(a, tuple):
+        return tuple(add_into(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is type(b) is np.ndarray:
+        own = a.flags.owndata and a.flags.writeable  # not a view of what came from elsewhere
+        if own and a.shape == b.shape and a.dtype == b.dtype:
+            a += b
+            return a
+    elif hasattr(a, "add_in_place"):
+        return a.add_in_place(b)
+    return a + b
+
+
+def _pair(left: Block, right: Block) -> Any:
+    # a part is whose answer it was; a sum of parts is ours
+    add = add_into if left.size > 1 else add_parts
+    return add(left.total, right.total)
+
+
 def fold(parts: Iterable[Any], start: int = 0) -> list[Block]:
     """The parts from number ``start`` on, added up as far as the tree allows without the others."""
     return merge(Block(start + k, 1, part) for k, part in enumerate(parts))
@@ -42,7 +64,7 @@ def merge(blocks: Iterable[Block]) -> list[Block]:
     for block in blocks:
         while stack and stack[-1].size == block.size and stack[-1].start % (2 * block.size) == 0:
             left = stack.pop()
-            block = Block(left.start, 2 * block.size, add_parts(left.total, block.total))
+            block = Block(left.start, 2 * block.size, _pair(left, block))
         stack.append(block)
     return stack
 
@@ -63,7 +85,7 @@ class Tree:
                     self._held[block.start, block.size] = block
                     return
             left, right = (other, block) if other.start < block.start else (block, other)
-            block = Block(left.start, 2 * block.size, add_parts(left.total, right.total))
+            block = Block(left.start, 2 * block.size, _pair(left, right))
 
     def blocks(self) -> list[Block]:
         """What is left, in order: what :func:`merge` would have made of the same blocks."""

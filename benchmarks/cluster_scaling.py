@@ -1,0 +1,256 @@
+"""Rows on disk, two Ray workers: time of a pass, memory and messages by the number of rows; what deaths cost.
+
+CSR rows of 75 float32 entries over 50,000 features (600 bytes a row: the shape that the cost model in the docs
+extrapolates) are written to disk; workers get paths and ranges of rows. ``LinearSVC(solver=CuttingPlane())`` runs a
+fixed number of iterations; the driver notes how long it waits for each round and how many bytes go to a worker and
+come back. The largest size takes as much disk as may be used for this; it does not fit in the page cache of this
+machine together with everything else, so its passes read from the disk.
+
+Blocks of 100,000 generated rows are written again and again: the compiled loops and the disk do not know.
+
+Deaths are caused in the middle of a product, once by SIGKILL of a worker, once by SIGKILL of a whole raylet
+("machine") of three, the third of which is a spare. The fit has the same bits in any case.
+
+Files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed. Needs a network namespace:
+``tools/in_namespace python -m benchmarks.cluster_scaling``.
+"""
+
+from __future__ import annotations
+
+from benchmarks.common import Bench, Cell, Row, command_line
+
+# ruff: isort: split
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.bare_ray import Recorder
+from benchmarks.ray_tools import (
+    Killer,
+    local_ray,
+    machines_ray,
+    memory,
+    pids_of_workers,
+)
+
+TITLE = "Scaling on a cluster: rows on disk, two Ray workers"
+FEATURES, NONZEROS, C_MEAN = 50_000, 75, 1e5
+SIZES, DEATHS = (1_000_000, 10_000_000, 30_000_000), 10_000_000
+QUICK_SIZES, QUICK_DEATHS = (20_000, 50_000, 100_000), 50_000
+ITERATIONS = 6
+BATCH, DISTINCT = 100_000, 4
+
+
+def batches(n: int) -> Iterator[tuple[Any, Any]]:
+    """Rows with entries anywhere and labels of a linear rule with noise, a few blocks again and again."""
+    rng = np.random.default_rng(0)
+    w, size = rng.standard_normal(FEATURES), min(n, BATCH)
+    blocks = []
+    for _ in range(DISTINCT):
+        indices = rng.integers(0, FEATURES, (size, NONZEROS), dtype=np.int32)
+        indices.sort(axis=1)
+        data = rng.standard_normal(size * NONZEROS, dtype=np.float32)
+        pointers = np.arange(0, size * NONZEROS + 1, NONZEROS)
+        X = sp.csr_matrix((data, indices.ravel(), pointers), shape=(size, FEATURES))
+        X.sum_duplicates()
+        noisy = X @ w + 2.0 * rng.standard_normal(size)
+        blocks.append((X, np.where(noisy > 0.0, 1, -1).astype(np.int8)))
+    for k, lo in enumerate(range(0, n, size)):
+        X, y = blocks[k % DISTINCT]
+        yield X[: n - lo], y[: n - lo]
+
+
+@contextlib.contextmanager
+def on_disk(n: int) -> Iterator[Path]:
+    """A data set of so many rows, for as long as it is needed."""
+    import maxmargin.data
+
+    folder = Path(tempfile.mkdtemp(prefix="maxmargin-", dir=os.environ.get("MAXMARGIN_SCRATCH")))
+    try:
+        maxmargin.data.write(folder / "rows", batches(n))
+        yield folder / "rows"
+    finally:
+        shutil.rmtree(folder)
+
+
+def fit(data: Any, recorder: Recorder, iterations: int = ITERATIONS) -> tuple[float, Any]:
+    """Wall seconds of a fit, and its weights."""
+    from maxmargin import LinearSVC
+    from maxmargin.solvers import CuttingPlane
+
+    n = data.shape[0]
+    recorder.clear()
+    svc = LinearSVC(
+        C=C_MEAN / n, solver=CuttingPlane(), tol=1e-12, max_iter=iterations, engine=recorder
+    )
+    began = time.perf_counter()
+    svc.fit(data)
+    return time.perf_counter() - began, svc.coef_
+
+
+def scale(spec: Cell) -> Cell:
+    """Time, memory and messages at one size."""
+    import maxmargin.data
+    from maxmargin.engines import RayEngine
+
+    data = maxmargin.data.open(spec["path"])
+    with local_ray(300_000_000):
+        recorder = Recorder(RayEngine(n_workers=2, threads=1), keep=False, sizes=True)
+        fit(data, recorder, 1)  # starts the workers and loads compiled code
+        wall, _ = fit(data, recorder)
+        workers = [memory(pid) for pid in pids_of_workers()]
+        out = {
+            "rows": data.shape[0], "nnz": data.nnz, "wall": wall, "driver": memory(), "workers": workers,
+            "rounds": recorder.times, "bytes": recorder.bytes, "load": os.getloadavg()[0],
+            "disk": sum(f.stat().st_size for f in Path(spec["path"]).iterdir()),
+        }  # fmt: skip
+        recorder.close()
+    return out
+
+
+def deaths(spec: Cell) -> Cell:
+    """What the death of a worker adds to a fit, or that of a machine."""
+    import maxmargin.data
+    from maxmargin.engines import RayEngine
+
+    data = maxmargin.data.open(spec["path"])
+    cluster = machines_ray(3) if spec["what"] == "machine" else local_ray(300_000_000)
+    with cluster as ray:
+        engine = RayEngine(n_workers=2, threads=1)
+        recorder = Recorder(engine, keep=False)
+        fit(data, recorder, 1)
+        walls, killed, same = [], [], []
+        for _ in range(spec["times"]):
+            clean, expected = fit(data, recorder)
+            usual = float(np.median(recorder.times["line_evaluate"]))
+            killer = Killer(ray, spec["what"], after=usual / 2)
+            recorder.hook = killer  # in the product of the third iteration
+            wall, w = fit(data, recorder)
+            recorder.hook = None
+            walls.append([clean, wall])
+            killed.append(max(recorder.times["line_evaluate"]))
+            same.append(bool((w == expected).all()) and killer.done)
+        recorder.close()
+    return {
+        "rows": data.shape[0], "what": spec["what"], "walls": walls, "round with the death": killed,
+        "usual": usual, "same bits": same, "load": os.getloadavg()[0],
+    }  # fmt: skip
+
+
+def cell(spec: Cell, bench: Bench) -> Cell:
+    """One process."""
+    return deaths(spec) if "what" in spec else scale(spec)
+
+
+def table(bench: Bench) -> None:
+    """Run what is missing, one data set at a time, and save the tables."""
+    sizes = QUICK_SIZES if bench.quick else SIZES
+    at = QUICK_DEATHS if bench.quick else DEATHS
+    for n in sizes:
+        specs: dict[str, Cell] = {f"rows {n}": {}}
+        if n == at:
+            specs |= {f"death of a {what}": {"what": what, "times": 2} for what in ("worker", "machine")}
+        if all(bench.get(key) for key in specs):
+            continue
+        with on_disk(n) as path:
+            for key, spec in specs.items():
+                bench.run(key, {"path": str(path), **spec})
+    report(bench, [bench.get(f"rows {n}") or {} for n in sizes])
+
+
+def passes(c: Cell) -> tuple[float, float]:
+    """Seconds of a product X w with its loss, and of a plane X' g with its move: medians."""
+    return tuple(float(np.median(c["rounds"][k])) for k in ("line_evaluate", "line_cut_toward"))  # type: ignore[return-value]
+
+
+def report(bench: Bench, cells: list[Cell]) -> None:
+    """The tables and the plot from the finished cells."""
+    rows: list[Row] = []
+    for c in cells:
+        product, plane = passes(c)
+        others = sum(sum(s) for k, s in c["rounds"].items()) / ITERATIONS
+        rows.append({
+            "rows": f"{c['rows']:,}", "on disk, GB": c["disk"] / 1e9, "X w, s": product, "X' g, s": plane,
+            "ns an entry, both": 1e9 * (product + plane) / c["nnz"], "all rounds of an iteration, s": others,
+            "driver's peak, GB": c["driver"]["peak"], "worker's own peak, GB": max(w["own"] for w in c["workers"]),
+            "with mapped files": max(w["peak"] for w in c["workers"]), "load": c["load"],
+        })  # fmt: skip
+    n = [c["rows"] for c in cells]
+    slope = np.polyfit(np.log(n), np.log([sum(passes(c)) for c in cells]), 1)[0]
+    sent: list[Row] = []
+    for call, sizes in cells[-1]["bytes"].items():
+        sent.append({
+            "round": call, "times an iteration": len(sizes) / ITERATIONS,
+            "to a worker, bytes": float(np.mean([s[0] for s in sizes])),
+            "from a worker, bytes": float(np.mean([s[1] for s in sizes])),
+        })  # fmt: skip
+    died: list[Row] = []
+    for what in ("worker", "machine"):
+        c = bench.get(f"death of a {what}")
+        if c and "walls" in c:
+            for k, (clean, wall) in enumerate(c["walls"]):
+                died.append({
+                    "rows": f"{c['rows']:,}", "killed": what, "fit without, s": clean, "fit with the death, s": wall,
+                    "added, s": wall - clean, "the round it fell into, s": c["round with the death"][k],
+                    "usual, s": c["usual"], "same bits": c["same bits"][k],
+                })  # fmt: skip
+    draw(bench, cells)
+    bench.save(
+        TITLE,
+        [
+            ("A pass by the number of rows", rows, NOTE.format(slope=slope)),
+            (f"Messages, {cells[-1]['rows']:,} rows", sent, SENT),
+            ("Deaths", died, DIED),
+        ],
+    )
+
+
+def draw(bench: Bench, cells: list[Cell]) -> None:
+    """Seconds of a pass and memory against rows."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    n = np.array([c["rows"] for c in cells])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for k, name in enumerate(("product $Xw$", "plane $X^T g$")):
+        left.loglog(n, [passes(c)[k] for c in cells], "o-", label=name)
+    first = sum(passes(cells[0]))
+    left.loglog(n, first * n / n[0], "k:", label="linear")
+    left.set(xlabel="rows", ylabel="wall seconds of a pass", title="Two workers, rows on disk")
+    left.legend()
+    right.semilogx(n, [c["driver"]["peak"] for c in cells], "s-", label="driver, peak")
+    right.semilogx(
+        n, [max(w["own"] for w in c["workers"]) for c in cells], "o-", label="worker, its own"
+    )
+    right.set(xlabel="rows", ylabel="GB", title="Memory", ylim=(0, None))
+    right.legend()
+    figure.savefig(bench.folder / "cluster_scaling.png", dpi=110)
+    plt.close(figure)
+
+
+NOTE = """
+Wall seconds, medians over an iteration's rounds. Slope of log time (both products) against log rows: {slope:.3f}.
+A worker's own memory is anonymous memory at the end of the fit; mapped files are the page cache's.
+"""
+SENT = """
+Bytes of one round's arguments and answers for one worker; w goes to each machine once, as a published vector. All but
+w and the plane are numbers of the line search: nothing grows with the rows but the kinks, which are bounded.
+"""
+DIED = """
+Two fits of 6 iterations each, one of them with a death in a product of the third. A death costs the detection, a new
+process, reading what its shards need again, and the rounds that tell it which scores it had.
+"""
+
+
+if __name__ == "__main__":
+    command_line("cluster_scaling", TITLE, cell, table)
