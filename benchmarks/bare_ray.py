@@ -10,6 +10,7 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,7 @@ class BareWorkers:
         actor = ray.remote(num_cpus=0, runtime_env=environment)(BareShard)
         bounds = [k * X.shape[0] // n_workers for k in range(n_workers + 1)]
         self._actors = []
-        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+        for lo, hi in pairwise(bounds):
             first, last = X.indptr[lo], X.indptr[hi]
             parts = (X.indptr[lo : hi + 1] - first, X.indices[first:last], X.data[first:last])
             placed = [ray.put(part) for part in parts]
@@ -172,7 +173,9 @@ class BareWorkers:
                 seconds["publish"] = seconds.get("publish", 0.0) + time.perf_counter() - began
             assert not any(isinstance(argument, Handle) for argument in sent)
             began = time.perf_counter()
-            self._sum(method, self._ray.get([getattr(a, method).remote(*sent) for a in self._actors]))
+            self._sum(
+                method, self._ray.get([getattr(a, method).remote(*sent) for a in self._actors])
+            )
             seconds[method] = seconds.get(method, 0.0) + time.perf_counter() - began
         return seconds
 

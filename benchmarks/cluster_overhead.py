@@ -1,16 +1,16 @@
 """What the library costs on top of bare Ray, and Ray on top of threads.
 
-Cutting planes of a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform over the
-features), two workers on this machine. Three ways in one process, in turn, the best of several:
+Cutting planes of a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform over
+the features), two workers on this machine. Three ways in one process, in turn, the best of several:
 
 - *ours*: ``minimize`` with ``RayEngine(2, threads=1)``;
 - *bare*: the same rounds, recorded from that fit, in plain Ray actors that hold half of the rows each as one
   block and call the same compiled functions (:mod:`benchmarks.bare_ray`);
 - *threads*: ``minimize`` with ``ThreadEngine(2)`` on the same shards. All give the same bits.
 
-A round's time is what the driver waits for. The driver's own work (the reduced problem, products of planes, w)
-is not part of a round and bare Ray has none of it: it is shown beside. CPU seconds are those of the driver, the
-workers and Ray's own processes together.
+A round's time is what the driver waits for. The driver's own work (the reduced problem, products of planes,
+w) is not part of a round and bare Ray has none of it: it is shown beside. CPU seconds are those of the
+driver, the workers and Ray's own processes together.
 
 Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_overhead``.
 """
@@ -121,7 +121,8 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         threads.recorder.close()
     same = {(r["objective"], r["lower"]) for k in ("ours", "threads") for r in runs[k]}
     return {
-        **spec, "nnz": X.nnz, "n_shards": ours.risk.n_blocks, "calls": len(calls), "same bits": len(same) == 1,
+        **spec, "nnz": X.nnz, "n_shards": ours.risk.n_blocks, "calls": len(calls),
+        "same bits": len(same) == 1,
         "load": os.getloadavg()[0], "runs": {name: r[1:] for name, r in runs.items()},  # first: warm up
     }  # fmt: skip
 
@@ -181,14 +182,14 @@ def table(bench: Bench) -> None:
 
 
 NOTE = """
-"bare" has half of the rows in each of two actors, as one block. Where the data give one shard only (few entries
-for many features: adding planes would cost more than a second worker saves), "bare, shards" has them in one actor,
-as ours has.
+"bare" has half of the rows in each of two actors, as one block. Where the data give one shard only (few
+entries for many features: adding planes would cost more than a second worker saves), "bare, shards" has
+them in one actor, as ours has.
 """
 SPLIT = """
-`line_evaluate` is the product X w and the loss, `line_cut_toward` the move and the plane X' g, `line_slopes` and
-`line_kinks` the line search, `line_toward` and `line_value_toward` moves of scores, `publish` puts w into the object
-store. Milliseconds an iteration, from the same runs.
+`line_evaluate` is the product X w and the loss, `line_cut_toward` the move and the plane X' g,
+`line_slopes` and `line_kinks` the line search, `line_toward` and `line_value_toward` moves of scores,
+`publish` puts w into the object store. Milliseconds an iteration, from the same runs.
 """
 
 

@@ -1,10 +1,11 @@
 """Rows on disk, two Ray workers: time of a pass, memory and messages by the number of rows; what deaths cost.
 
-CSR rows of 75 float32 entries over 50,000 features (600 bytes a row: the shape that the cost model in the docs
-extrapolates) are written to disk; workers get paths and ranges of rows. ``LinearSVC(solver=CuttingPlane())`` runs a
-fixed number of iterations; the driver notes how long it waits for each round and how many bytes go to a worker and
-come back. The largest size takes as much disk as may be used for this; it does not fit in the page cache of this
-machine together with everything else, so its passes read from the disk.
+CSR rows of 75 float32 entries over 50,000 features (600 bytes a row: the shape that the cost model in the
+docs extrapolates) are written to disk; workers get paths and ranges of rows.
+``LinearSVC(solver=CuttingPlane())`` runs a fixed number of iterations; the driver notes how long it waits
+for each round and how many bytes go to a worker and come back. The largest size takes as much disk as may
+be used for this; it does not fit in the page cache of this machine together with everything else, so its
+passes read from the disk.
 
 Blocks of 100,000 generated rows are written again and again: the compiled loops and the disk do not know.
 
@@ -157,7 +158,9 @@ def table(bench: Bench) -> None:
     for n in sizes:
         specs: dict[str, Cell] = {f"rows {n}": {}}
         if n == at:
-            specs |= {f"death of a {what}": {"what": what, "times": 2} for what in ("worker", "machine")}
+            specs |= {
+                f"death of a {what}": {"what": what, "times": 2} for what in ("worker", "machine")
+            }
         if all(bench.get(key) for key in specs):
             continue
         with on_disk(n) as path:
@@ -180,7 +183,8 @@ def report(bench: Bench, cells: list[Cell]) -> None:
         rows.append({
             "rows": f"{c['rows']:,}", "on disk, GB": c["disk"] / 1e9, "X w, s": product, "X' g, s": plane,
             "ns an entry, both": 1e9 * (product + plane) / c["nnz"], "all rounds of an iteration, s": others,
-            "driver's peak, GB": c["driver"]["peak"], "worker's own peak, GB": max(w["own"] for w in c["workers"]),
+            "driver's peak, GB": c["driver"]["peak"],
+            "worker's own, GB": max(w["own"] for w in c["workers"]),
             "with mapped files": max(w["peak"] for w in c["workers"]), "load": c["load"],
         })  # fmt: skip
     n = [c["rows"] for c in cells]
@@ -198,7 +202,8 @@ def report(bench: Bench, cells: list[Cell]) -> None:
         if c and "walls" in c:
             for k, (clean, wall) in enumerate(c["walls"]):
                 died.append({
-                    "rows": f"{c['rows']:,}", "killed": what, "fit without, s": clean, "fit with the death, s": wall,
+                    "rows": f"{c['rows']:,}", "killed": what, "fit without, s": clean,
+                    "fit with the death, s": wall,
                     "added, s": wall - clean, "the round it fell into, s": c["round with the death"][k],
                     "usual, s": c["usual"], "same bits": c["same bits"][k],
                 })  # fmt: skip
@@ -239,16 +244,19 @@ def draw(bench: Bench, cells: list[Cell]) -> None:
 
 
 NOTE = """
-Wall seconds, medians over an iteration's rounds. Slope of log time (both products) against log rows: {slope:.3f}.
-A worker's own memory is anonymous memory at the end of the fit; mapped files are the page cache's.
+Wall seconds, medians over an iteration's rounds. Slope of log time (both products) against log rows:
+{slope:.3f}. A worker's own memory is anonymous memory at the end of the fit; mapped files are the page
+cache's.
 """
 SENT = """
-Bytes of one round's arguments and answers for one worker; w goes to each machine once, as a published vector. All but
-w and the plane are numbers of the line search: nothing grows with the rows but the kinks, which are bounded.
+Bytes of one round's arguments and answers for one worker; w goes to each machine once, as a published
+vector. All but w and the plane are numbers of the line search: nothing grows with the rows but the kinks,
+which are bounded.
 """
 DIED = """
-Two fits of 6 iterations each, one of them with a death in a product of the third. A death costs the detection, a new
-process, reading what its shards need again, and the rounds that tell it which scores it had.
+Two fits of 6 iterations each, one of them with a death in a product of the third. A death costs the
+detection, a new process, reading what its shards need again, and the rounds that tell it which scores it
+had.
 """
 
 

@@ -72,10 +72,14 @@ def _stat(pid: int) -> list[str]:
 
 def memory(pid: int | str = "self") -> dict[str, float]:
     """GB: peak resident, resident now, of that anonymous, of files, and shared (the object store)."""
-    names = {"VmHWM": "peak", "VmRSS": "now", "RssAnon": "own", "RssFile": "files", "RssShmem": "shared"}
-    text = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-    )
+    names = {
+        "VmHWM": "peak",
+        "VmRSS": "now",
+        "RssAnon": "own",
+        "RssFile": "files",
+        "RssShmem": "shared",
+    }
+    text = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {names[k]: int(text[k].split()[0]) * 1024 / 1e9 for k in names if k in text}
 
 
@@ -89,7 +93,9 @@ def name_of(pid: int) -> str:
 
 def pids_of_workers(name: str = "ray::") -> list[int]:
     """The engine's worker processes."""
-    return [pid for pid in family() if name_of(pid).startswith((f"{name}Actor", f"{name}MaxMargin"))]
+    return [
+        pid for pid in family() if name_of(pid).startswith((f"{name}Actor", f"{name}MaxMargin"))
+    ]
 
 
 @contextlib.contextmanager

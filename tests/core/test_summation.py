@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maxmargin.core.cut import Cut
 from maxmargin.core.engine import share
-from maxmargin.core.summation import Block, Tree, fold, join, merge, tree_sum
+from maxmargin.core.summation import Block, Tree, add_into, fold, join, merge, tree_sum
 
 
 def parts(n, seed=0):
@@ -61,3 +62,27 @@ def test_blocks_from_several_threads():
 def test_no_parts():
     with pytest.raises(ValueError, match="no parts"):
         join([])
+
+
+def test_sums_are_made_in_place_but_parts_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    parts = [Cut(float(k), rng.normal(size=5)) for k in range(7)]
+    before = [part.plane.copy() for part in parts]
+    for start in range(8):
+        blocks = [*fold(parts[:start]), *fold(parts[start:], start)]
+        total = join(blocks)
+        assert total.plane.tobytes() == tree_sum(before).tobytes()
+        assert total.offset == 21.0
+    for part, plane in zip(parts, before, strict=True):
+        assert part.plane.tobytes() == plane.tobytes()
+
+
+def test_memory_of_others_is_never_written_to():
+    ours, lent = np.ones(3), np.ones(6)[:3]
+    frozen = np.ones(3)
+    frozen.setflags(write=False)
+    assert add_into(ours, lent) is ours
+    for part in (lent, frozen, np.ones(3, dtype=np.float32)):
+        before = part.copy()
+        assert (add_into(part, ours) == before + 2.0).all()
+        assert (part == before).all()

@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from maxmargin.core.engine import Handle
 from maxmargin.core.summation import Block, join, merge
 from maxmargin.engines._work import Failure, Host, failure
@@ -23,6 +25,8 @@ from maxmargin.engines._work import Failure, Host, failure
 SMALL = 90_000
 #: bytes from which sums stay with the worker, to be merged there
 LARGE = 1_000_000
+#: bytes from which vectors are copied from the object store before they are used
+HUGE = 8_000_000
 
 #: sums in compiled code have the same bits everywhere only if nobody divides them among threads of its own
 ONE_THREAD = dict.fromkeys(
@@ -250,7 +254,17 @@ def _read_only(args: tuple[Any, ...]) -> tuple[Any, ...]:
     for argument in args:
         if isinstance(argument, Handle):
             argument.array.setflags(write=False)  # pickling forgets it
-    return args
+    return tuple(map(_near, args))
+
+
+def _near(argument: Any) -> Any:
+    """A large vector in this process's own memory, whose pages are large too: products jump about in it. With
+    10M features and 7.5M entries one takes 124 ms in the object store, 81 ms here, and the copy 21 ms."""
+    if type(argument) is not np.ndarray or argument.nbytes < HUGE:
+        return argument
+    near = np.array(argument)
+    near.setflags(write=False)
+    return near
 
 
 def _unpacked(recipe: bytes) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 
 from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
-from maxmargin.core.engine import Engine, Handle
+from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
 
 #: below this many entries the dense form of a plane is faster than it is large
@@ -196,9 +196,9 @@ class Pins:
         for waiting in _alive(self._waiting):
             waiting.settle()  # before there is one more point: then its scores replace those of an end
         w = frozen(w)
-        at = Pinned(next(self._keys), self.engine.publish(w), None)
+        at = Pinned(next(self._keys), w, None)
         live, told = self._live_keys(at), self._told()
-        value = self.ask((), "line_evaluate", at.key, at.handle, live, told)
+        value = self.ask((), "line_evaluate", at.key, self.engine.publish(w), live, told)
         out: PinnedEvaluation = self.make(self, is_upper, at=at, w=w, value=float(value))
         return out
 
@@ -227,7 +227,8 @@ class Pins:
                 return
             if point.line is None:
                 steps[point.key] = (point.key, len(handles))
-                handles.append(point.handle)
+                assert point.w is not None
+                handles.append(self.engine.publish(point.w))
                 return
             a, b, t = point.line
             add(a)
@@ -253,7 +254,7 @@ class Pins:
     def pin(self, w: Array, line: tuple[Pinned, Pinned, float]) -> Pinned:
         """A name for the scores of a point on a line that the shards do not have yet."""
         if self.engine.durable:  # nothing gets lost: do not hold the ends
-            return Pinned(next(self._keys), self.engine.publish(w), None)
+            return Pinned(next(self._keys), w, None)
         return Pinned(next(self._keys), None, line)
 
     def move(self, a: Pinned, b: Pinned, t: float, at: Pinned) -> None:
@@ -281,10 +282,13 @@ def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvalua
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pinned:
-    """A point whose scores the shards keep under a key, and how they came about."""
+    """A point whose scores the shards keep under a key, and how they came about.
+
+    That is w itself, not what was published of it: an object store is dear, and few of them get lost.
+    """
 
     key: int
-    handle: Handle | None
+    w: Array | None
     line: tuple[Pinned, Pinned, float] | None
 
 
@@ -297,7 +301,11 @@ class _Line:
     t: float
 
     def w(self) -> Array:
-        return frozen(self.a.w + self.t * (self.b.w - self.a.w))
+        w = self.b.w - self.a.w  # one array of its length, and no copy of that
+        w *= self.t
+        w += self.a.w
+        w.setflags(write=False)
+        return w
 
     def ends(self) -> tuple[Pinned, Pinned]:
         return self.a.point, self.b.point
@@ -425,6 +433,8 @@ class PinnedEvaluation:
 
 def _thin(cut: Cut) -> Cut:
     plane = cut.plane
-    if isinstance(plane, np.ndarray) and plane.size >= SPARSE_FROM:
-        return Cut(cut.offset, sparsify(plane))
-    return cut
+    if not isinstance(plane, np.ndarray) or plane.size < SPARSE_FROM:
+        return cut
+    thin = sparsify(plane)
+    # planes stay for long: not in memory that an engine lends
+    return Cut(cut.offset, plane.copy() if thin is plane and plane.base is not None else thin)
