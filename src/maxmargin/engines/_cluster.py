@@ -18,7 +18,7 @@ import numpy as np
 
 from maxmargin.core.engine import Handle
 from maxmargin.core.summation import Block, join, merge
-from maxmargin.engines._work import Failure, Host, failure
+from maxmargin.engines._work import Failure, Host, failure, one_blas_thread
 
 #: bytes below which a spec or an array travels with the call instead of through the object store: four times
 #: faster; from 100 kB on Ray would put it there anyway, once for each worker
@@ -107,16 +107,13 @@ class Cluster:
         return self._ray.put(value)
 
     def place(self, spec: Any) -> Any:
-        """A spec for a message: itself if it is small, else a reference to it."""
-        return spec if self.size(spec) < SMALL else self._ray.put(spec)
+        """A snapshot of a spec for messages: its bytes if they are few, else a reference."""
+        pack = self._ray.cloudpickle.dumps
+        return pack(spec) if _size(pack, spec) < SMALL else self._ray.put(spec)
 
     def pack(self, value: Any) -> bytes:
         """The value as bytes; classes of a script or notebook travel whole."""
         return cast(bytes, self._ray.cloudpickle.dumps(value))
-
-    def size(self, value: Any) -> int:
-        """About how many bytes a value takes on its way."""
-        return _size(self._ray.cloudpickle.dumps, value)
 
     def snapshot(self, ref: Any) -> Any:
         """A value of the object store: on this machine its very memory."""
@@ -201,6 +198,7 @@ class MaxMarginWorker:
     """
 
     def __init__(self, threads: int) -> None:
+        one_blas_thread()
         self._threads = threads
         self._prepared = False
         self._host = Host(0, 1, 0)
@@ -275,7 +273,7 @@ def _unpacked(recipe: bytes) -> Any:
 
 
 class _Specs(Sequence[Any]):
-    """Specs, fetched from the object store one by one."""
+    """Specs as they were placed, fetched one by one."""
 
     def __init__(self, specs: list[Any]) -> None:
         self._specs = specs
@@ -287,7 +285,7 @@ class _Specs(Sequence[Any]):
         import ray
 
         spec = self._specs[index]
-        return ray.get(spec) if isinstance(spec, ray.ObjectRef) else spec
+        return pickle.loads(spec) if isinstance(spec, bytes) else ray.get(spec)
 
 
 def _size(dumps: Any, value: Any) -> int:
