@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -13,13 +16,20 @@ from tests.data import datasets, require
 from maxmargin import LinearSVC, load, minimize
 from maxmargin.core import SquaredNorm
 from maxmargin.data import KmerDesign, hstack
-from maxmargin.engines import ThreadEngine
+from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge, Logistic
-from maxmargin.risks import ScoreRisk
+from maxmargin.risks import ScoreRisk, score
+from maxmargin.risks.span_columns import Columns
 from maxmargin.solvers import CuttingPlane
 from maxmargin.testing import check_risk
 
 ROWS = CuttingPlane(space="rows")
+
+
+@pytest.fixture
+def seven_shards(monkeypatch: Any) -> None:
+    """Small data cut as if they were large."""
+    monkeypatch.setattr(score, "shard_bounds", lambda n, *_: [n * k // 7 for k in range(8)])
 
 
 def wide(n: int = 60, d: int = 400, seed: int = 0) -> tuple[Any, Any]:
@@ -78,24 +88,169 @@ def test_other_C_go_on_from_the_planes() -> None:
     assert third.converged
 
 
-def test_the_pairs_are_a_risk_with_minorants() -> None:
+def test_combinations_of_planes_are_a_risk_with_minorants() -> None:
     X, y = wide(n=12, d=30)
-    risk = ScoreRisk(X, y, Hinge())
+    risk = ScoreRisk(X, y, Hinge(), intercept=0.5)
     span = risk.in_span(SquaredNorm())
     rng = np.random.default_rng(0)
-    K = (X @ X.T).toarray()
+    Z = np.hstack([X.toarray(), np.full((12, 1), 0.5)])
+    points, seen, cuts = [np.zeros(span.dim)], [np.zeros(31)], []
     for _ in range(20):
-        b, other = rng.normal(size=12), rng.normal(size=12)
-        z, z2 = span.pair(b), span.pair(other)
-        np.testing.assert_allclose(z, np.concatenate([b, K @ b]), atol=1e-12)
-        assert span.regularizer.inner(z, z2) == pytest.approx(b @ K @ other)
-        at = span.evaluate(z)
+        at = span.evaluate(points[-1])
+        assert at.value == pytest.approx(np.maximum(0.0, 1.0 - y * (Z @ seen[-1])).sum())
         cut = at.cut()
-        tight = cut.offset + span.regularizer.inner(cut.plane, z)
-        assert at.value == pytest.approx(tight)
-        assert span.evaluate(z2).value >= cut.offset + span.regularizer.inner(cut.plane, z2) - 1e-9
+        cuts.append(cut)
+        inner = span.regularizer.inner
+        assert at.value == pytest.approx(
+            cut.offset + cut.plane.to_dense() @ span.columns.times_gram(at.w)
+        )
+        c = np.zeros(span.dim)
+        c[: len(cuts)] = rng.normal(size=len(cuts)) / len(cuts)
+        w = span.weights(c)
+        points, seen = [*points, c], [*seen, w]
+        for point, there in zip(points, seen, strict=True):
+            assert inner(point, c) == pytest.approx(there @ w)
+            value = np.maximum(0.0, 1.0 - y * (Z @ there)).sum()
+            assert value >= cut.offset + inner(cut.plane.to_dense(), point) - 1e-9
+    while span.columns.free():
+        at.cut()
+    with pytest.raises(RuntimeError, match="slots"):
+        at.cut()
     span.close()
     check_risk(risk)
+
+
+@pytest.mark.parametrize("max_planes", [2, 5, 12])
+def test_few_planes_give_the_iterates_of_few_explicit_planes(max_planes: int) -> None:
+    X, y = wide(n=150, d=300)
+    risk = ScoreRisk(X, y, Hinge(), intercept=1.0)
+    mixes = []
+
+    def count(self: Any, step: Any) -> None:
+        mixes.append(step)
+        mix(self, step)
+
+    mix = Columns.mix
+    options = {"max_planes": max_planes, "idle": 5}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Columns, "mix", count)
+        a = minimize(risk, C=3.0, solver=CuttingPlane(space="rows", **options), max_iter=150)
+    b = minimize(risk, C=3.0, solver=CuttingPlane(**options), max_iter=150)
+    assert len(mixes) >= 2  # slots were given anew, several times
+    assert any(step.mixed for step in mixes)
+    for ours, theirs in list(zip(a.history, b.history, strict=False))[:40]:
+        assert ours.objective == pytest.approx(theirs.objective, rel=1e-6)
+        assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=1e-6)
+    # the bounds of the loop are those of the features
+    assert a.history[-1].objective == pytest.approx(a.objective, rel=1e-9)
+    assert a.history[-1].lower_bound == pytest.approx(a.lower_bound, rel=1e-9)
+    assert a.lower_bound <= minimize(risk, C=3.0).objective
+
+
+class Forgetful(SerialEngine):
+    """Builds one of its shards anew now and then, as an engine does whose worker died."""
+
+    durable = False
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = np.random.default_rng(seed)
+        self._calls, self._last = 0, self._rng.integers(10, 800)
+        self._recipe: Any = None
+        self.deaths = 0
+
+    def open(self, factory: Any, specs: Any) -> Any:
+        self._recipe = factory, specs
+        return super().open(factory, specs)
+
+    def _call(self, index: int, method: str, args: Any) -> Any:
+        self._calls += 1
+        if self._calls == self._last:
+            self._last += self._rng.integers(500, 4000)
+            factory, specs = self._recipe
+            self._shards[index] = factory(specs[index])
+            self.deaths += 1
+        return super()._call(index, method, args)
+
+
+@pytest.mark.usefixtures("seven_shards")
+@pytest.mark.parametrize("seed", range(12))
+def test_shards_that_were_built_anew_give_the_same_bits(seed: int) -> None:
+    X, y = wide(n=150, d=300)
+    solver = CuttingPlane(space="rows", max_planes=[None, 5][seed % 2], idle=5)
+    loss = [Hinge(), Logistic()][seed // 2 % 2]
+    engine = Forgetful(seed)
+    found = [
+        minimize(ScoreRisk(X, y, loss, intercept=1.0, engine=e), C=3.0, solver=solver, max_iter=60)
+        for e in (None, engine)
+    ]
+    assert engine.deaths > 0
+    assert np.array_equal(found[0].w, found[1].w)
+    for name in ("objective", "lower_bound", "n_iter"):
+        assert getattr(found[0], name) == getattr(found[1], name)
+
+
+@pytest.mark.usefixtures("seven_shards")
+@pytest.mark.parametrize("max_planes", [None, 5])
+def test_planes_of_an_earlier_fit_are_made_again_where_they_were_lost(max_planes: Any) -> None:
+    X, y = wide(n=150, d=300)
+    solver = CuttingPlane(space="rows", max_planes=max_planes, idle=5)
+    found = []
+    for engine in (SerialEngine(), Forgetful(0)):
+        risk = ScoreRisk(X, y, Hinge(), engine=engine)
+        first = minimize(risk, C=1.0, solver=solver, max_iter=60)
+        found.append(minimize(risk, C=1.5, solver=solver, start=first, max_iter=30))
+    assert np.array_equal(found[0].w, found[1].w)
+    assert found[0].lower_bound == found[1].lower_bound
+    other = ScoreRisk(X[::-1], y, Hinge(), engine=Forgetful(0))
+    with pytest.raises(RuntimeError, match="other data"):
+        minimize(other, C=1.5, solver=solver, start=found[1])
+
+
+@pytest.mark.usefixtures("seven_shards")
+def test_ctrl_c_while_slots_are_given_anew() -> None:
+    X, y = wide(n=150, d=300)
+    solver = CuttingPlane(space="rows", max_planes=5, idle=5)
+    best = minimize(ScoreRisk(X, y, Hinge()), C=3.0).objective
+
+    class Interrupting(SerialEngine):
+        def _call(self, index: int, method: str, args: Any) -> Any:
+            if method == "columns_mix" and index == self.where:
+                self.where = -1
+                raise KeyboardInterrupt
+            return super()._call(index, method, args)
+
+    for where in (0, 3, 6):
+        engine = Interrupting()
+        engine.where = where
+        risk = ScoreRisk(X, y, Hinge(), engine=engine)
+        result = minimize(risk, C=3.0, solver=solver)
+        assert result.stop_reason == "interrupted"
+        assert result.lower_bound <= best <= result.objective
+        assert result.history[-1].lower_bound <= result.lower_bound * (1.0 + 1e-9)
+        after = minimize(risk, C=3.0, solver=solver, start=result, max_iter=100)
+        assert result.lower_bound <= after.lower_bound <= best <= after.objective
+
+
+@pytest.mark.usefixtures("seven_shards")
+@pytest.mark.slow
+def test_killed_processes_give_the_same_bits() -> None:
+    X, y = wide(n=150, d=300)
+    solver = CuttingPlane(space="rows", max_planes=5, idle=5)
+    found = [minimize(ScoreRisk(X, y, Hinge()), C=3.0, solver=solver, max_iter=30)]
+    engine = ProcessEngine(2)
+
+    def kill(record: Any) -> None:
+        if record.iteration in (1, 10, 28):
+            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+
+    try:
+        risk = ScoreRisk(X, y, Hinge(), engine=engine)
+        found.append(minimize(risk, C=3.0, solver=solver, max_iter=30, callbacks=[kill]))
+    finally:
+        engine.close()
+    assert np.array_equal(found[0].w, found[1].w)
+    assert found[0].lower_bound == found[1].lower_bound
 
 
 @pytest.mark.data

@@ -150,6 +150,18 @@ class Bundle:
     def __len__(self) -> int:
         return len(self._planes)
 
+    @property
+    def planes(self) -> list[Vector]:
+        """The planes."""
+        return self._planes
+
+    @planes.setter
+    def planes(self, planes: list[Vector]) -> None:
+        """The same planes written differently: their products stay what they are."""
+        if len(planes) != len(self._planes):
+            raise ValueError(f"{len(planes)} vectors for {len(self._planes)} planes.")
+        self._planes = planes
+
     def take_over(self, regularizer: SquaredNorm) -> None:
         """Go on with another bound of the free coordinates; planes depend on nothing else of it."""
         mine = self.regularizer

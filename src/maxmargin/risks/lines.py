@@ -263,6 +263,18 @@ class Pins:
         points = (a, b) if at.line is None else (at,)
         self.ask(points, "line_toward", a.key, b.key, t, at.key, self._live_keys(at))
 
+    def settled(self) -> list[PinnedEvaluation]:
+        """All evaluations that somebody holds, their scores kept."""
+        for waiting in _alive(self._waiting):
+            waiting.settle()
+        return _alive(self._live)
+
+    def again(self, w: Array) -> Pinned:
+        """Another name for a point: its scores are computed anew."""
+        at = Pinned(next(self._keys), self.engine.publish(w), None)
+        self.ask((), "line_evaluate", at.key, at.handle, self._live_keys(at), self._told())
+        return at
+
     def wait(self, evaluation: PinnedEvaluation) -> None:
         """This one is on a line between others, and may have to be settled."""
         self._waiting = [*(weakref.ref(e) for e in _alive(self._waiting)), weakref.ref(evaluation)]
@@ -350,6 +362,10 @@ class PinnedEvaluation:
             self._pins.move(a, b, t, at)
         assert self._at is not None
         return self._at
+
+    def rename(self, w: Array) -> None:
+        """The point is written differently from now on."""
+        self._at, self._w = self._pins.again(w), w
 
     @property
     def key(self) -> int:

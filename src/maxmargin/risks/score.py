@@ -246,11 +246,11 @@ class ScoreRisk:
         every: tuple[Method, ...] = ("coordinate", "newton", "stream")
         return frozenset(m for m in every if refusal(m, self.rows, regularizer) is None)
 
-    def in_span(self, regularizer: SquaredNorm) -> SpanRisk:
-        """The same risk with combinations of rows for points; see :mod:`maxmargin.risks.span`."""
+    def in_span(self, regularizer: SquaredNorm, max_planes: int | None = None) -> SpanRisk:
+        """The same risk with combinations of planes for points; see :mod:`maxmargin.risks.span`."""
         from maxmargin.risks.span import SpanRisk  # which builds upon this module
 
-        return SpanRisk(self, regularizer)
+        return SpanRisk(self, regularizer, max_planes)
 
     def row_duals(
         self,

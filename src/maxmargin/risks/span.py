@@ -1,80 +1,64 @@
-"""Score risks seen from the rows: for many more features than rows.
+"""Score risks seen from the rows: planes that stay at the shards, for more features than a driver can hold.
 
-Every plane of R(w) = L(X w) is a combination of rows, a = X'g with g the loss' derivative, and so is
-every point a cutting-plane solver visits, w = X'b. A point is kept as the pair z = (b, s) of its
-coefficients and its scores s = X w: two numbers per row instead of one per feature. Then
+Every plane of R(w) = L(X w) is a combination of rows, a_j = X'g_j with g_j the loss' derivative, and every
+point a cutting-plane solver visits is a combination of planes. A shard keeps two numbers per row and plane:
+g_j and the scores s_j = X a_j. Here, at the driver, a point is the short vector c of its factors:
 
-    R(w)         = L(s)                    no pass over the data
-    <w, w'>      = <b, s'> = <s, b'>       the form (1/2) (<b, s'> + <s, b'>) on pairs
-    plane at w   = (g, X X'g)              one transposed product and one product: the only pass
+    w = sum_j c_j a_j      R(w) = L(sum_j c_j s_j)      |w|^2 = c'G c,   G_ij = <a_i, a_j> = <g_i, s_j>
 
-and combinations of pairs are pairs. So an iteration costs what it costs with explicit planes, one
-product and one transposed product, but vectors of the length of w are only a passing thing: any number of
-planes fits. (A design that computes its features may know X X'g without any such vector: ``kernel_dot``.)
-At the end w = X'b is computed and evaluated, and so is the dual point's sum of planes
-X'(sum_j alpha_j g_j): the certificate is that of the features.
+so evaluating a point is no pass over the data and nothing long travels. A new plane, at c, is one pass:
+
+    g = L'(sum_j c_j s_j)   at the shards
+    a = X'g                 one vector of the length of w, summed over the shards and published again
+    s = X a, <g_i, s>       at the shards; the short products are the new row of G
+
+as many products as with explicit planes; but vectors as long as w come by one at a time, and the driver
+keeps none. (A design that computes its features may know X X'g without any such vector: ``kernel_dot``. Then
+g goes to the driver, and the scores back: two vectors of the length of the rows.) At the end w = X'(sum_j c_j
+g_j) is computed and evaluated, and so is the dual point's sum of planes: the certificate is that of features.
+
+Planes are numbered by slots. When all are taken those that the bundle has dropped go, and the few
+combinations that points still need take their places as columns of their own (:meth:`SpanRisk.tidy`). So
+shards hold up to 16 bytes per row and slot.
+
+What a shard keeps is a function of the steps that made the columns: the points where cuts were taken. The
+driver remembers those. A shard that was built anew takes them again, with all the others' help, since a_j is
+a sum over all of them: the same operations, the same bits. So a death costs up to all passes so far.
 """
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from maxmargin.core.bundle import DualPoint
+from maxmargin.core.bundle import Bundle, DualPoint
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.summation import tree_sum
-from maxmargin.core.vectors import Array, combine
-from maxmargin.risks.lines import PinnedEvaluation, Pins
-from maxmargin.risks.rows import Rows
-from maxmargin.risks.score import ScoreRisk, ScoreShard
-
-
-class PairNorm(SquaredNorm):
-    """1/2 |w|^2 of points that are pairs."""
-
-    def penalised(self, u: Array) -> Array:
-        """The vector whose ordinary inner product with another pair is <w, w'>."""
-        half = len(u) // 2
-        return 0.5 * np.concatenate([u[half:], u[:half]])
-
-
-class _SpanShard(ScoreShard):
-    """Rows ``lo .. hi-1``; points are pairs."""
-
-    def scores_at(self, w: Array) -> Array:
-        n, columns = self._design.shape[0], self._loss.n_outputs()
-        scores = w[len(w) // 2 :]
-        if columns is not None:
-            scores = scores.reshape(n, columns)
-        return scores[self._lo : self._hi]
-
-    def cut_of(self, scores: Array) -> Cut:
-        """The derivative itself in place of a plane."""
-        offset, gradient = self._loss.cut(scores, *self._labels)
-        return Cut(offset, gradient.reshape(-1))
-
-    def combine_rows(self, coef: Array) -> Array:
-        """``X[lo:hi]' coef``, the constant feature included."""
-        columns = self._loss.n_outputs()
-        if columns is not None:
-            coef = coef.reshape(-1, columns)
-        return self.combined(coef[self._lo : self._hi])
-
-    def row_scores(self, w: Array) -> Array:
-        """The scores of a weight vector."""
-        return super().scores_at(w).reshape(-1)
-
-
-def _make_shard(rows: Rows, bounds: tuple[int, int]) -> _SpanShard:
-    return _SpanShard(rows, *bounds)
+from maxmargin.core.vectors import Array, Vector, combine, frozen
+from maxmargin.risks.lines import MAX_RESTORES, LostScores, PinnedEvaluation, Pins
+from maxmargin.risks.rows import Part
+from maxmargin.risks.score import ScoreRisk
+from maxmargin.risks.span_columns import (
+    Columns,
+    CutStep,
+    GramNorm,
+    Mix,
+    MixStep,
+    mix_of,
+    planes_that_fit,
+    tidied,
+    unit,
+)
+from maxmargin.risks.span_shard import make_shard
 
 
 class SpanRisk:
-    """A :class:`maxmargin.risks.ScoreRisk` whose points are pairs of coefficients and scores.
+    """A :class:`maxmargin.risks.ScoreRisk` whose points are combinations of its planes.
 
     Parameters
     ----------
@@ -82,13 +66,17 @@ class SpanRisk:
         The risk; its engine works for this one until :meth:`close`.
     regularizer : SquaredNorm
         What is penalised: everything.
+    max_planes : int, optional
+        Planes that a bundle will hold; by default as many as fit 2 GB.
     """
 
     oracle: OracleKind = "exact"
     has_cache = False
     lower_bound = 0.0
 
-    def __init__(self, risk: ScoreRisk, regularizer: SquaredNorm) -> None:
+    def __init__(
+        self, risk: ScoreRisk, regularizer: SquaredNorm, max_planes: int | None = None
+    ) -> None:
         rows = risk.rows
         if len(regularizer.free) or len(regularizer.nonnegative):
             raise TypeError(
@@ -99,44 +87,187 @@ class SpanRisk:
             raise TypeError(
                 "points as combinations of rows need a risk over all rows, without an offset."
             )
-        self._risk, self._size = risk, rows.n * rows.n_columns
-        self.dim = 2 * self._size
+        self._risk = risk
+        size = rows.n * rows.n_columns
+        self.columns = Columns(size, max_planes or planes_that_fit(size))
         self.n_examples, self.n_columns, self.n_blocks = rows.n, rows.n_columns, risk.n_blocks
         self.nnz, self.smooth, self.dear_slopes = risk.nnz, risk.smooth, risk.dear_slopes
-        self.regularizer = PairNorm()
+        self.regularizer = GramNorm(times_gram=lambda u: self.columns.times_gram(u))
         self.engine = risk.engine
-        self.engine.open(partial(_make_shard, rows), risk.bounds)  # they see all rows' scores
-        self._pins = Pins(self.engine, self.n_blocks, partial(_SpanEvaluation, self))
+        parts = [Part(rows, lo, hi) for lo, hi in risk.bounds]
+        self.engine.open(partial(make_shard, rows.light()), parts)
+        self._pins = Pins(
+            self.engine,
+            self.n_blocks,
+            partial(_SpanEvaluation, self),
+            tell=self._restore,
+            told=lambda: len(self.columns.steps),
+        )
+        self._interrupted = False
+
+    @property
+    def dim(self) -> int:
+        """Length of a point: the slots."""
+        return self.columns.capacity
+
+    # -- points and planes -----------------------------------------------------------------------------
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """Scores are part of the point: no pass."""
+        """Scores are combinations of the planes': no pass."""
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
         return self._pins.evaluate(w)
 
-    def pair(self, coef: Array) -> Array:
-        """(b, X X'b): one pass."""
-        rows = self._risk.rows
-        if hasattr(
-            rows.design, "kernel_dot"
-        ):  # the design may know a shorter way than over features
-            columns = rows.loss.n_outputs()
-            b = coef if columns is None else coef.reshape(-1, columns)
-            scores = rows.design.kernel_dot(b)
-            scores += rows.intercept**2 * b.sum(axis=0)
-            return np.concatenate([coef, scores.reshape(-1)])
-        parts = self.engine.gather("row_scores", self.engine.publish(self.weights(coef)))
-        return np.concatenate([coef, *parts])
+    def cut_at(self, c: Array) -> Cut:
+        """The cut at a point, as a new column: one pass."""
+        free = self.columns.free()
+        if not free:
+            raise RuntimeError("all slots for planes are taken: call tidy() in time.")
+        slot, at = free[0], mix_of(c)
+        offset, products = self._until_told(lambda: self._make(len(self.columns.steps), slot, at))
+        self.columns.add(CutStep(slot, at, offset), products)
+        return Cut(offset, unit(slot, self.dim))
 
-    def weights(self, coef: Array) -> Array:
-        """X'b; of a pair, that of its coefficients."""
-        w: Array = self.engine.reduce("combine_rows", self.engine.publish(coef[: self._size]))
+    def _make(self, step: int, slot: int, at: Mix) -> tuple[float, Array]:
+        offset = float(self.engine.reduce("column_gradient", step, slot, self._point(at)))
+        self._finish(step, slot)
+        n_slots = max([slot, *self.columns.used]) + 1
+        return offset, self.engine.reduce("column_products", slot, n_slots)
+
+    def _finish(self, step: int, slot: int) -> None:
+        rows = self._risk.rows
+        if hasattr(rows.design, "kernel_dot"):  # it may know a shorter way than over features
+            coef = np.concatenate(self.engine.gather("column_coef", step, slot))
+            columns = rows.loss.n_outputs()
+            g = coef if columns is None else coef.reshape(-1, columns)
+            scores = rows.design.kernel_dot(g)
+            scores += rows.intercept**2 * g.sum(axis=0)
+            published = self.engine.publish(frozen(scores.reshape(-1)))
+            self.engine.gather("column_finish_scores", step, slot, published)
+            return
+        plane: Array = self.engine.reduce("column_plane", step, slot)
+        plane.setflags(write=False)  # then publishing it is no copy
+        self.engine.gather("column_finish", step, slot, self.engine.publish(plane))
+
+    def _point(self, mix: Mix) -> Array:
+        c = np.zeros(self.dim)
+        c[mix[0]] = mix[1]
+        return c
+
+    def weights(self, c: Array) -> Array:
+        """The weights that a point stands for."""
+        mix = mix_of(c)
+        w: Array = self._until_told(lambda: self.engine.reduce("combine_rows", mix))
         w.setflags(write=False)  # then publishing it is no copy
         return w
 
     def dual(self, dual: DualPoint) -> DualPoint:
-        """The dual point over explicit planes: one that adds them all up."""
-        total = self.weights(combine(dual.alpha, dual.planes, self.dim))
-        offset = np.array([float(dual.offsets @ dual.alpha)])
-        return DualPoint((total,), offset, np.ones(1), dual.base)
+        """The dual point over features: one plane that adds them all up."""
+        return _one_plane(dual, self.weights(combine(dual.alpha, dual.planes, self.dim)))
+
+    # -- shards that forgot ----------------------------------------------------------------------------
+
+    def _until_told(self, ask: Callable[[], Any]) -> Any:
+        for _ in range(MAX_RESTORES):
+            try:
+                return ask()
+            except LostScores:
+                self._restore()
+        return ask()
+
+    def _restore(self) -> None:
+        """Let shards that were built anew take all steps."""
+        for again in range(MAX_RESTORES):
+            try:
+                self._take_steps()
+                return
+            except LostScores:  # one more was built anew in between
+                if again == MAX_RESTORES - 1:
+                    raise
+
+    def _take_steps(self) -> None:
+        steps = self.columns.steps
+        taken = self.engine.gather("steps_taken")
+        first = min(taken)
+        if first == len(steps):
+            return
+        if len({type(step) for step in steps[first : max(taken)]}) > 1:
+            # the others have dropped columns that are needed for those of the new one
+            self.engine.gather("columns_forget")
+            first = 0
+        for number, step in enumerate(steps):
+            if number < first:
+                continue
+            if isinstance(step, MixStep):
+                self.engine.gather("columns_mix", number, step.kept, step.mixed)
+                continue
+            found = self.engine.reduce("column_gradient", number, step.slot, self._point(step.at))
+            if float(found) != step.offset:
+                raise RuntimeError(
+                    "planes that were kept belong to other data, or shards that were built anew compute "
+                    f"other numbers: the offset of plane {number} was {step.offset!r} and is {found!r}."
+                )
+            self._finish(number, step.slot)
+
+    # -- slots -----------------------------------------------------------------------------------------
+
+    def tidy(self, state: Any) -> None:
+        """Between two iterations: make room, if there is none, by dropping what nobody needs any more.
+
+        ``state`` is the solver's: the incumbent, the dual point and the bundle are over slots and are written
+        anew. Ctrl-C waits until that is done, and comes back with the next evaluation.
+        """
+        if len(self.columns.free()) >= 2:
+            return
+        bundle: Bundle = state.memory
+        if not self.engine.durable:  # frames of an error that is over may still hold evaluations
+            gc.collect()
+        evaluations = self._pins.settled()
+        total = combine(state.dual.alpha, state.dual.planes, self.dim)
+        n, points = len(bundle.planes), [e.w for e in evaluations]
+        step, after = tidied([*bundle.planes, total, state.w, *points], self.dim)
+        dual = _one_plane(state.dual, after[n])
+        while True:
+            try:
+                if self.columns.steps[-1] is not step:
+                    self.columns.mix(step)
+                self._restore()  # the step that shards have not taken yet
+                bundle.planes = after[:n]
+                state.w, state.dual = after[n + 1], dual
+                for evaluation, point in zip(evaluations, after[n + 2 :], strict=True):
+                    evaluation.rename(np.asarray(point))
+                return
+            except KeyboardInterrupt:
+                self._interrupted = True
+
+    # -- the way in and out ----------------------------------------------------------------------------
+
+    def keep(self) -> list[Any] | None:
+        """What shards hold, where they live in this process: for a later fit, without passes."""
+        if not self.engine.durable:
+            return None
+        return self.engine.gather("columns_keep", len(self.columns.steps), self.columns.used)
+
+    def take(self, columns: Columns, kept: list[Any] | None) -> None:
+        """Go on with the columns of an earlier fit."""
+        self.columns = columns
+        if kept is not None and self.engine.durable:
+            self.engine.gather("columns_take", kept)
+
+    def columns_state(self) -> dict[str, Any]:
+        """How the columns were made, as plain arrays for a checkpoint."""
+        return self.columns.state()
+
+    def restore_columns(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint: shards take all steps when they are asked first."""
+        columns = Columns.from_state(state)
+        if (columns.size, columns.capacity) != (self.columns.size, self.columns.capacity):
+            raise ValueError(
+                f"a checkpoint of {columns.size} scores and {columns.capacity} slots for planes; there are "
+                f"{self.columns.size} and {self.columns.capacity}."
+            )
+        self.columns = columns
 
     def close(self) -> None:
         """Give the engine back to the risk over features."""
@@ -144,7 +275,7 @@ class SpanRisk:
 
 
 class _SpanEvaluation(PinnedEvaluation):
-    """An evaluation whose cuts are pairs."""
+    """An evaluation whose cuts are columns."""
 
     def __init__(self, risk: SpanRisk, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -152,10 +283,12 @@ class _SpanEvaluation(PinnedEvaluation):
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        parts = self.ask_cut(gather=True)
-        offset = float(tree_sum([part.offset for part in parts]))
-        return Cut(offset, self._span.pair(np.concatenate([part.plane for part in parts])))
+        return self._span.cut_at(self.w)
 
     def cuts(self) -> list[Cut]:
         """One slack per shard would need one product each."""
         raise TypeError("space='rows' goes with slacks='one'.")
+
+
+def _one_plane(dual: DualPoint, total: Vector) -> DualPoint:
+    return DualPoint((total,), np.array([float(dual.offsets @ dual.alpha)]), np.ones(1), dual.base)

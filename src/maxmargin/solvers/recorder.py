@@ -125,6 +125,8 @@ class Recorder:
             "passes": driver.passes,
             "elapsed": time.perf_counter() - driver.started,
         }
+        if hasattr(driver.risk, "columns_state"):  # what planes and points are over
+            kept["columns"] = driver.risk.columns_state()
         self.parts[self._part : self._part + 1] = [kept]
 
 

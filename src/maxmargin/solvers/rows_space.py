@@ -1,4 +1,4 @@
-"""Solving with combinations of rows for points: the way in, and the way back to weights.
+"""Solving with planes that stay at the shards: the way in, and the way back to weights.
 
 The loop is that of any solver; see :mod:`maxmargin.risks.span` for the mathematics.
 """
@@ -15,7 +15,8 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.base import Solver, SolverState
+from maxmargin.solvers.base import SolverState
+from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
 from maxmargin.solvers.ending import finish
 from maxmargin.solvers.recorder import Recorder
@@ -23,16 +24,22 @@ from maxmargin.solvers.recorder import Recorder
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RowsMemory:
-    """What a solver over combinations of rows keeps: nothing that one over features could go on from."""
+    """What a solver over combinations of planes keeps: nothing that one over features could go on from."""
 
     point: Array
     bundle: Any
+    #: how the shards' columns were made
+    columns: Any
+    #: how often slots had been given new meanings when the point was written
+    n_mixes: int
+    #: the columns themselves, where shards live in this process
+    kept: Any
 
 
 def minimize_in_rows(
     risk: Any,
     C: float,
-    solver: Solver,
+    solver: CuttingPlane,
     regularizer: SquaredNorm,
     stopping: StoppingRule,
     max_iter: int | None,
@@ -43,24 +50,30 @@ def minimize_in_rows(
     recorder: Recorder | None = None,
     kept: dict[str, Any] | None = None,
 ) -> SolveResult:
-    """Solve with combinations of rows for points, then certify the weights they stand for."""
+    """Solve with combinations of planes for points, then certify the weights they stand for."""
     if not hasattr(risk, "in_span"):
         raise TypeError(
             f"space='rows' needs a risk of scores X w; {type(risk).__name__} is none. Use "
             "space='features'."
         )
-    span = risk.in_span(regularizer)
+    span = risk.in_span(regularizer, solver.max_planes)
     try:
+        before = None if start is None else start.dual
+        goes_on = isinstance(before, _RowsMemory) and before.columns.size == span.columns.size
+        if goes_on:
+            span.take(before.columns, before.kept)
         problem = problem_of(span, C, span.regularizer, stopping, 0)
         state = SolverState(w=np.zeros(span.dim), lower=C * risk.lower_bound * risk.n_blocks)
-        before = None if start is None else start.dual
-        if isinstance(before, _RowsMemory) and len(before.point) == span.dim:
-            state.w, state.memory = before.point, before.bundle
+        if goes_on:
+            state.memory = before.bundle
+            if before.n_mixes == span.columns.n_mixes:
+                state.w = before.point
         watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
-        driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
+        tidied = [*callbacks, lambda record: span.tidy(driver.state)]
+        driver = Driver(span, problem, state, max_iter, max_seconds, tidied, watch)
         prepare(driver, solver, recorder, kept)
         state = driver.state
-        driver.run(solver)
+        driver.run(replace(solver, max_planes=span.columns.max_planes))
         if recorder is not None:
             recorder.end(driver)
         try:
@@ -81,5 +94,6 @@ def _leave_rows(span: Any, state: SolverState) -> None:
     """The state over features, in one assignment each."""
     w = span.weights(state.w)
     dual = None if state.dual is None else span.dual(state.dual)
-    memory = _RowsMemory(state.w, state.memory)
+    columns = span.columns
+    memory = _RowsMemory(state.w, state.memory, columns, columns.n_mixes, span.keep())
     state.w, state.dual, state.memory = w, dual, memory
