@@ -84,9 +84,11 @@ class Copies:
 # -- fits that go on -------------------------------------------------------------------------------
 
 PLANES = CuttingPlane()
+FEW_ROWS = CuttingPlane(space="rows", max_planes=5)
 FITS = {
     "planes": (LinearSVC(tol=1e-6, solver=PLANES), X, BINARY),
     "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows")), X, BINARY),
+    "rows, few planes": (LinearSVC(tol=1e-2, solver=FEW_ROWS), X, BINARY),
     "one slack per shard": (LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks")), X, BINARY),
     "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5)), X, BINARY),
     "free intercept": (LinearSVC(tol=1e-4, solver=PLANES, penalize_intercept=False), X, BINARY),

@@ -24,6 +24,8 @@ BLOCK = 256
 
 #: entries in a shard at most, where there are more than 32: about a tenth of a second
 SHARD_WORK = 2**26
+#: length of w from which it is far larger than a cache
+LONG = 2**20
 #: share of nonzeros below which a dense matrix is used as CSR
 SPARSE_BELOW = 0.3
 
@@ -274,9 +276,9 @@ def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
     """Row boundaries of the shards: a function of the data alone, never of the number of workers.
 
     Enough shards to keep many workers busy, but each with more work than adding up its plane costs: 32, and
-    more where each would have seconds of work.
+    more where each would have seconds of work. (Where w is far larger than a cache an entry costs several
+    times as much, and a shard may have fewer of them.)
     """
-    n_shards = max(
-        1, min(max(32, work // SHARD_WORK), work // 50_000, work // (4 * max(1, dim)), n_rows)
-    )
+    worth = work // (4 * max(1, dim)) if dim < LONG else 1 << (work // dim).bit_length()
+    n_shards = max(1, min(max(32, work // SHARD_WORK), work // 50_000, worth, n_rows))
     return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]

@@ -34,8 +34,12 @@ from maxmargin.core.requests import Cuts, Evaluate, Report, Request, Steps, Towa
 from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
+#: bytes that planes, or the ends of lines, may take
+MEMORY = 2**31
 #: moves along lines after which the incumbent's scores are computed anew (they drift by rounding)
-REFRESH_AFTER = 25
+REFRESH_AFTER, REFRESH_AFTER_FEW = 25, 4
+#: planes of a block that are kept in any case
+FEW_PLANES = 8
 #: the default mu: the geometric mean of this and the last step, within these bounds
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
@@ -59,14 +63,16 @@ class CuttingPlane:
         larger reduced problem.
     max_planes : int, optional
         Planes kept per block; more are folded into an aggregate so that the lower bound never
-        falls. The default keeps as many as fit about 2 GB, which is all of them for most problems.
+        falls. The default keeps as many as fit about 2 GB, which is all of them for most problems, and 8
+        at least.
     idle : int, default 50
         Planes inactive in this many consecutive reduced problems are dropped.
     space : {"features", "rows"}, default "features"
-        ``"rows"`` keeps planes and points as combinations of rows, two numbers per row instead of one per
-        feature: for many more features than rows. An iteration costs the same two products, any number
-        of planes fits, and the certificate is the same. Needs a penalised intercept, or none; begins at
-        zero, or where a result of its own ended.
+        Where planes are kept. ``"features"``: by the caller, one number per feature. ``"rows"``: at the
+        shards, two numbers per row, while the caller sees only their inner products: for more features than
+        rows, and for a cluster whose driver could not hold many vectors of the length of w. An iteration
+        costs the same two products, and the certificate is the same. Needs a penalised intercept, or none;
+        begins at zero, or where a result of its own ended.
     use_cache : bool, default True
         Run on cached constraints between calls of a dear oracle, where the risk keeps them.
     model_effort : float, default 0.3
@@ -105,7 +111,7 @@ class CuttingPlane:
         """Planes per block that fit the memory a bundle may take, judged by the first ones."""
         if self.max_planes is not None:
             return self.max_planes
-        return max(32, 2**31 // max(1, sum(n_bytes(cut.plane) for cut in first)))
+        return max(FEW_PLANES, MEMORY // max(1, sum(n_bytes(cut.plane) for cut in first)))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
@@ -166,7 +172,7 @@ class CuttingPlane:
                     else:  # rounding: the minimiser is where we are
                         step = 0.0
                     del moved
-                if moves >= REFRESH_AFTER:
+                if moves >= _refresh_after(problem.dim):
                     w = best.w
                     del best
                     best, moves = (yield Evaluate(w, exact=not cached)), 0
@@ -215,6 +221,11 @@ class CuttingPlane:
             dear=problem.dear_slopes,
         )
         return min(step, limit)
+
+
+def _refresh_after(dim: int) -> int:
+    """Fewer moves where w is long: until then engines whose workers can die keep the ends of the lines."""
+    return int(np.clip(MEMORY // (8 * max(1, dim)) - 1, REFRESH_AFTER_FEW, REFRESH_AFTER))
 
 
 def _ahead(step: float) -> float:

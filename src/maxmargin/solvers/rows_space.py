@@ -59,18 +59,19 @@ def minimize_in_rows(
     span = risk.in_span(regularizer, solver.max_planes)
     try:
         before = None if start is None else start.dual
-        goes_on = isinstance(before, _RowsMemory) and before.columns.size == span.columns.size
-        if goes_on:
+        if not isinstance(before, _RowsMemory) or before.columns.size != span.columns.size:
+            before = None
+        else:
             span.take(before.columns, before.kept)
         problem = problem_of(span, C, span.regularizer, stopping, 0)
         state = SolverState(w=np.zeros(span.dim), lower=C * risk.lower_bound * risk.n_blocks)
-        if goes_on:
+        if before is not None:
             state.memory = before.bundle
             if before.n_mixes == span.columns.n_mixes:
                 state.w = before.point
         watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
-        tidied = [*callbacks, lambda record: span.tidy(driver.state)]
-        driver = Driver(span, problem, state, max_iter, max_seconds, tidied, watch)
+        driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
+        driver.callbacks = [*callbacks, lambda record: span.tidy(driver.state)]
         prepare(driver, solver, recorder, kept)
         state = driver.state
         driver.run(replace(solver, max_planes=span.columns.max_planes))
