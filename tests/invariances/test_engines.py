@@ -99,6 +99,7 @@ def estimators(engine):
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*asks the oracle in this process")
 def test_estimators_give_the_same_bits(engines):
     expected = [(f.coef_.tobytes(), f.objective_, f.lower_bound_) for f in estimators("threads")]
     for engine in engines[1], engines[3]:

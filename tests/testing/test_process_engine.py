@@ -32,6 +32,7 @@ def test_the_contract():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.filterwarnings("ignore:.*asks the oracle in this process")
 @pytest.mark.parametrize("oracle", ["cheap", "dear"])
 def test_the_same_bits(engine, oracle):
     X, y = examples(40)
