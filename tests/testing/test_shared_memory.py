@@ -131,6 +131,19 @@ def test_descriptors_are_few_and_closed(engine):
     assert not multiprocessing.active_children()
 
 
+@linux
+def test_an_engine_that_is_dropped_is_closed():
+    before = descriptors()
+    engine = ProcessEngine(2).open(Looking, [np.ones(100_000), np.ones(100_000)])
+    pids = engine.gather("pid")
+    handle = engine.publish(np.ones(100_000))
+    del engine
+    assert not any(running(pid) for pid in pids)
+    assert handle.array.sum() == 100_000.0
+    del handle
+    assert descriptors() <= before + 1  # the standard library's tracker of resources
+
+
 def _unbuildable(block):
     return block.no_such_thing
 

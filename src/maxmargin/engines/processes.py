@@ -122,6 +122,10 @@ class ProcessEngine(SerialEngine):
         self._let_go(0)
         self._shelf.clear()
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # half made, or the interpreter is half gone
+            self.close()
+
     def _let_go(self, n: int) -> None:
         """Forget the shards, keep n workers."""
         self._shards = []

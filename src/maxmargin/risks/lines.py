@@ -271,8 +271,10 @@ class Pins:
 
     def again(self, w: Array) -> Pinned:
         """Another name for a point: its scores are computed anew."""
-        at = Pinned(next(self._keys), self.engine.publish(w), None)
-        self.ask((), "line_evaluate", at.key, at.handle, self._live_keys(at), self._told())
+        w = frozen(w)
+        at = Pinned(next(self._keys), w, None)
+        live, told = self._live_keys(at), self._told()
+        self.ask((), "line_evaluate", at.key, self.engine.publish(w), live, told)
         return at
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
