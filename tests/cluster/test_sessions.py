@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,12 +73,16 @@ assert "ray" not in sys.modules
 engine = make_engine(1, "ray").open(Part, [1, 2, 3])
 assert engine.gather("value") == [Part(k).value() for k in (1, 2, 3)]
 print("open", flush=True)
-if sys.stdin.readline().strip() == "close":
-    engine.close()
-    engine.close()
-    print("left", len(processes(sys.argv[0].rsplit("/", 1)[0], "environ")) - 1, flush=True)
-else:
-    engine.reduce("wait", 600.0)
+for order in sys.stdin:
+    if order == "work\\n":
+        try:
+            engine.reduce("wait", 300.0)
+        except KeyboardInterrupt:
+            print("interrupted", engine.gather("value") == [Part(k).value() for k in (1, 2, 3)], flush=True)
+    else:
+        engine.close()
+        engine.close()
+        print("left", len(processes(sys.argv[0].rsplit("/", 1)[0], "environ")) - 1, flush=True)
 """
 
 
@@ -108,11 +113,15 @@ def test_a_local_cluster_ends_with_its_driver(dead_driver):
     wait_until(lambda: all("Agent" in line for line in processes(dead_driver, "environ").values()))
 
 
-def test_a_local_cluster_ends_with_the_engine(folder):
+def test_a_local_cluster_survives_ctrl_c_and_ends_with_the_engine(folder):
     process = _start_local(folder)
     # a token was made, for nobody else to read
     token = Path(folder) / "home" / ".ray" / "auth_token"
     assert token.stat().st_mode & 0o777 == 0o600
+    _told(process, "work")
+    wait_until(lambda: processes("ray::MaxMarginWorker.sums"))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
+    assert process.stdout.readline() == "interrupted True\n"
     _told(process, "close")
     assert "left 0" in _finished(process, folder)
 
