@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, all_writable
 
 OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating"]
 """What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation."""
@@ -339,9 +339,23 @@ class Answers:
     values: Array
     uppers: Array
 
+    def __reduce__(self) -> Any:
+        fields = (self.lo, self.hi, self.labelings, self.losses, self.values, self.uppers)
+        return _arrived, fields
+
+
+def _arrived(*fields: Any) -> Answers:
+    """Answers that have travelled: their arrays may have come read-only."""
+    return Answers(*all_writable(fields))
+
 
 class Examples(Protocol):
-    """Examples of one task, packed where the oracle runs. Nothing is written after construction."""
+    """Examples of one task, packed where the oracle runs. Nothing is written after construction.
+
+    Examples that are to travel to workers have a method ``part(lo, hi)`` too: the examples ``lo .. hi-1``
+    alone, counted from 0, which answer with the same bits. Without it all examples go to every shard. Answers
+    speak of an example in the same way whatever the range it is in.
+    """
 
     @property
     def dim(self) -> int:

@@ -71,6 +71,20 @@ def writable(w: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(_Writable(w)) if w.size else w.copy()
 
 
+def all_writable(members: Iterable[Any]) -> tuple[Any, ...]:
+    """The same members, arrays among them made :func:`writable`."""
+    return tuple(writable(m) if isinstance(m, np.ndarray) else m for m in members)
+
+
+def thawed(state: dict[str, Any]) -> dict[str, Any]:
+    """What an object holds, after a journey: arrays that come out of shared memory are read-only, also those
+    in tuples."""
+    return {
+        name: all_writable(value) if type(value) is tuple else all_writable([value])[0]
+        for name, value in state.items()
+    }
+
+
 def sparsify(dense: Array) -> Vector:
     """The same vector, sparse where that saves memory."""
     if dense.size < 1024:

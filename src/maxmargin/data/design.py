@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, products
-from maxmargin.core.vectors import Array, IntArray, writable
+from maxmargin.core.vectors import Array, IntArray, thawed
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
 BLOCK = 256
@@ -174,11 +174,6 @@ class CSRDesign:
         design.indptr, design.indices, design.data = indptr, indices, data
         design.shape, design.nnz = shape, int(indptr[-1])
         return design
-
-
-def thawed(state: dict[str, Any]) -> dict[str, Any]:
-    """What an object holds, after a journey: arrays that come out of shared memory are read-only."""
-    return {k: writable(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
 
 
 def is_design(X: Any) -> bool:

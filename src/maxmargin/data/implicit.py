@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from maxmargin.core.vectors import Array, IntArray, writable
+from maxmargin.core.vectors import Array, IntArray, thawed, writable
 from maxmargin.data.design import CSRDesign
 
 
@@ -47,6 +48,22 @@ class ImplicitDesign(ABC):
             self._scale = np.where(squares > 0.0, squares, 1.0) ** -0.5
             squares = np.where(squares > 0.0, 1.0, 0.0)
         self.squared_norms = squares
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(thawed(state))
+
+    def part(self, lo: int, hi: int) -> Self:
+        """The rows ``lo .. hi-1`` as all that travels to a worker."""
+        other = copy.copy(self)
+        other._entries, other.squared_norms = self._entries[lo:hi], self.squared_norms[lo:hi]
+        other._scale = None if self._scale is None else self._scale[lo:hi]
+        other.shape, other.nnz = (hi - lo, self.shape[1]), int(other._entries.sum())
+        other._keep(lo, hi)
+        return other
+
+    @abstractmethod
+    def _keep(self, lo: int, hi: int) -> None:
+        """Let go of what does not belong to the rows ``lo .. hi-1``, without a change to what others hold."""
 
     @property
     def largest_square(self) -> float:

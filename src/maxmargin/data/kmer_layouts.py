@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import kmer_counts, kmers
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, thawed
 
 Bytes = npt.NDArray[np.uint8]
 Rows = tuple[npt.NDArray[Any], npt.NDArray[Any], Array]
@@ -33,6 +33,9 @@ class Words:
         )
         #: what the compiled functions take
         self.packed = (first, last, self.value, self.size)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(thawed(state))
 
     def count(self, longest: int) -> int:
         """Number of words of orders up to ``longest``."""
@@ -76,6 +79,13 @@ class Positional:
         for lo in range(0, self.n_rows, 4096):
             self.clean[lo : lo + 4096] = letters[:, lo : lo + 4096].max(axis=0) < words.size[1]
         self.all_clean = bool(self.clean.all())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(thawed(state))
+
+    def part(self, lo: int, hi: int) -> Positional:
+        """The rows ``lo .. hi-1`` alone."""
+        return Positional(self.words, np.ascontiguousarray(self.letters[:, lo:hi]), self.shift)
 
     def norms(self) -> tuple[IntArray, Array]:
         """Number of different words in each row, and its squared norm."""
@@ -153,6 +163,14 @@ class Counted:
         self.words, self.letters, self.indptr = words, letters, indptr
         self.n_rows = len(indptr) - 1
         self.n_features = words.count(words.last)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(thawed(state))
+
+    def part(self, lo: int, hi: int) -> Counted:
+        """The rows ``lo .. hi-1`` alone."""
+        first, last = int(self.indptr[lo]), int(self.indptr[hi])
+        return Counted(self.words, self.letters[first:last], self.indptr[lo : hi + 1] - first)
 
     def norms(self) -> tuple[IntArray, Array]:
         """Number of different words in each row, and its squared norm."""

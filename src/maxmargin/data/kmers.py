@@ -128,6 +128,9 @@ class KmerDesign(ImplicitDesign):
     def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
         return self._layout.rows(rows, capacity)
 
+    def _keep(self, lo: int, hi: int) -> None:
+        self._layout = self._layout.part(lo, hi)
+
     def describe(self, j: int) -> str:
         """The word (and its position, counted from 0) that column j stands for."""
         return self._layout.describe(self._has(j))

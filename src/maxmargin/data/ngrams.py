@@ -87,7 +87,8 @@ class HashedNgrams(ImplicitDesign):
             raise ValueError(f"norm={norm!r}: use 'l2' or None.")
         if analyzer not in ("word", "char") and not callable(analyzer):
             raise ValueError(f"analyzer={analyzer!r}: use 'word', 'char' or a callable.")
-        self.n_features, self.ngram_range, self.analyzer = int(n_features), (first, last), analyzer
+        self.n_features, self.ngram_range = int(n_features), (first, last)
+        self.analyzer: Any = analyzer
         self.signed, self.norm = bool(signed), norm
         self._names: dict[int, str] = {}
         self.tokens, self.indptr = self._read(documents)
@@ -103,7 +104,7 @@ class HashedNgrams(ImplicitDesign):
             documents,
             n_features=self.n_features,
             ngram_range=self.ngram_range,
-            analyzer=self.analyzer,  # type: ignore[arg-type]
+            analyzer=self.analyzer,
             signed=self.signed,
             norm=self.norm,  # type: ignore[arg-type]
         )
@@ -147,6 +148,14 @@ class HashedNgrams(ImplicitDesign):
         ngrams.ngrams_rows(*self._packed, self.signed, rows, *found)
         return found
 
+    def _keep(self, lo: int, hi: int) -> None:
+        first, last = int(self.indptr[lo]), int(self.indptr[hi])
+        self.tokens, self.indptr = self.tokens[first:last], self.indptr[lo : hi + 1] - first
+        self._packed = (self.tokens, self.indptr, *self._packed[2:])
+        # products need neither names nor the way to new tokens, which may be a function that cannot travel
+        self._names = {}
+        self.analyzer = None if callable(self.analyzer) else self.analyzer
+
     def describe(self, j: int) -> str:
         """The n-grams of these documents that share column j, the most frequent first; those with a
         minus sign count negatively."""
@@ -155,7 +164,9 @@ class HashedNgrams(ImplicitDesign):
         counts: dict[str, int] = {}
         join = "" if self.analyzer == "char" else " "
         for start, length in zip(at[:n], order[:n], strict=True):
-            words = [self._names[int(h)] for h in self.tokens[start : start + abs(length)]]
+            words = [
+                self._names.get(int(h), f"#{h}") for h in self.tokens[start : start + abs(length)]
+            ]
             text = ("-" if length < 0 else "") + repr(join.join(words))
             counts[text] = counts.get(text, 0) + 1
         return ", ".join(sorted(counts, key=lambda text: (-counts[text], text))) or "nothing"

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from maxmargin.compiled.convert import place_rows
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design
+from maxmargin.data.dataset import Dataset
+from maxmargin.data.design import CSRDesign, DenseDesign, Design, RangeDesign, as_design
 
 
 class StackedDesign:
@@ -58,6 +59,21 @@ class StackedDesign:
     def take(self, rows: Any) -> CSRDesign:
         """These rows, in this order, in memory."""
         return self._joined([_part(part, "take").take(rows) for part in self.parts])
+
+    @property
+    def part(self) -> Any:
+        """``part(lo, hi)``: the rows ``lo .. hi-1`` as all that travels to a worker. There is none if a part
+        cannot be cut and would travel whole with every range."""
+        if not all(hasattr(part, "part") or isinstance(part, Dataset) for part in self.parts):
+            raise AttributeError("some parts of this stack have no method 'part'.")
+        return self._part
+
+    def _part(self, lo: int, hi: int) -> StackedDesign:
+        cut: list[Design] = [
+            part.part(lo, hi) if hasattr(part, "part") else RangeDesign(part, lo, hi)
+            for part in self.parts
+        ]
+        return StackedDesign(cut, self.scale)
 
     def _joined(self, blocks: list[Any]) -> CSRDesign:
         rows = [_rows(block) for block in blocks]

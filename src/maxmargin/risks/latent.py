@@ -111,7 +111,9 @@ class PlainLatentExamples(PlainExamples):
                 old = dot(self.task.joint_feature(self._X[i], truth), whole)
                 new = dot(self.task.joint_feature(self._X[i], Completed(truth.y, h)), whole)
             except Exception as error:
-                error.add_note(f"raised while the latent part of example {i} was completed")
+                error.add_note(
+                    f"raised while the latent part of example {self._first + i} was completed"
+                )
                 raise
             gains[k], scales[k] = new - old, abs(new) + abs(old)
             found.append(h)

@@ -126,8 +126,11 @@ class LineShard(ABC):
     def line_cut_toward(self, a: int, b: int, t: float) -> Cut:
         return self.cut_of(self._between(a, b, t))
 
-    def line_restore(self, wanted: frozenset[int], steps: list[Step], *ws: Array) -> None:
+    def line_restore(
+        self, wanted: frozenset[int], told: int, steps: list[Step], *ws: Array
+    ) -> None:
         """Compute scores that got lost, by the steps that led to them."""
+        self.check(told)
         if all(key in self._scores for key in wanted):
             return
         known = dict(self._scores)
@@ -208,15 +211,16 @@ class Pins:
         restores = 0
         while True:
             try:
+                if restores > 0:  # what is told may get lost again in between
+                    if self._tell is not None:
+                        self._tell()
+                    if points:
+                        self._restore(points)
                 return call(method, *args)
             except LostScores:
                 restores += 1
                 if restores > MAX_RESTORES:
                     raise
-            if self._tell is not None:
-                self._tell()
-            if points:
-                self._restore(points)
 
     def _restore(self, points: tuple[Pinned, ...]) -> None:
         handles: list[Any] = []
@@ -240,7 +244,7 @@ class Pins:
         wanted = frozenset(point.key for point in points)
         # in order of keys: a line's ends are older than its points
         ordered = [steps[key] for key in sorted(steps)]
-        self.engine.gather("line_restore", wanted, ordered, *handles)
+        self.engine.gather("line_restore", wanted, self._told(), ordered, *handles)
 
     def value(self, at: Pinned) -> float:
         """The risk at a point that was settled before anybody asked for its value."""

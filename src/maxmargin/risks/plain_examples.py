@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -57,9 +57,28 @@ class PlainExamples:
         self._margin = margin
         self._X, self._Y, self._rescaling, self._map = X, Y, rescaling, weight_map
         self._quick = False
+        #: what the first of them is called in errors
+        self._first = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_probe": np.zeros(1)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not state.pop("_probe").flags.writeable:
+            # out of an object store: but other people's code may refuse arrays that are read-only
+            state = copy.deepcopy(state)
+        self.__dict__.update(state)
 
     def __len__(self) -> int:
         return len(self._Y)
+
+    def part(self, lo: int, hi: int) -> Self:
+        """The examples ``lo .. hi-1`` alone; errors call them by their own numbers."""
+        other = copy.copy(self)
+        other._X, other._Y = _some(self._X, lo, hi), _some(self._Y, lo, hi)
+        other._margin = None if self._margin is None else self._margin[lo:hi]
+        other._first = self._first + lo
+        return other
 
     def same(self, a: Labeling, b: Labeling) -> bool:
         """Whether two labellings are the same output."""
@@ -74,7 +93,7 @@ class PlainExamples:
             try:
                 labeling, value, upper = self._ask(i, whole, w)
             except Exception as error:
-                error.add_note(f"raised by the task's oracle for example {i}")
+                error.add_note(f"raised by the task's oracle for example {self._first + i}")
                 raise
             labelings.append(labeling)
             values[i - lo], uppers[i - lo] = value, upper
@@ -98,16 +117,16 @@ class PlainExamples:
         value = labeling.loss + dot(labeling.plane, v)
         if not np.isfinite(value):
             raise ValueError(
-                f"the joint features of example {i} give a score of {value}: they, or the input, "
-                "contain NaN or infinite values."
+                f"the joint features of example {self._first + i} give a score of {value}: they, or the "
+                "input, contain NaN or infinite values."
             )
         upper = value
         if bound is not None:
             upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
             if not upper >= value - 1e-8 * (1.0 + abs(loss) + abs(bound)):  # NaN is no bound either
                 raise ValueError(
-                    f"the oracle's bound for example {i}, Bounded(y, {bound}), is below what y attains: "
-                    "it must bound loss + score of all outputs from above (infinity if unknown)."
+                    f"the oracle's bound for example {self._first + i}, Bounded(y, {bound}), is below what y "
+                    "attains: it must bound loss + score of all outputs from above (infinity if unknown)."
                 )
         if value < 0.0:
             # the truth itself has value 0, so an exact oracle never answers with less
@@ -115,9 +134,10 @@ class PlainExamples:
             exact = task.oracle_kind == "exact" and bound is None
             if value < -1e-8 * scale and exact and getattr(task, "covers_truth", True):
                 raise ValueError(
-                    f"the oracle's answer for example {i} is worse than its own label (by {-value:.3g}): the "
-                    "argmax must be over all outputs, the labelled one included, and the label must be "
-                    "feasible. If the argmax is approximate, set oracle_kind = 'undergenerating'."
+                    f"the oracle's answer for example {self._first + i} is worse than its own label (by "
+                    f"{-value:.3g}): the argmax must be over all outputs, the labelled one included, and the "
+                    "label must be feasible. If the argmax is approximate, set "
+                    "oracle_kind = 'undergenerating'."
                 )
             labeling, value = Labeling(y, 0.0, _zero(labeling.plane)), 0.0
         return labeling, value, max(value, upper)
@@ -131,7 +151,8 @@ class PlainExamples:
         loss = float(self.task.loss(y, found))
         if not (np.isfinite(loss) and loss >= 0.0):
             raise ValueError(
-                f"loss(y, y_hat) = {loss} for example {i}: a loss must be finite and not negative."
+                f"loss(y, y_hat) = {loss} for example {self._first + i}: a loss must be finite and not "
+                "negative."
             )
         plane = self.task.difference(x, found, y)
         if self._rescaling == "slack":
@@ -218,6 +239,13 @@ class PlainCache:
         """See :class:`maxmargin.core.ConstraintCache`."""
         which = [(self._flat[j], s) for j, s in zip(chosen, weights, strict=True) if j >= 0]
         return _sum_cut([entry for entry, _ in which], [s for _, s in which], self._examples.dim)
+
+
+def _some(members: Sequence[Any], lo: int, hi: int) -> Any:
+    """The members ``lo .. hi-1`` of whatever has members."""
+    if isinstance(members, np.ndarray):
+        return members[lo:hi]
+    return [members[i] for i in range(lo, hi)]
 
 
 def _sum_cut(labelings: Sequence[Labeling], weights: Any, dim: int) -> Cut:

@@ -1,17 +1,10 @@
 """Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its
 examples.
 
-Each shard is a range of the examples with a cache of the constraints its oracle returned (f = 10
-per example, the most recently used stay). ``evaluate(w, exact=False)`` answers from the caches: a
-lower model of R whose scores are linear in w, so it has free lines; ``evaluate(w)`` runs the oracle
-on all examples and refreshes the caches.
-
-A cache is a function of the points where the oracle was asked since the model came into use, nothing else.
-Calls carry their number (``told``, -1 as long as there is no model); a shard that was built anew is told
-the points, asks its oracle again, and has the same cache.
-
-Shards that travel take their own examples along, or all of them where the oracle is dear: then there are
-few, and any shard can answer for any of them.
+Each shard is a range of the examples with a cache of the constraints its oracle returned
+(:mod:`maxmargin.risks.task_shard`). ``evaluate(w, exact=False)`` answers from the caches: a lower model of R
+whose scores are linear in w, so it has free lines; ``evaluate(w)`` runs the oracle on all examples and
+refreshes the caches.
 """
 
 from __future__ import annotations
@@ -19,181 +12,28 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled import envelope
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.engine import Engine, Handle, SerialEngine
-from maxmargin.core.protocols import Answers, ConstraintCache, Evaluation, Examples, WorkingSets
+from maxmargin.core.protocols import Answers, Evaluation, Examples, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.risks.lines import LineShard, LostScores, Pins, check_weights
+from maxmargin.risks.lines import Pins, check_weights
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
+from maxmargin.risks.task_shard import CACHE_SIZE, Maker, Part, span
 from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Task
 
-#: the paper's f: constraints cached per example
-CACHE_SIZE = 10
 #: ranges of examples: a function of the data alone, so that sums have one shape for any number
 #: of workers
 MAX_SHARDS = 16
 MIN_EXAMPLES = 32
 PLANE_ENTRIES = 2**24
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """What a shard is made of: the examples ``lo .. hi-1``, of which the first in ``examples`` has the number
-    ``base``."""
-
-    examples: Examples
-    weights: Array
-    number: int
-    lo: int
-    hi: int
-    base: int = 0
-    whole: bool = False
-
-    def __reduce__(self) -> Any:
-        examples, lo, hi, base = self.examples, self.lo, self.hi, self.base
-        if not self.whole and hasattr(examples, "part"):
-            examples, base = examples.part(lo - base, hi - base), lo
-        return Part, (examples, self.weights, self.number, lo, hi, base, self.whole)
-
-
-class _Shard(LineShard):
-    """Some examples, their weights, and the constraints seen. Its scores are the cached model's.
-
-    Examples and answers are counted as in ``examples`` in here, and from the first of all to the outside.
-    """
-
-    def __init__(self, part: Part) -> None:
-        super().__init__()
-        self._examples, self._weights = part.examples, part.weights
-        self._number, self._base = part.number, part.base
-        self._lo, self._hi = part.lo - part.base, part.hi - part.base
-        self._cache: ConstraintCache | None = None
-        self._told: list[int] = []
-        self._last: tuple[int, list[Answers]] | None = None
-
-    def _runs(self, w: Array) -> list[Answers]:
-        """The oracle on all examples but those of weight zero: one part per run of neighbours."""
-        runs = np.flatnonzero(np.diff(np.concatenate([[0], self._weights > 0.0, [0]])))
-        return [
-            self._examples.oracle(w, self._lo + int(lo), self._lo + int(hi))
-            for lo, hi in runs.reshape(-1, 2)
-        ]
-
-    def oracle_runs(self, w: Array) -> list[Answers]:
-        """The same, for whoever counts from the first example of all."""
-        return [self._outside(part) for part in self._runs(w)]
-
-    def _outside(self, part: Answers) -> Answers:
-        if self._base == 0:
-            return part
-        return replace(part, lo=part.lo + self._base, hi=part.hi + self._base)
-
-    def of_examples(self, method: str, w: Array) -> Any:
-        """What a method of the examples says of this range at w."""
-        return getattr(self._examples, method)(w, self._lo, self._hi)
-
-    def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
-        """Answers for the examples listed for this shard."""
-        eager = getattr(self._examples, "eager", None) if quick else None
-        source = self._examples if eager is None else eager()
-        mine = [i - self._base for i in examples[self._number]]
-        return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
-
-    def measure(self, key: int, w: Array, told: int) -> tuple[float, float]:
-        """(value, upper) of the real risk at w; the answers are cached if a model is in use."""
-        if self._last is None or self._last[0] != key:
-            self.check(told)
-            self._last = key, self._answers(key, w, told)
-        pairs = [(self._weights_of(part), part) for part in self._last[1]]
-        value = sum(float(weights @ part.values) for weights, part in pairs)
-        return value, sum(float(weights @ part.uppers) for weights, part in pairs)
-
-    def _answers(self, key: int, w: Array, told: int) -> list[Answers]:
-        """The oracle at w. A cache takes answers for all examples; else those without weight need not be
-        asked for."""
-        if told < 0:
-            return self._runs(w)
-        answers = self._examples.oracle(w, self._lo, self._hi)
-        if key not in self._told:
-            cache = self._model()
-            cache.touch(self._leaders(cache.scores(w)))
-            cache.insert(answers)
-            self._told.append(key)
-            self._scores.clear()  # scores of entries that may be gone
-        return [answers]
-
-    def check(self, told: int) -> None:
-        """Told of fewer points than the driver knows: built anew. (More: an interrupt.)"""
-        if len(self._told) < told:
-            raise LostScores("the cache of constraints is not here")
-
-    def tell(self, keys: list[int], *ws: Array) -> None:
-        """All points where the oracle was asked since the model came into use."""
-        if self._told[: len(keys)] == keys:
-            return
-        self._cache, self._last = None, None
-        self._told.clear()
-        for key, w in zip(keys, ws, strict=True):
-            self._last = key, self._answers(key, w, 0)
-
-    def cut_at(self, key: int, w: Array, told: int) -> Cut:
-        """The cut of the real risk at w: from the answers just given, or from the oracle again."""
-        if self._last is not None and self._last[0] == key:
-            parts = self._last[1]
-        else:
-            parts = self._runs(w) if told < 0 else [self._examples.oracle(w, self._lo, self._hi)]
-        if not parts:
-            return self._examples.cut(self._examples.oracle(w, self._lo, self._lo), np.empty(0))
-        return add_cuts(self._examples.cut(part, self._weights_of(part)) for part in parts)
-
-    def _weights_of(self, part: Answers) -> Array:
-        return self._weights[part.lo - self._lo : part.hi - self._lo]
-
-    def scores_at(self, w: Array) -> Array:
-        return self._model().scores(w)
-
-    def _model(self) -> ConstraintCache:
-        if self._cache is None:
-            self._cache = self._examples.cache(self._lo, self._hi, CACHE_SIZE)
-        return self._cache
-
-    def value_of(self, scores: Array) -> float:
-        chosen = self._leaders(scores)
-        held = chosen >= 0
-        return float(self._weights[held] @ scores[chosen[held]])
-
-    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
-        out = np.zeros(len(ts))
-        envelope.ragged_slopes(a, b, self._pointers, self._weights, ts, out)
-        return out
-
-    def kinks_of(
-        self, a: Array, b: Array, lo: float, hi: float, limit: int
-    ) -> tuple[Array, Array] | None:
-        ts, jumps = np.empty(limit), np.empty(limit)
-        count = envelope.ragged_kinks(a, b, self._pointers, self._weights, lo, hi, ts, jumps)
-        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
-
-    def cut_of(self, scores: Array) -> Cut:
-        return self._model().cut(self._leaders(scores), self._weights)
-
-    @property
-    def _pointers(self) -> IntArray:
-        return self._model().pointers
-
-    def _leaders(self, scores: Array) -> IntArray:
-        chosen = np.empty(self._hi - self._lo, dtype=np.int64)
-        envelope.ragged_leaders(scores, self._pointers, chosen)
-        return chosen
 
 
 def require_rescaling(task: Task, rescaling: str) -> None:
@@ -226,6 +66,29 @@ class _Asked:
     key: int
     handle: Handle
     told: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """What the shards' caches depend on: the last of ``told`` points (-1: there is no model yet); the caches
+    began with ``seeds`` of them. Where nothing gets lost only their number is kept.
+
+    One that is never changed: an interrupt finds the one before or the one after.
+    """
+
+    told: int = -1
+    seeds: int = 0
+    points: tuple[_Asked, ...] = ()
+
+    def and_then(self, point: _Asked, length: int, *, forget: bool) -> _Past:
+        """With one more point."""
+        if forget:
+            return _Past(self.told + 1)
+        points, seeds = self.points, self.seeds
+        if self.told > 0 and self.told % length == 0:
+            points = points[-CACHE_SIZE:]
+            seeds = len(points)
+        return _Past(self.told + 1, seeds, (*points, point))
 
 
 class TaskEvaluation:
@@ -338,17 +201,16 @@ class TaskRisk:
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
+        shared = examples if dear or not hasattr(examples, "part") else None
         self.engine.open(
-            _Shard,
+            Maker(shared),
             [
-                Part(examples, self._weights[lo:hi], k, lo, hi, whole=dear)
+                Part(examples if shared is None else None, self._weights[lo:hi], k, lo, hi)
                 for k, (lo, hi) in enumerate(pairwise(bounds))
             ],
         )
-        #: points the shards' caches depend on, if they can get lost; and how many there were
-        self._past: list[tuple[int, Handle]] = []
-        self._told = -1
-        self._pins = Pins(self.engine, n_shards, tell=self._tell, told=lambda: self._told)
+        self._past = _Past()
+        self._pins = Pins(self.engine, n_shards, tell=self._tell, told=lambda: self._past.told)
         self._keys = count()
         self._dear = dear
         self._known: deque[tuple[Array, tuple[float, float]]] = deque(maxlen=3)
@@ -356,17 +218,19 @@ class TaskRisk:
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
-            self._told = max(0, self._told)
+            if self._past.told < 0:
+                self._past = _Past(0)
             return self._pins.evaluate(w, is_upper=False)
         w = frozen(w)
         values = next((values for at, values in self._known if at is w), None)
-        point = _Asked(next(self._keys), self.engine.publish(w), self._told)
+        past = self._past
+        point = _Asked(next(self._keys), self.engine.publish(w), past.told)
         if values is None:
             values = self._pins.ask((), "measure", point.key, point.handle, point.told)
-            if self._told >= 0:
-                self._told += 1
-                if not self.engine.durable:
-                    self._past.append((point.key, point.handle))
+            if past.told >= 0:
+                self._past = past.and_then(
+                    point, span(self._examples.dim), forget=self.engine.durable
+                )
             if self._dear:
                 self._known.append((w, values))
         return TaskEvaluation(self.engine, point, w, values)
@@ -374,7 +238,10 @@ class TaskRisk:
     def _tell(self) -> None:
         if self.engine.durable:  # a cache is never lost, only the scores of what left it
             return
-        self.engine.gather("tell", [key for key, _ in self._past], *(h for _, h in self._past))
+        past = self._past
+        keys = [point.key for point in past.points]
+        handles = [point.handle for point in past.points]
+        self.engine.gather("tell", past.told, past.seeds, keys, *handles)
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""
@@ -419,7 +286,8 @@ class TaskRisk:
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
         if self._dear:  # any shard can answer for any example
-            owners = np.arange(len(examples)) % self.n_blocks
+            # neighbouring shards share a worker: spread them, so that few examples keep many workers busy
+            owners = np.arange(len(examples)) * self.n_blocks // max(1, len(examples))
         else:
             owners = np.searchsorted(self._bounds, examples, side="right") - 1
         lists = [examples[owners == k].tolist() for k in range(self.n_blocks)]

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from maxmargin.compiled.chain import Chains, cut_range, oracle_range, predict_range
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Answers
-from maxmargin.core.vectors import Array, sparsify, writable
+from maxmargin.core.vectors import Array, all_writable, sparsify, writable
 from maxmargin.tasks.chain_cache import ChainCache
 from maxmargin.tasks.chain_sets import ChainWorkingSets
 
@@ -35,6 +35,9 @@ class ChainExamples:
     def __init__(self, task: Chain, chains: Chains) -> None:
         self.task = task
         self.chains = chains
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.task, self.chains = state["task"], Chains(*all_writable(state["chains"]))
 
     @classmethod
     def from_stacked(
@@ -87,6 +90,21 @@ class ChainExamples:
 
     def __len__(self) -> int:
         return len(self.chains.starts) - 1
+
+    def part(self, lo: int, hi: int) -> ChainExamples:
+        """The sequences ``lo .. hi-1`` alone: views, until they are pickled."""
+        c = self.chains
+        first, last = int(c.starts[lo]), int(c.starts[hi])
+        entries = slice(int(c.indptr[first]), int(c.indptr[last]))
+        own = c._replace(
+            indptr=c.indptr[first : last + 1] - c.indptr[first],
+            indices=c.indices[entries],
+            data=c.data[entries],
+            starts=c.starts[lo : hi + 1] - first,
+            truth=c.truth[first:last],
+            weight=c.weight[first:last],
+        )
+        return ChainExamples(self.task, own)
 
     def n_tokens(self, lo: int, hi: int) -> int:
         """Tokens of the sequences ``lo .. hi-1``."""

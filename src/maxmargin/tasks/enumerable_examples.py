@@ -1,11 +1,12 @@
 """Candidates packed for compiled code: the examples, their constraint cache, their working sets.
 
-The mathematics is that of :mod:`maxmargin.compiled.candidates`. A labelling is the number of a row
-of the stacked matrix, so caches and working sets hold numbers only.
+The mathematics is that of :mod:`maxmargin.compiled.candidates`. A labelling is a number: in answers that of
+a candidate among those of its example, in caches and working sets that of its row in the stacked matrix.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from maxmargin.compiled.candidates import (
 from maxmargin.core.cut import Cut
 from maxmargin.core.flat import check_multipliers
 from maxmargin.core.protocols import Answers, SweepStats
-from maxmargin.core.vectors import Array, IntArray, sparsify, writable
+from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
 #: multipliers are scaled back when their sum left the cap by more than this share of it
 DRIFT = 1e-14
@@ -77,18 +78,45 @@ class EnumerableExamples:
         indptr = X.indptr.astype(np.int64)
         self.candidates = Candidates(indptr, X.indices, data, starts, right, loss, rho)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.candidates = Candidates(*all_writable(state["candidates"]))
+
     def __len__(self) -> int:
         return len(self.candidates.truth)
 
+    def part(self, lo: int, hi: int) -> EnumerableExamples:
+        """The examples ``lo .. hi-1`` alone: views, until they are pickled."""
+        c = self.candidates
+        first, last = int(c.starts[lo]), int(c.starts[hi])
+        entries = slice(int(c.indptr[first]), int(c.indptr[last]))
+        other = copy.copy(self)
+        other.candidates = Candidates(
+            indptr=c.indptr[first : last + 1] - c.indptr[first],
+            indices=c.indices[entries],
+            data=c.data[entries],
+            starts=c.starts[lo : hi + 1] - first,
+            truth=c.truth[lo:hi] - first,
+            loss=c.loss[first:last],
+            rho=c.rho[first:last],
+        )
+        return other
+
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """``labelings`` are numbers of rows, the true one where no candidate is violated."""
+        """``labelings`` are numbers of candidates, the true one where none is violated."""
         rows, values = np.empty(hi - lo, dtype=np.int64), np.empty(hi - lo)
         oracle_range(self.candidates, writable(w), lo, hi, rows, values)
-        return Answers(lo, hi, rows, self.candidates.loss[rows], values, values)
+        starts, losses = self.candidates.starts[lo:hi], self.candidates.loss[rows]
+        return Answers(lo, hi, rows - starts, losses, values, values)
 
     def cut(self, answers: Answers, weights: Array) -> Cut:
         owners = np.arange(answers.lo, answers.hi)
-        return _cut(self, answers.labelings, owners, np.asarray(weights, dtype=np.float64))
+        return _cut(self, self.rows(answers), owners, np.asarray(weights, dtype=np.float64))
+
+    def rows(self, answers: Answers) -> IntArray:
+        """The rows of the candidates that were answered."""
+        rows: IntArray = answers.labelings + self.candidates.starts[answers.lo : answers.hi]
+        return rows
 
     def cache(self, lo: int, hi: int, size: int) -> CandidateCache:
         return CandidateCache(self, lo, hi, size)
@@ -124,7 +152,7 @@ class CandidateCache:
 
     def insert(self, answers: Answers) -> None:
         self._now += 1
-        new = answers.labelings
+        new = self._examples.rows(answers)
         known = (self._rows == new[:, None]).argmax(axis=1)
         is_known = (self._rows == new[:, None]).any(axis=1)
         place = np.where(is_known, known, self._clock.argmin(axis=1))  # an empty or the oldest one
@@ -155,6 +183,7 @@ class CandidateSets:
     """The dual state: a multiplier for every candidate (``core.protocols.WorkingSets``)."""
 
     def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
+        self._examples = examples
         c = self._candidates = examples.candidates
         caps = np.array(caps, dtype=np.float64)
         if caps.shape != c.truth.shape or not (np.isfinite(caps) & (caps >= 0)).all():
@@ -241,7 +270,7 @@ class CandidateSets:
             self._scratch,
             self._w,
             part.lo,
-            part.labelings,
+            self._examples.rows(part),
             self._tick,
         )
 

@@ -19,6 +19,7 @@ bag, the witness and nothing for a positive one (see :mod:`maxmargin.tasks.enume
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -155,6 +156,16 @@ class _Bags:
         self.rows = sp.vstack([rows, sp.csr_matrix((1, rows.shape[1]))], format="csr")
         self.rows.sort_indices()
 
+    def part(self, lo: int, hi: int) -> _Bags:
+        """The bags ``lo .. hi-1`` alone."""
+        first, last = int(self.starts[lo]), int(self.starts[hi])
+        other = copy.copy(self)
+        other.X = [self.X[i] for i in range(lo, hi)]
+        other.positive, other.counts = self.positive[lo:hi], self.counts[lo:hi]
+        other.starts, other.nothing = self.starts[lo : hi + 1] - first, last - first
+        other.rows = sp.vstack([self.rows[first:last], self.rows[self.nothing :]], format="csr")
+        return other
+
 
 class BagExamples(EnumerableExamples):
     """Bags with a witness for each positive one."""
@@ -172,6 +183,13 @@ class BagExamples(EnumerableExamples):
         super().__init__(
             bags.rows[np.concatenate(rows)], counts, np.zeros(len(counts), dtype=np.int64), losses
         )
+
+    def part(self, lo: int, hi: int) -> BagExamples:
+        """The bags ``lo .. hi-1`` alone."""
+        other: Any = super().part(lo, hi)
+        other._bags, other._witness = self._bags.part(lo, hi), self._witness[lo:hi]
+        part: BagExamples = other
+        return part
 
     def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
         """See :class:`maxmargin.core.LatentExamples`."""
