@@ -50,6 +50,11 @@ def build(factory, dooms, spec):
     return Doomed(factory(own), number, dooms)
 
 
+def doomed(factory, specs, dooms):
+    """Factory and specs of the same shards, doomed."""
+    return partial(build, factory, dooms), list(enumerate(specs))
+
+
 class DoomedEngine(ProcessEngine):
     """Processes, some of whose shards kill theirs."""
 
@@ -58,4 +63,4 @@ class DoomedEngine(ProcessEngine):
         self.dooms = dooms
 
     def open(self, factory, specs):
-        return super().open(partial(build, factory, self.dooms), list(enumerate(specs)))
+        return super().open(*doomed(factory, specs, self.dooms))

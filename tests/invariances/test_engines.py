@@ -10,7 +10,7 @@ from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
-from maxmargin.tasks import Chain
+from maxmargin.tasks import Chain, Enumerable
 from maxmargin.testing.examples import TinyMulticlass
 
 
@@ -41,12 +41,24 @@ def chain(engine):
     return TaskRisk(task, X, Y, dim, engine=engine), 0.02
 
 
-def python(engine):
+def python(engine, dear=False):
     rng = np.random.default_rng(3)
     X, Y = list(rng.normal(size=(130, 3))), list(rng.integers(0, 3, 130))
     task = TinyMulticlass()
     dim = task.setup(X, Y)
-    return TaskRisk(task, X, Y, dim, engine=engine), 0.1
+    return TaskRisk(task, X, Y, dim, engine=engine, dear=dear), 0.1
+
+
+def dear(engine):
+    return python(engine, dear=True)
+
+
+def candidates(engine):
+    rng = np.random.default_rng(4)
+    X = [rng.normal(size=(rng.integers(2, 6), 4)) for _ in range(200)]
+    Y = [int(np.argmax(x[:, 0] + rng.normal(size=len(x)))) for x in X]
+    task = Enumerable()
+    return TaskRisk(task, X, Y, task.setup(X, Y), engine=engine), 0.1
 
 
 def fit(problem, engine, solver=None):
@@ -63,9 +75,16 @@ PROBLEMS = [
     (multiclass, None),
     (chain, None),
     (chain, CuttingPlane(slacks="blocks")),
+    (chain, CuttingPlane(use_cache=False)),
     (chain, DualCoordinate()),
+    (chain, DualCoordinate(mode="batch")),
+    (chain, DualCoordinate(mode="dear", chunks=4)),
     (python, None),
     (python, DualCoordinate()),
+    (dear, DualCoordinate(mode="dear")),
+    (dear, CuttingPlane()),
+    (candidates, None),
+    (candidates, DualCoordinate(mode="batch")),
 ]
 
 
@@ -117,6 +136,9 @@ def test_estimators_give_the_same_bits(engines):
         (chain, None, [("measure", 3, 3), ("line_slopes", 12, 5)]),
         (python, None, [("measure", 2, 2), ("line_kinks", 0, 4)]),
         (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
+        # again while it is told what it had lost: the points of the cache, and then the scores
+        (chain, None, [("line_kinks", 1, 3), ("tell", 2, 1), ("line_restore", 3, 1)]),
+        (dear, DualCoordinate(mode="dear"), [("oracle_for", 4, 3)]),
     ],
 )
 def test_a_killed_worker_changes_no_bit(problem, solver, dooms, tmp_path):

@@ -213,7 +213,8 @@ class TaskRisk:
         self._pins = Pins(self.engine, n_shards, tell=self._tell, told=lambda: self._past.told)
         self._keys = count()
         self._dear = dear
-        self._known: deque[tuple[Array, tuple[float, float]]] = deque(maxlen=3)
+        # of a dear oracle: the last points, their values, and whether caches have the answers there
+        self._known: deque[tuple[Array, tuple[float, float], bool]] = deque(maxlen=3)
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
@@ -222,8 +223,8 @@ class TaskRisk:
                 self._past = _Past(0)
             return self._pins.evaluate(w, is_upper=False)
         w = frozen(w)
-        values = next((values for at, values in self._known if at is w), None)
         past = self._past
+        values = self._values_at(w, cached=past.told >= 0)
         point = _Asked(next(self._keys), self.engine.publish(w), past.told)
         if values is None:
             values = self._pins.ask((), "measure", point.key, point.handle, point.told)
@@ -232,8 +233,12 @@ class TaskRisk:
                     point, span(self._examples.dim), forget=self.engine.durable
                 )
             if self._dear:
-                self._known.append((w, values))
+                self._known.append((w, values, past.told >= 0))
         return TaskEvaluation(self.engine, point, w, values)
+
+    def _values_at(self, w: Array, *, cached: bool) -> tuple[float, float] | None:
+        """What is known of a point; not enough if the caches are to have its answers, and do not."""
+        return next((v for at, v, held in self._known if at is w and held >= cached), None)
 
     def _tell(self) -> None:
         if self.engine.durable:  # a cache is never lost, only the scores of what left it
@@ -300,4 +305,5 @@ class TaskRisk:
         if self._dear:
             pairs = [(self._weights[a.lo : a.hi], a) for a in answers]
             value = math.fsum(float(s @ a.values) for s, a in pairs)
-            self._known.append((w, (value, math.fsum(float(s @ a.uppers) for s, a in pairs))))
+            upper = math.fsum(float(s @ a.uppers) for s, a in pairs)
+            self._known.append((w, (value, upper), False))
