@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,21 +29,35 @@ def require_private_network() -> None:
 
 
 @contextlib.contextmanager
+def _own_environment() -> Iterator[None]:
+    """What Ray reads when it is imported: a token and a folder that are ours alone."""
+    require_private_network()
+    folder = tempfile.mkdtemp(prefix="mm", dir="/tmp")  # Unix sockets have short paths
+    os.environ.update(
+        RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(16), RAY_TMPDIR=folder,
+        RAY_USAGE_STATS_ENABLED="0",
+    )  # fmt: skip
+    os.environ.pop("RAY_ADDRESS", None)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def local_ray(object_store: int, cpus: int = 4) -> Iterator[Any]:
     """A Ray cluster of this process's own, which ends with the block."""
-    require_private_network()
-    os.environ["RAY_AUTH_MODE"] = "token"  # read when Ray is imported
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    import ray
+    with _own_environment():
+        import ray
 
-    ray.init(
-        num_cpus=cpus, object_store_memory=object_store, include_dashboard=False, log_to_driver=False,
-        logging_level="warning",
-    )  # fmt: skip
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+        ray.init(
+            "local", num_cpus=cpus, object_store_memory=object_store, include_dashboard=False,
+            log_to_driver=False, logging_level="warning",
+        )  # fmt: skip
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
 
 
 def family(root: int | None = None) -> list[int]:
@@ -101,22 +117,20 @@ def pids_of_workers(name: str = "ray::") -> list[int]:
 @contextlib.contextmanager
 def machines_ray(n: int, object_store: int = 300_000_000) -> Iterator[Any]:
     """A cluster whose machines are raylets on this one: a head without processors, and n with two each."""
-    require_private_network()
-    os.environ.update(RAY_AUTH_MODE="token", RAY_USAGE_STATS_ENABLED="0")
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
-    import ray
-    from ray.cluster_utils import Cluster
+    with _own_environment():
+        import ray
+        from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    nodes = [cluster.add_node(num_cpus=2, object_store_memory=object_store) for _ in range(n)]
-    ray.init(cluster.address, log_to_driver=False, logging_level="warning")
-    ray.benchmark_cluster = cluster, nodes
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        nodes = [cluster.add_node(num_cpus=2, object_store_memory=object_store) for _ in range(n)]
+        ray.init(cluster.address, log_to_driver=False, logging_level="warning")
+        ray.benchmark_cluster = cluster, nodes
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
 
 
 class Killer:
