@@ -155,7 +155,6 @@ class Killer:
             node = next(n for n in nodes if victim in family(_raylet(n)))
             nodes.remove(node)
             cluster.remove_node(node, allow_graceful=False)
-            nodes.append(cluster.add_node(num_cpus=2, object_store_memory=300_000_000))
         self.done = True
 
 
