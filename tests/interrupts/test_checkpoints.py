@@ -191,7 +191,7 @@ def test_a_smaller_tolerance_and_a_larger_limit_go_on(path):
     assert (svc.stop_reason_, svc.n_iter_) == ("max_iter", 5)
     svc.fit(X, BINARY, resume_from=path)
     assert (svc.stop_reason_, svc.n_iter_) == ("max_iter", 5)  # the limit counts all iterations
-    svc.set_params(max_iter=8).fit(X, BINARY, resume_from=path)
+    svc.set_params(max_iter=8, C=np.float32(1.0)).fit(X, BINARY, resume_from=Checkpoint(path))
     assert (svc.stop_reason_, svc.n_iter_) == ("max_iter", 8)
 
 
@@ -327,6 +327,10 @@ def test_minimize_by_itself(path):
         minimize(risk, 1.0, stopping=rule, resume_from=path, about={"data": "other"})
     with pytest.raises(CheckpointError, match=r"C was 1\.0 and is 2\.0"):
         minimize(risk, 2.0, stopping=rule, resume_from=path, about=about)
+    with pytest.raises(ValueError, match="must be plain values"):
+        minimize(risk, 1.0, checkpoint=path, about={"data": X})
+    with pytest.raises(TypeError, match="give a str or a path"):
+        minimize(risk, 1.0, resume_from=3)
     other = ScoreRisk(X[:-1], BINARY[:-1].astype(float), Hinge())
     with pytest.raises(CheckpointError, match="examples was 300 and is 299"):
         minimize(other, 1.0, stopping=rule, resume_from=path, about=about)

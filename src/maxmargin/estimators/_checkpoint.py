@@ -7,8 +7,10 @@ that say which problem it is. A data set on disk is known by its checksums, and 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.checkpoints import CheckpointError, as_checkpoint
@@ -69,12 +71,15 @@ class Keeping:
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     """The parameters that say which problem it is; those that are not plain, by a hash."""
-    out = {}
+    out: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name in FREE:
             continue
-        if isinstance(value, str | int | float | bool | None):
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, str | int | None):
             out[name] = value
+        elif isinstance(value, float):
+            out[name] = float(value) if math.isfinite(value) else repr(value)
         else:  # a task of which no hash can be taken is known by its class
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             out[name] = f"{kind} {fingerprint(_plain(value)) or ''}".strip()

@@ -165,11 +165,12 @@ class InteriorPoint(NewtonDuals):
     def restore(self, state: dict[str, Any]) -> None:
         """See :meth:`NewtonDuals.restore`."""
         super().restore(state)
-        for name in ("a", "t", "u", "xi"):
-            given = same_shape(state[name], self._a)
-            if (given <= 0.0).any() or (name == "a" and (given > self._c).any()):
-                raise ValueError("the interior point is not in the interior.")
-            getattr(self, f"_{name}")[:] = given
+        a, t, u, xi = (same_shape(state[name], self._a) for name in ("a", "t", "u", "xi"))
+        inside = all((part > 0.0).all() for part in (a, t, u, xi)) and (a <= self._c).all()
+        if not inside:  # an underflow, perhaps: the centre is always
+            self._centre(FIRST)
+            return
+        self._a[:], self._t[:], self._u[:], self._xi[:] = a, t, u, xi
         self._restarted = bool(state["restarted"])
         self._look()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import warnings
@@ -132,6 +133,7 @@ class Recorder:
 
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
     """The states in a checkpoint that is about the same."""
+    path = as_checkpoint(path).path
     if not os.path.exists(path):
         raise FileNotFoundError(f"resume_from={os.fspath(path)!r}: there is no such file.")
     before, tree = read_file(path)
@@ -145,16 +147,25 @@ def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**part, "file": os.fspath(path)} for part in parts]
 
 
+def as_json(about: dict[str, Any]) -> dict[str, Any]:
+    """As it will come back from a file."""
+    try:
+        found: dict[str, Any] = json.loads(json.dumps(about, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"about={about!r} must be plain values, as in JSON: {error}") from error
+    return found
+
+
 def opened(
     checkpoint: Any, resume_from: Any, about: dict[str, Any] | None
 ) -> tuple[Recorder | None, dict[str, Any] | None]:
     """Who writes, and the state to go on from, given paths or what was made of them before."""
-    about, kept = about or {}, resume_from
+    about, kept = as_json(about or {}), resume_from
     if kept is not None and not isinstance(kept, dict):
         parts = read_parts(kept, about)
         if len(parts) != 1:
             raise CheckpointError(
-                f"{os.fspath(kept)}: the checkpoint holds {len(parts)} problems, and this is one."
+                f"{parts[0]['file']}: the checkpoint holds {len(parts)} problems, and this is one."
             )
         kept = parts[0]
     if checkpoint is not None and not isinstance(checkpoint, Recorder):
