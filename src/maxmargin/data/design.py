@@ -274,6 +274,8 @@ def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
     more where each would have seconds of work. (Where w is far larger than a cache an entry costs several
     times as much, and a shard may have fewer of them.)
     """
-    worth = work // (4 * max(1, dim)) if dim < LONG else 1 << (work // dim).bit_length()
+    worth = work // (4 * max(1, dim))
+    if dim >= LONG and 2 * work >= dim:
+        worth = max(2, 1 << ((work - 1) // dim).bit_length())
     n_shards = max(1, min(max(32, work // SHARD_WORK), work // 50_000, worth, n_rows))
     return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]
