@@ -147,6 +147,23 @@ def test_few_planes_give_the_iterates_of_few_explicit_planes(max_planes: int) ->
     assert a.lower_bound <= minimize(risk, C=3.0).objective
 
 
+def test_how_columns_were_made_can_be_written_down() -> None:
+    X, y = wide(n=150, d=300)
+    solver = CuttingPlane(space="rows", max_planes=5, idle=5)
+    columns = minimize(ScoreRisk(X, y, Hinge()), C=3.0, solver=solver, max_iter=60).dual.columns
+    assert columns.n_mixes >= 2
+    again = Columns.from_state(columns.state())
+    assert (again.used, again.capacity, again.n_mixes) == (
+        columns.used,
+        columns.capacity,
+        columns.n_mixes,
+    )
+    for ours, theirs in zip(again.steps, columns.steps, strict=True):
+        assert repr(ours) == repr(theirs)
+    u = np.random.default_rng(0).normal(size=columns.capacity)
+    assert np.array_equal(again.times_gram(u), columns.times_gram(u))
+
+
 class Forgetful(SerialEngine):
     """Builds one of its shards anew now and then, as an engine does whose worker died."""
 

@@ -1,5 +1,7 @@
 """Sparse and dense vectors agree, and sums have one shape."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -61,3 +63,24 @@ def test_cuts_add():
     total = add_cuts([Cut(1.0, np.array([1.0, 0.0])), Cut(2.0, np.array([0.0, 3.0]))])
     assert total.offset == 3.0
     assert total.at(np.array([1.0, 1.0])) == 7.0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from([0.0, 0.05, 0.09, 0.3]))
+def test_cuts_that_travelled_add_up_to_the_same_bits(seed, n_parts, dense):
+    rng = np.random.default_rng(seed)
+    cuts = []
+    for _ in range(n_parts):
+        plane = rng.normal(size=2000) * (rng.random(2000) < rng.choice([0.0, 0.01, 0.05, dense]))
+        # entries that cancel, and sums whose order matters
+        plane[:40] = rng.choice([0.0, 1.0, -1.0, 0.1, -0.1], 40)
+        cuts.append(Cut(float(rng.normal()), plane))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(v, "LONG", 1000)
+        sent = [pickle.loads(pickle.dumps(cut)) for cut in cuts]
+    here, there = tree_sum(cuts), tree_sum(sent)
+    assert here.offset == there.offset
+    total = there.plane.to_dense() if isinstance(there.plane, SparseVector) else there.plane
+    assert np.array_equal(here.plane, total)
+    if isinstance(there.plane, SparseVector):
+        assert (np.diff(there.plane.indices) > 0).all()
+        assert (there.plane.values != 0.0).all()

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from maxmargin.core.summation import add_into, tree_sum
-from maxmargin.core.vectors import Array, Vector, add, dot
+from maxmargin.core.vectors import Array, Vector, add, dot, travelling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +34,10 @@ class Cut:
     def at(self, w: Array) -> float:
         """Value of the minorant at ``w``."""
         return self.offset + dot(self.plane, w)
+
+    def __reduce__(self) -> Any:
+        # pickled is what travels; sums have the same bits either way
+        return Cut, (self.offset, travelling(self.plane))
 
     def __add__(self, other: Cut) -> Cut:
         return Cut(self.offset + other.offset, add(self.plane, other.plane))

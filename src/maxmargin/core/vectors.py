@@ -18,6 +18,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 #: above this share of non-zeros a sparse vector costs more than a dense one
 DENSE_ABOVE = 0.25
+#: a vector of this length with at most this share of non-zeros is made sparse before it travels
+LONG, FEW = 1_000_000, 0.1
 #: entries of long vectors that are worked on at a time
 BLOCK = 2**15
 
@@ -25,6 +27,9 @@ BLOCK = 2**15
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseVector:
     """Sorted, unique indices and their values in a space of dimension ``size``."""
+
+    #: arrays leave sums with one to it
+    __array_ufunc__ = None
 
     indices: npt.NDArray[Any]
     values: Array
@@ -126,9 +131,7 @@ def dot(a: Vector, b: Vector) -> float:
 def add(a: Vector, b: Vector) -> Vector:
     """Sum of any two vectors; two sparse ones stay sparse unless the sum is not."""
     if isinstance(a, SparseVector) and isinstance(b, SparseVector):
-        total = from_pairs(
-            np.concatenate([a.indices, b.indices]), np.concatenate([a.values, b.values]), a.size
-        )
+        total = _merged(a, b)
         return total.to_dense() if len(total.indices) > DENSE_ABOVE * a.size else total
     if isinstance(a, SparseVector):
         return add(b, a)
@@ -137,6 +140,25 @@ def add(a: Vector, b: Vector) -> Vector:
         out[b.indices] += b.values
         return out
     return a + b
+
+
+def _merged(a: SparseVector, b: SparseVector) -> SparseVector:
+    """The sum of two sparse vectors; entries that cancel are dropped."""
+    indices = np.concatenate([a.indices, b.indices])
+    order = np.argsort(indices, kind="stable")  # linear for two lists that are sorted already
+    indices, values = indices[order], np.concatenate([a.values, b.values])[order]
+    twice = np.flatnonzero(indices[1:] == indices[:-1])
+    values[twice] += values[twice + 1]
+    values[twice + 1] = 0.0
+    keep = values != 0.0
+    return SparseVector(indices[keep], values[keep], a.size)
+
+
+def travelling(v: Vector) -> Vector:
+    """The same vector as it is sent to another process: sparse if it is long and nearly empty."""
+    if isinstance(v, SparseVector) or v.size < LONG or np.count_nonzero(v) > FEW * v.size:
+        return v
+    return sparsify(v)
 
 
 def add_scaled(out: Array, scale: float, v: Vector) -> None:

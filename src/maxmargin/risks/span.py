@@ -39,7 +39,7 @@ from maxmargin.core.bundle import Bundle, DualPoint
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, Vector, combine, frozen
+from maxmargin.core.vectors import Array, SparseVector, Vector, combine, frozen
 from maxmargin.risks.lines import MAX_RESTORES, LostScores, PinnedEvaluation, Pins
 from maxmargin.risks.rows import Part
 from maxmargin.risks.score import ScoreRisk
@@ -146,7 +146,8 @@ class SpanRisk:
             published = self.engine.publish(frozen(scores.reshape(-1)))
             self.engine.gather("column_finish_scores", step, slot, published)
             return
-        plane: Array = self.engine.reduce("column_plane", step, slot)
+        total = self.engine.reduce("column_plane", step, slot).plane
+        plane = total.to_dense() if isinstance(total, SparseVector) else total
         plane.setflags(write=False)  # then publishing it is no copy
         self.engine.gather("column_finish", step, slot, self.engine.publish(plane))
 

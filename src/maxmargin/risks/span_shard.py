@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin.core.cut import Cut
 from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, sparsify
 from maxmargin.risks.lines import LostScores
 from maxmargin.risks.rows import Part, PlacedPart, Rows
@@ -98,9 +99,9 @@ class SpanShard(ScoreShard):
         self._begun = step, offset, sparsify(np.ascontiguousarray(gradient).reshape(-1))
         return float(offset)
 
-    def column_plane(self, step: int, slot: int) -> Array:
-        """``X' g``: a vector of weights."""
-        return self.combined(self._shaped(self._coef(step, slot)))
+    def column_plane(self, step: int, slot: int) -> Cut:
+        """``X' g``: a vector of weights, as the plane of a cut since those know how to travel."""
+        return Cut(0.0, self.combined(self._shaped(self._coef(step, slot))))
 
     def column_coef(self, step: int, slot: int) -> Array:
         """g itself."""
