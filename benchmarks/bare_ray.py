@@ -70,8 +70,9 @@ class Recorder:
         began = time.perf_counter()
         answer = call(method, *args)
         self._note(method, began)
-        if self.keep:
-            self.calls.append((method, args))
+        if self.keep:  # in memory of their own: the object store is not for keeping things
+            kept = [Handle(np.array(a.array)) if isinstance(a, Handle) else a for a in args]
+            self.calls.append((method, tuple(kept)))
         if self.sizes:
             # every worker sends a sum of its own; of what is gathered its share
             share = self.engine.n_workers if call == self.engine.gather else 1
@@ -97,13 +98,46 @@ class BareShard:
         self.n, self.n_features = len(indptr) - 1, n_features
         self.weight = np.ones(self.n)
         self.scores: dict[int, Any] = {}
+        #: planes that stay here: their derivatives and scores
+        self.columns: dict[int, list[Any]] = {}
 
     def line_evaluate(self, key: int, w: Any, live: Any) -> float:
         for old in [old for old in self.scores if old not in live]:
             del self.scores[old]
-        out = self.scores[key] = np.empty(self.n)
-        products.csr_dot(*self.X, w, 0, self.n, out)
+        out = self.scores[key] = self._dot(w) if len(w) == self.n_features else self._mixed(w)
         return float(hinge.value(out, self.y, self.weight))
+
+    def _dot(self, w: Any) -> Any:
+        out = np.empty(self.n)
+        products.csr_dot(*self.X, w, 0, self.n, out)
+        return out
+
+    def _mixed(self, w: Any) -> Any:
+        out = np.zeros(self.n)
+        for slot in np.flatnonzero(w):
+            out += w[slot] * self.columns[int(slot)][1]
+        return out
+
+    def column_gradient(self, step: int, slot: int, w: Any) -> float:
+        gradient = np.empty(self.n)
+        offset = hinge.cut(self._mixed(w), self.y, self.weight, gradient)
+        self.columns[slot] = [gradient, None]
+        return float(offset)
+
+    def column_plane(self, step: int, slot: int) -> Any:
+        plane = np.zeros(self.n_features)
+        products.csr_accumulate(*self.X, self.columns[slot][0], 0, self.n, plane)
+        return plane
+
+    def column_finish(self, step: int, slot: int, plane: Any) -> None:
+        self.columns[slot][1] = self._dot(plane)
+
+    def column_products(self, slot: int, n_slots: int) -> Any:
+        out, scores = np.zeros(n_slots), self.columns[slot][1]
+        for other, (gradient, _) in self.columns.items():
+            if other < n_slots:
+                out[other] = gradient @ scores
+        return out
 
     def line_toward(self, a: int, b: int, t: float, key: int, live: Any) -> float:
         moved = self.scores[a] if a not in live else np.empty(self.n)
@@ -165,22 +199,33 @@ class BareWorkers:
     def replay(self, calls: list[tuple[str, tuple[Any, ...]]]) -> dict[str, float]:
         """Wall seconds by kind of call."""
         seconds: dict[str, float] = {}
+        last: Any = None
+
+        def note(what: str, began: float) -> None:
+            seconds[what] = seconds.get(what, 0.0) + time.perf_counter() - began
+
         for method, args in calls:
-            sent = list(args)
-            if method == "line_evaluate":
-                began = time.perf_counter()
-                sent = [args[0], self._ray.put(np.asarray(args[1].array)), args[2]]
-                seconds["publish"] = seconds.get("publish", 0.0) + time.perf_counter() - began
-            assert not any(isinstance(argument, Handle) for argument in sent)
             began = time.perf_counter()
-            self._sum(
-                method, self._ray.get([getattr(a, method).remote(*sent) for a in self._actors])
-            )
-            seconds[method] = seconds.get(method, 0.0) + time.perf_counter() - began
+            sent = [self._placed(a, method, last) for a in args]
+            note("publish", began)
+            if method == "line_evaluate":
+                sent = sent[:3]
+            began = time.perf_counter()
+            asked = [getattr(actor, method).remote(*sent) for actor in self._actors]
+            last = self._sum(method, self._ray.get(asked))
+            note(method, began)
         return seconds
 
+    def _placed(self, argument: Any, method: str, last: Any) -> Any:
+        if not isinstance(argument, Handle):
+            return argument
+        array = (
+            last if method == "column_finish" else argument.array
+        )  # the plane that was just added up
+        return array if array.nbytes < 32_768 else self._ray.put(array)
+
     def _sum(self, method: str, answers: list[Any]) -> Any:
-        if method == "line_kinks":
+        if method in ("line_kinks", "column_finish"):
             return answers
         if "cut" not in method:
             return sum(answers[1:], start=answers[0])
