@@ -11,10 +11,12 @@ from tests.cluster.shards import Part, Unbuildable, count
 
 from maxmargin.core.summation import tree_sum
 from maxmargin.engines import RayEngine
+from maxmargin.engines import ray as ray_engine
 from maxmargin.testing import check_engine
 
 
-def test_large_sums_of_many_workers_have_the_same_bits(make_engine):
+def test_large_sums_of_many_workers_have_the_same_bits(make_engine, monkeypatch):
+    monkeypatch.setattr(ray_engine, "FEW", 1)
     engine = make_engine(6)
     for n_shards in (6, 19):
         engine.open(Part, list(range(n_shards)))

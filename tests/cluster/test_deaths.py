@@ -66,7 +66,8 @@ def test_a_worker_that_dies_again_and_again_is_given_up(make_engine, tmp_path, m
         assert engine.reduce("die", 1, str(tmp_path / str(k)), 3) == _expected(4)
 
 
-def test_a_worker_dies_while_large_sums_are_made(make_engine, tmp_path):
+def test_a_worker_dies_while_large_sums_are_made(make_engine, monkeypatch):
+    monkeypatch.setattr(ray_engine, "FEW", 1)
     n, size = 7, 150_000
     engine = make_engine(6).open(Part, list(range(n)))
     expected = tree_sum([Part(k).vector(size) for k in range(n)])
@@ -76,6 +77,7 @@ def test_a_worker_dies_while_large_sums_are_made(make_engine, tmp_path):
 
 
 def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
+    monkeypatch.setattr(ray_engine, "FEW", 1)
     n, size = 7, 150_000
     engine = make_engine(6).open(Part, list(range(n)))
     expected = tree_sum([Part(k).vector(size) for k in range(n)])

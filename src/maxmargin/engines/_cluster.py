@@ -145,17 +145,26 @@ class Cluster:
     # -- actors ------------------------------------------------------------------------------------
 
     def machines(self) -> dict[str, int]:
-        """The machines that can host workers, and their processors."""
+        """The machines that can host workers, and their processors; always in the same order."""
         alive = [node for node in self._ray.nodes() if node["Alive"]]
         found = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in alive}
-        return {name: cpus for name, cpus in found.items() if cpus > 0} or found
+        able = {name: cpus for name, cpus in sorted(found.items()) if cpus > 0}
+        return able or found
 
-    def start(self, taken: Counter[str], n_workers: int, threads: int | None) -> tuple[str, Any]:
-        """An actor on the machine with the fewest workers (another one, should that be gone by then)."""
+    def start(
+        self, number: int, n_workers: int, taken: Counter[str], threads: int | None
+    ) -> tuple[str, Any]:
+        """An actor for a worker, where its neighbours are (or elsewhere, should that be gone by then).
+
+        Each machine has its share of the workers; if this one's place is taken, it goes where the fewest are.
+        """
         machines = self.machines()
-        machine = min(machines, key=lambda name: taken[name])
+        names, most = list(machines), math.ceil(n_workers / len(machines))
+        machine = names[number * len(names) // n_workers]
+        if taken[machine] >= most:
+            machine = min(names, key=lambda name: taken[name])
         if threads is None:
-            threads = max(1, machines[machine] // math.ceil(n_workers / len(machines)))
+            threads = max(1, machines[machine] // most)
         affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         options = {
             # nothing that may run out is reserved: a worker must find a place also when machines are gone;

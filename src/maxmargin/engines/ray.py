@@ -7,8 +7,9 @@ starts another one, where the fewest of its workers are, which builds the same s
 there, a few times. Ray's own restarts are not used: they are counted over the life of an actor, and a week of
 rare deaths is not an endless series of them.
 
-Large sums of many workers are merged by the workers in a tree, through the object store, so that the driver's
-network card sees one of them. The shape of the sum is that of :mod:`maxmargin.core.summation` either way.
+Large sums from many machines are merged by the workers in a tree, through the object store, so that the
+driver's network card sees one of them. The shape of the sum is that of :mod:`maxmargin.core.summation`
+either way.
 
 Ray listens on every network interface, and whoever reaches it can run code. So an engine works only where
 Ray's token authentication is on, in this process and on the cluster.
@@ -35,10 +36,11 @@ from maxmargin.engines._work import raise_first
 MAX_DEATHS = 3
 #: seconds that busy workers are given to finish when a call is broken off; then they are ended
 GRACE = 2.0
-#: large sums of more workers than this are merged by the workers themselves
+#: large sums from more machines than this are merged by the workers themselves. On one machine the driver is
+#: faster, for it reads them where they are: 50 ms for eight sums of 10 MB, and the tree 70 ms
 FEW = 4
-#: how many sums a worker merges at once
-ARITY = 2
+#: how many sums a worker merges at once; four are faster than two
+ARITY = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,13 +114,14 @@ class RayEngine(SerialEngine):
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers, which are started if they do not run."""
         cluster = self._joined()
-        n = min(self.n_workers or len(cluster.machines()), len(specs))
+        planned = self.n_workers or len(cluster.machines())
+        n = min(planned, len(specs))
         try:
             for worker in self._workers[n:]:
                 worker.end()
             del self._workers[n:]
             for k in range(len(self._workers), n):
-                self._workers.append(_Worker(cluster, self._workers, k, n, self.threads))
+                self._workers.append(_Worker(cluster, self._workers, k, planned, self.threads))
             recipe = cluster.put(cluster.pack((self._prepare, factory)))
             for k, worker in enumerate(self._workers):
                 placed = [cluster.place(specs[index]) for index in share(len(specs), n, k)]
@@ -140,7 +143,7 @@ class RayEngine(SerialEngine):
     def reduce(self, method: str, *args: Any) -> Any:
         """Sum of the shards' answers."""
         self._require_shards()
-        if len(self._workers) <= FEW:
+        if len({worker.machine for worker in self._workers}) <= FEW:
             return _whole(self._round("sums", method, *args))
         return self._tree(method, args)
 
@@ -270,7 +273,9 @@ class _Worker:
         self.answer = self._held = None
         if self._actor is None:
             taken = Counter(worker.machine for worker in self._team if worker is not self)
-            self.machine, self._actor = self._cluster.start(taken, self._size, self._threads)
+            self.machine, self._actor = self._cluster.start(
+                self._number, self._size, taken, self._threads
+            )
             self._loaded = False
         if not self._loaded:
             self._actor.build.remote(*self._recipe)
