@@ -55,7 +55,7 @@ def _opened(process: subprocess.Popen[str], folder: str) -> None:
 
 def _finished(process: subprocess.Popen[str], folder: str) -> str:
     try:
-        text, _ = process.communicate(timeout=60.0)
+        text, _ = process.communicate(timeout=150.0)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
@@ -198,7 +198,7 @@ def test_a_cluster_without_a_token_is_refused(folder):
     assert "there: off" in text
 
 
-def test_blocks_that_do_not_fit_into_the_object_store(folder):
+def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     script = """
     import numpy as np
     import ray
@@ -208,18 +208,30 @@ def test_blocks_that_do_not_fit_into_the_object_store(folder):
 
     ray.init(num_cpus=2, object_store_memory=80 * 10**6, include_dashboard=False, log_to_driver=False)
     engine = RayEngine(2)
-    engine.open(Part, [np.full(2_000_000, float(k)) for k in range(12)])  # 192 MB
-    assert engine.gather("summary") == [(2_000_000, k * 2e6) for k in range(12)]
-    parts = [Part(np.full(2_000_000, float(k))) for k in range(12)]
-    w = np.random.default_rng(0).normal(size=3_000_000)
-    for step in range(4):  # 24 MB out and 24 MB and more back, each time
+    engine.open(Part, [np.full(1_250_000, float(k)) for k in range(12)])  # 120 MB
+    assert engine.gather("summary") == [(1_250_000, k * 1.25e6) for k in range(12)]
+    parts = [Part(np.full(1_250_000, float(k))) for k in range(12)]
+    w = np.random.default_rng(0).normal(size=1_500_000)
+    for step in range(3):  # 12 MB out and 24 MB and more back, each time
         handle = engine.publish(w + step)
         expected = tree_sum([part.times(w + step) for part in parts])
         assert engine.reduce("times", handle).tobytes() == expected.tobytes()
     print("same bits")
+    try:
+        RayEngine(1, "127.0.0.1:1").open(Part, [1])
+    except RuntimeError as error:
+        assert "to one cluster at a time" in str(error)
+        print("elsewhere")
+    ray.shutdown()
+    try:
+        engine.reduce("value")
+    except RuntimeError as error:
+        assert "call open() first" in str(error)
+        print("told")
+    assert not ray.is_initialized()
     """
-    assert "same bits" in _finished(_start(script, folder), folder)
-    # neither the engine nor Ray were closed
+    text = _finished(_start(script, folder), folder)
+    assert text.split("\n")[:3] == ["same bits", "elsewhere", "told"]
     wait_until(lambda: not processes(folder, "environ"))
 
 

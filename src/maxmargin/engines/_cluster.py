@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import pickle
+import socket
 import sys
 import threading
 from collections import Counter
@@ -62,8 +63,9 @@ class Cluster:
     def join(cls, address: str | None) -> Cluster:
         """The connection, made if there is none; :meth:`leave` it after use."""
         with cls._lock:
-            if cls._current is None or not cls._current._ray.is_initialized():
+            if cls._current is None or not cls._current.alive:
                 cls._current = cls(address)
+            cls._current._require_address(address)
             cls._current._users += 1
             return cls._current
 
@@ -85,6 +87,21 @@ class Cluster:
             errors.OutOfMemoryError,
         )
 
+    @property
+    def alive(self) -> bool:
+        """Whether nobody has ended the connection."""
+        return bool(self._ray.is_initialized())
+
+    def _require_address(self, address: str | None) -> None:
+        if address is None or "://" in address or ":" not in address:
+            return
+        here = self._ray.get_runtime_context().gcs_address
+        if _resolved(address) != _resolved(here):
+            raise RuntimeError(
+                f"this process is connected to the Ray cluster at {here}, and to one cluster at a time only: "
+                f"call ray.shutdown() before you use that at {address}."
+            )
+
     def _require_token(self) -> None:
         if not _token_mode():
             if self._ours:
@@ -95,9 +112,9 @@ class Cluster:
         """The last of those who joined ends the connection, and a local cluster that came with it."""
         with self._lock:
             self._users -= 1
-            if self._users == 0:
+            if self._users == 0 and type(self)._current is self:
                 type(self)._current = None
-                if self._ours and self._ray.is_initialized():
+                if self._ours and self.alive:
                     self._ray.shutdown()
 
     # -- objects -----------------------------------------------------------------------------------
@@ -193,7 +210,7 @@ class Cluster:
     def kill(self, actor: Any) -> None:
         """End an actor's process."""
         with contextlib.suppress(Exception):  # it may be gone, and Ray with it
-            if self._ray.is_initialized():
+            if self.alive:
                 self._ray.kill(actor)
 
 
@@ -333,6 +350,13 @@ def _connect(ray: Any, address: str | None) -> None:
     ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="warning")
     if not known and token.exists():
         token.chmod(0o600)  # Ray made it, for everybody to read
+
+
+def _resolved(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError):
+        host = socket.gethostbyname(host)
+    return host, port
 
 
 def _token_mode() -> bool:

@@ -163,9 +163,19 @@ class RayEngine(SerialEngine):
             cluster.leave()
 
     def _joined(self) -> Cluster:
+        self._notice_shutdown()
         if self._cluster is None:
             self._cluster = Cluster.join(self.address)
         return self._cluster
+
+    def _notice_shutdown(self) -> None:
+        """Workers are gone if somebody called ``ray.shutdown()``."""
+        if self._cluster is not None and not self._cluster.alive:
+            self.close()
+
+    def _require_shards(self) -> None:
+        self._notice_shutdown()
+        super()._require_shards()
 
     # -- one call --------------------------------------------------------------------------------------
 
