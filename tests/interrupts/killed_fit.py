@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ KILLS = 20
 
 def linear():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 12))
+    X = rng.normal(size=(1500, 60))
     y = np.where(X[:, 0] + X[:, 1] ** 2 + rng.normal(size=1500) > 1.0, 1.0, -1.0)
     return X, y
 
@@ -51,7 +52,7 @@ def structured(svm, X, y):
 
 
 FITS = {
-    "planes": (LinearSVC(C=1.0, solver=CuttingPlane()), linear, linear_objective, 1e-7),
+    "planes": (LinearSVC(C=1.0, solver=CuttingPlane()), linear, linear_objective, 1e-5),
     "coordinate": (LinearSVC(C=10.0, solver=DualCoordinate()), linear, linear_objective, 1e-3),
     "tagger": (SequenceTagger(C=10.0), sequences, structured, 1e-4),
     "plain": (StructuredSVM(TinyMulticlass(), C=10.0), points, structured, 1e-4),
@@ -76,6 +77,8 @@ def kill_once(estimator, data, path, rng):
     if child == 0:
         try:
             attempt(estimator, data, path, tell)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     os.close(tell)
@@ -88,7 +91,8 @@ def kill_once(estimator, data, path, rng):
         os.kill(child, signal.SIGKILL)
         told = [last, *lines.readlines()]
     status = os.waitpid(child, 0)[1]
-    return os.WTERMSIG(status), max(int(line) for line in told if line.endswith("\n"))
+    numbers = [int(line) for line in told if line.endswith("\n")]
+    return os.WTERMSIG(status), max(numbers, default=0)
 
 
 def main(kind, folder):
@@ -97,8 +101,14 @@ def main(kind, folder):
     fresh = estimator.set_params(tol=tol).fit(*data)
     seen = []
     estimator.set_params(checkpoint=Checkpoint(path, seconds=None, iterations=1))
+    for limit in (2, 4):  # compiles what a resume needs, so that no child has to
+        before = path if path.exists() else None
+        estimator.set_params(max_iter=limit).fit(*data, resume_from=before)
+    estimator.set_params(max_iter=None)
+    path.unlink()
     for _ in range(KILLS):
         ended_by, last = kill_once(estimator, data, path, rng)
+        assert ended_by == signal.SIGKILL, "the fit ended before it was killed"
         part = read_file(path)[1]["parts"][0]
         kept = {"n_iter": len(part["history"]["iteration"]), "told": last, "signal": ended_by}
         seen.append(kept | {"lower": part["lower"], "upper": part["upper"]})
