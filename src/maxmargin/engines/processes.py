@@ -52,7 +52,8 @@ class ProcessEngine(SerialEngine):
 
     Examples
     --------
-    >>>     >>> from maxmargin.engines import ProcessEngine
+    >>> import numpy as np
+    >>> from maxmargin.engines import ProcessEngine
     >>> engine = ProcessEngine(2).open(np.asarray, [[1.0, 2.0], [3.0]])
     >>> float(engine.reduce("sum"))
     6.0
