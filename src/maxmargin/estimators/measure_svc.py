@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import Design, compact, take
+from maxmargin.data.design import compact, take
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
@@ -210,13 +211,15 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 regularizer=weights.norm,
                 start=self._start(design.shape[1], intercept, weights),
                 fitted=lambda w: self._attributes(
-                    weights.whole(w), design, sign, weight, intercept
+                    weights.whole(w), risk, lambda coef: design.dot(coef, 0, len(sign))
                 ),
                 data=data,
                 keeping=keeping,
             )
-        w = weights.whole(result.w)
-        for name, value in self._attributes(w, design, sign, weight, intercept).items():
+            found = self._attributes(  # now the workers are free to compute scores
+                weights.whole(result.w), risk, lambda coef: risk.scores(risk.evaluate(coef))
+            )
+        for name, value in found.items():
             setattr(self, name, value)
         return self
 
@@ -255,15 +258,15 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         return isinstance(self.measure, str) and self.measure in WITHOUT_INTERCEPT
 
     def _attributes(
-        self, w: Array, design: Design, sign: Array, weight: Array, intercept: float
+        self, w: Array, risk: ScoreRisk, scores: Callable[[Array], Array]
     ) -> dict[str, Any]:
-        d = design.shape[1]
+        d, intercept = risk.rows.design.shape[1], risk.rows.intercept
         coef, bias = w[:d].copy(), 0.0
         if intercept != 0.0:
             bias = intercept * float(w[d])
         elif self.fit_intercept and self._set_afterwards():
-            positive = float(np.sum(weight[sign > 0]))
-            bias = -threshold(design.dot(coef, 0, design.shape[0]), weight, positive)
+            sign, weight = risk.rows.y, risk.rows.weight
+            bias = -threshold(scores(coef), weight, float(np.sum(weight[sign > 0])))
         return {"coef_": coef[None], "intercept_": np.array([bias])}
 
     def _start(self, n_features: int, intercept: float, weights: Weighing) -> Start | None:

@@ -136,11 +136,18 @@ class PlacedPart:
         lo, hi = self.lo, self.hi
         rows = Rows(
             RangeDesign(light.design, lo, hi) if self.design is None else self.design,
-            Window(light.y, lo, hi) if self.y is None else writable(self.y),
-            Window(light.weight, lo, hi) if self.weight is None else writable(self.weight),
+            _column(self.y, light.y, lo, hi),
+            _column(self.weight, light.weight, lo, hi),
             light.loss,
             light.intercept,
             ((0, hi - lo),),
             None if self.offset is None else writable(self.offset),
         )
         return rows, 0, hi - lo
+
+
+def _column(own: Any, shared: LazyColumn | None, lo: int, hi: int) -> Any:
+    """One that travelled with the part, or a window of the one that all parts share, if there is any."""
+    if own is not None:
+        return writable(own)
+    return None if shared is None else Window(shared, lo, hi)

@@ -2,7 +2,7 @@
 
 w holds one column per output: W = w[: d K] as (d, K), then K intercepts, multiplied by
 ``intercept``. Scores stay with the shards; a line between two evaluated points needs no pass over
-X.
+X. A loss that is no sum over rows needs all scores in one place: see :mod:`maxmargin.risks.joint`.
 """
 
 from __future__ import annotations
@@ -191,19 +191,22 @@ class ScoreRisk:
         self.nnz = design.nnz * self.rows.n // max(1, n)
         self.engine: Engine = engine or SerialEngine()
         self.bounds = self._shards()
-        self.n_blocks = len(self.bounds)
+        self.n_blocks = len(self.bounds) if loss.decomposable else 1
         self.open()
 
     def open(self) -> None:
         """Build the shards: at the beginning, and when the engine had others in between."""
+        if not self.rows.loss.decomposable:
+            from maxmargin.risks.joint import gathering  # which builds upon this module
+
+            self._pins = gathering(self.engine, self.rows, self.bounds)
+            return
         parts = [Part(self.rows, lo, hi) for lo, hi in self.bounds]
         self.engine.open(partial(_make_shard, self.rows.light()), parts)
         self._pins = Pins(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
         rows = self.rows
-        if not rows.loss.decomposable:
-            return list(rows.ranges)
         bounds = shard_bounds(rows.n, self.nnz * self.n_columns, rows.dim)
         parted = type(rows.loss).boundaries is not ScoreLoss.boundaries
         allowed = rows.loss.boundaries(rows.y[:]) if parted else None
@@ -221,7 +224,7 @@ class ScoreRisk:
             start += hi - lo
         return out
 
-    def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
+    def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:
         """One product with X; ``exact`` makes no difference here."""
         return self._pins.evaluate(w)
 
@@ -237,8 +240,11 @@ class ScoreRisk:
         out = np.zeros(n if columns is None else (n, columns))
         point = at.point
         parts = self._pins.ask((point,), "line_scores", point.key, gather=True)
-        for (lo, hi), part in zip(self.bounds, parts, strict=True):
-            out[lo:hi] = part
+        scores = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        start = 0
+        for lo, hi in self.rows.ranges:
+            out[lo:hi] = scores[start : start + hi - lo]
+            start += hi - lo
         return out
 
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:

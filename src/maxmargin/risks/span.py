@@ -94,7 +94,9 @@ class SpanRisk:
         self.nnz, self.smooth, self.dear_slopes = risk.nnz, risk.smooth, risk.dear_slopes
         self.regularizer = GramNorm(times_gram=lambda u: self.columns.times_gram(u))
         self.engine = risk.engine
-        parts = [Part(rows, lo, hi) for lo, hi in risk.bounds]
+        # a joint loss needs all scores in one place, and there are as many of them as slots: one shard
+        bounds = risk.bounds if rows.loss.decomposable else rows.ranges
+        parts = [Part(rows, lo, hi) for lo, hi in bounds]
         self.engine.open(partial(make_shard, rows.light()), parts)
         self._pins = Pins(
             self.engine,

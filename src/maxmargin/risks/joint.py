@@ -1,0 +1,101 @@
+"""Losses that are no sums over rows (F1, the ROC area): a stated gather.
+
+What one row costs depends on the scores of all, so the loss must see them in one place. Everything else stays
+where the rows are:
+
+    scores at w      products of the shards, in parallel; gathered, 8 bytes a row
+    value, slopes    functions of the scores: here, by the loss itself
+    plane X'g        the loss' derivative g goes out, 8 bytes a row; each shard multiplies its slice, and the
+                     planes are summed like any others
+
+So one number per row travels once for each point that is evaluated, and once for each cut. A line between two
+evaluated points needs neither: its scores are combinations of those that are here. Shards remember nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.vectors import Array, writable
+from maxmargin.risks.lines import LineShard, Pins
+from maxmargin.risks.rows import Part, PlacedPart, Rows
+from maxmargin.risks.score import ScoreShard
+
+Spec = tuple[int, Part | PlacedPart]
+"""Rows, and how many rows of the problem come before them."""
+
+
+class _Slice:
+    """Some of the rows, without labels: products with them are all that is asked for."""
+
+    def __init__(self, shard: ScoreShard, start: int, stop: int) -> None:
+        self._shard, self._here = shard, slice(start, stop)
+
+    def scores_at(self, w: Array) -> Array:
+        return self._shard.scores_at(w)
+
+    def plane_of(self, coef: Array) -> Cut:
+        """``X' coef``, as the plane of a cut: those know how to travel."""
+        return Cut(0.0, self._shard.combined(writable(coef)[self._here]))
+
+
+def _make_slice(light: Rows, spec: Spec) -> _Slice:
+    start, part = spec
+    return _Slice(ScoreShard(*part.on(light)), start, start + part.hi - part.lo)
+
+
+class _Gathered(LineShard):
+    """The scores of all rows of a problem, and the loss of them."""
+
+    def __init__(self, engine: Engine, rows: Rows) -> None:
+        super().__init__()
+        self._engine, self._loss = engine, rows.loss
+        self._labels = _joined(rows, rows.y), _joined(rows, rows.weight)
+        self._offset = None if rows.offset is None else _joined(rows, rows.offset)
+
+    def scores_at(self, w: Array) -> Array:
+        engine = self._engine
+        return np.concatenate(engine.gather("scores_at", engine.publish(w)))
+
+    def value_of(self, scores: Array) -> float:
+        return self._loss.value(scores, *self._labels)
+
+    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
+        return self._loss.slopes(a, b, *self._labels, ts)
+
+    def kinks_of(
+        self, a: Array, b: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        return self._loss.breakpoints(a, b, *self._labels, lo, hi, limit)
+
+    def cut_of(self, scores: Array) -> Cut:
+        offset, gradient = self._loss.cut(scores, *self._labels)
+        if self._offset is not None:  # scores are offset + X w
+            offset += float(np.vdot(gradient, self._offset))
+        gradient.setflags(write=False)  # then publishing it is no copy
+        cut: Cut = self._engine.reduce("plane_of", self._engine.publish(gradient))
+        return Cut(offset, cut.plane)
+
+
+def _joined(rows: Rows, column: Any) -> Any:
+    """A column over the ranges of the problem, in their order."""
+    parts = [column[lo:hi] for lo, hi in rows.ranges]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def gathering(engine: Engine, rows: Rows, bounds: list[tuple[int, int]]) -> Pins:
+    """Evaluations of a joint loss: rows go to the engine's shards, the scores are kept here."""
+    bare = replace(rows, y=None, weight=None)
+    specs: list[Spec] = []
+    start = 0
+    for lo, hi in bounds:
+        specs.append((start, Part(bare, lo, hi)))
+        start += hi - lo
+    engine.open(partial(_make_slice, bare.light()), specs)
+    return Pins(SerialEngine().open(partial(_Gathered, engine), [rows]), 1)
