@@ -42,6 +42,8 @@ C = 10.0
 #: rows, features, seconds of each fit, bytes of the object store
 FULL = (1_000_000, 20_000_000, 300.0, 4_000_000_000)
 QUICK = (20_000, 400_000, 15.0, 400_000_000)
+#: features for each row at which the two ways are compared in one process, and that many rows
+RATIOS, RATIO_ROWS, RATIO_ITERATIONS = (0.5, 2.0, 8.0, 32.0), 20_000, 100
 WAYS = {"features, 8 planes": {"max_planes": 8}, "rows": {"space": "rows"}}
 
 
@@ -115,6 +117,8 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         for lo in range(0, spec["rows"], 100_000):
             used[data.design.block(lo, min(spec["rows"], lo + 100_000)).indices] = True
         return {"share": float(used.mean()), "nnz": int(data.nnz)}
+    if spec["what"] == "ratio":
+        return ratio(spec)
     with local_ray(spec["store"]):
         return travel(spec) if spec["what"] == "travel" else fit(spec)
 
@@ -156,6 +160,27 @@ def fit(spec: Cell) -> Cell:
         "per_iteration": float(np.median(np.diff([r.elapsed for r in result.history]))), **parts,
         "driver": watch.driver, "idle driver": before, "workers": watch.workers, "store": watch.store,
     }  # fmt: skip
+
+
+def ratio(spec: Cell) -> Cell:
+    """CPU seconds of an iteration, in this process, with all planes kept: in turn, the best of three."""
+    from maxmargin import minimize
+    from maxmargin.losses import Hinge
+    from maxmargin.risks import ScoreRisk
+    from maxmargin.solvers import CuttingPlane
+
+    X, y = next(batches(spec["rows"], spec["features"]))
+    out: Cell = {}
+    for _ in range(3):
+        for space in ("features", "rows"):
+            risk = ScoreRisk(X, y.astype(np.float64), Hinge())
+            solver = CuttingPlane(space=space, max_planes=1000)
+            began = time.process_time()
+            found = minimize(risk, C, solver=solver, max_iter=spec["iterations"])
+            each = (time.process_time() - began) / found.n_iter
+            out[space] = min(out.get(space, np.inf), each)
+            out[f"{space}, gap"] = found.gap
+    return out
 
 
 class Long:
@@ -209,6 +234,9 @@ def table(bench: Bench) -> None:
             for way in WAYS
         }
         moved = bench.run("travel", {"what": "travel", **shape})
+        n = RATIO_ROWS // 10 if bench.quick else RATIO_ROWS
+        spec = {"what": "ratio", "rows": n, "iterations": RATIO_ITERATIONS}
+        ratios = {r: bench.run(f"ratio {r}", {**spec, "features": int(r * n)}) for r in RATIOS}
     finally:
         shutil.rmtree(scratch)
     data = bench.get("data") or {}
@@ -217,10 +245,12 @@ def table(bench: Bench) -> None:
         f"{rows:,} rows x {NONZEROS} entries, {features:,} features of which "
         f"{data.get('share', 0):.1%} occur, C = {C}, {seconds:.0f} s of wall time, 2 workers."
     )
-    _save(bench, found, cells, moved, about)
+    _save(bench, found, cells, moved, [_ratio_row(r, c) for r, c in ratios.items()], about)
 
 
-def _save(bench: Bench, found: Cell, cells: Cell, moved: Cell, about: str) -> None:
+def _save(
+    bench: Bench, found: Cell, cells: Cell, moved: Cell, ratios: list[Row], about: str
+) -> None:
     fits = [_fit_row(way, c) for way, c in found.items()]
     memories = [
         {"planes": way, **{f"driver {k}": v for k, v in c["driver"].items() if k != "now"},
@@ -238,8 +268,19 @@ def _save(bench: Bench, found: Cell, cells: Cell, moved: Cell, about: str) -> No
             ("Memory, GB", memories, "Largest values seen. The peak counts shared pages and files."),
             ("A vector of the length of w on its way, wall seconds", travels,
              "To the object store; from there to two workers; a sum of two back to the driver."),
+            ("Where rows are better: CPU seconds of an iteration in one process", ratios,
+             f"{RATIO_ITERATIONS} iterations from zero, all planes kept."),
         ],
     )  # fmt: skip
+
+
+def _ratio_row(ratio: float, c: Cell) -> Row:
+    if "error" in c:
+        return {"features per row": ratio, "features": None, "rows": None, "ratio": None}
+    return {
+        "features per row": ratio, "features": c["features"], "rows": c["rows"],
+        "ratio": c["features"] / c["rows"],
+    }  # fmt: skip
 
 
 def _fit_row(way: str, c: Cell) -> Row:

@@ -26,6 +26,10 @@ def binary(engine):
     return ScoreRisk(sp.csr_matrix(X), y, Hinge(), intercept=1.0, engine=engine), 0.01
 
 
+def hard(engine):
+    return binary(engine)[0], 1.0
+
+
 def multiclass(engine):
     rng, X = rows(1)
     y = (X @ rng.normal(size=(30, 4)) + rng.normal(size=(len(X), 4))).argmax(axis=1)
@@ -70,9 +74,14 @@ def fit(problem, engine, solver=None):
     return out.w.tobytes(), out.objective, out.lower_bound, out.n_iter, bounds
 
 
+#: planes at the shards; few of them, so that some are combined on the way
+AT_SHARDS = CuttingPlane(space="rows", max_planes=2)
+
 PROBLEMS = [
     (binary, None),
+    (hard, AT_SHARDS),
     (multiclass, None),
+    (multiclass, CuttingPlane(space="rows")),
     (chain, None),
     (chain, CuttingPlane(slacks="blocks")),
     (chain, CuttingPlane(use_cache=False)),
@@ -132,6 +141,15 @@ def test_estimators_give_the_same_bits(engines):
         # (method, shard, which call): in the pass over the rows, in the line search, in a step, in a cut
         (binary, None, [("line_evaluate", 0, 2), ("line_slopes", 2, 3), ("line_toward", 0, 2)]),
         (multiclass, None, [("line_kinks", 17, 3), ("line_cut_toward", 31, 4)]),
+        # while a plane is made at the shards, after some were combined, and while that is done again
+        (hard, AT_SHARDS, [("column_gradient", 0, 1), ("column_plane", 2, 5)]),
+        (hard, AT_SHARDS, [("column_finish", 0, 19), ("column_finish", 2, 4)]),
+        (
+            hard,
+            AT_SHARDS,
+            [("columns_mix", 0, 1), ("line_slopes", 2, 3), ("column_products", 1, 20)],
+        ),
+        (multiclass, CuttingPlane(space="rows"), [("line_toward", 9, 4), ("combine_rows", 31, 2)]),
         # in the oracle, and in a line search on what oracles said before
         (chain, None, [("measure", 3, 3), ("line_slopes", 12, 5)]),
         (python, None, [("measure", 2, 2), ("line_kinks", 0, 4)]),
