@@ -191,13 +191,18 @@ def table(bench: Bench) -> None:
          (f"Extrapolated: {ROWS:,} rows of {NONZEROS} entries, {MACHINES} machines", columns, ASSUMED)],
     )  # fmt: skip
     if not bench.quick:
-        write_page(HERE.parent / "docs" / "_cluster_model.inc", measured, columns)
+        write_page(HERE.parent / "docs" / "_cluster_model.inc", measured, columns, rounds)
 
 
-def write_page(path: Path, measured: list[Row], columns: list[Row]) -> None:
+def write_page(path: Path, measured: list[Row], columns: list[Row], rounds: Cell) -> None:
     """The tables as the page includes them."""
     lines = [".. made by python -m benchmarks.cluster_model; do not edit", "", PAGE_UNITS, ""]
     lines += rst_table("Measured, one thread", measured)
+    times = ", ".join(f"{ms:.2g} with {n}" for n, ms in rounds["empty"].items())
+    lines += [
+        "",
+        f"A round with nothing to do takes, in milliseconds by the number of workers: {times}.",
+    ]
     lines += ["", PAGE_MODEL, ""]
     lines += rst_table(f"Extrapolated, {MACHINES} machines (nobody ran this)", columns)
     lines += ["", PAGE_ASSUMED]
@@ -210,7 +215,9 @@ def rst_table(title: str, rows: list[Row]) -> list[str]:
     out = [f".. list-table:: {title}", "   :header-rows: 1", ""]
     for row in [dict(zip(names, names, strict=True)), *rows]:
         for k, name in enumerate(names):
-            out.append(("   * - " if k == 0 else "     - ") + show(row[name]))
+            value = row[name]
+            text = f"{float(f'{value:.2g}'):g}" if isinstance(value, float) else show(value)
+            out.append(("   * - " if k == 0 else "     - ") + text)
     return out
 
 
