@@ -92,7 +92,8 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
     max_iter : int, optional
         Limit of iterations per cell.
     n_jobs : int, optional
-        Threads. They change no bit of the results.
+        Threads. They change no bit of the results. There is no ``engine``: most cells are trained by
+        coordinate ascent, in this process's memory. On a cluster use :func:`svc_path`, fold by fold.
     random_state : int, default 0
         Seed of the order in which rows are visited.
 
