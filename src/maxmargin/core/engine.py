@@ -142,7 +142,7 @@ class SerialEngine:
     def _call(self, index: int, method: str, args: tuple[Any, ...]) -> Any:
         try:
             return getattr(self._shards[index], method)(*args)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             error.add_note(f"raised by {method!r} in {self._name(index, len(self._shards))}")
             raise
 

@@ -18,12 +18,15 @@ from maxmargin.core.engine import share
 from maxmargin.core.summation import Block
 from maxmargin.engines.threads import ThreadEngine
 
+#: what a shard raises; one that calls sys.exit() is no worker that died
+_RAISED = (Exception, SystemExit)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failure:
     """An error in a worker's earliest failing shard, on its way to the caller."""
 
-    error: Exception
+    error: BaseException
 
 
 class Host(ThreadEngine):
@@ -46,7 +49,7 @@ class Host(ThreadEngine):
         """Build the worker's own shards from their specs."""
         try:
             self.open(factory, specs)
-        except Exception as error:
+        except _RAISED as error:
             error.add_note(
                 "What a shard is made of must be importable where it runs: define classes in a module, not "
                 "in a notebook or an interactive session."
@@ -58,14 +61,14 @@ class Host(ThreadEngine):
         """The answers, added up as far as the tree allows without the other workers' shards."""
         try:
             return self._fold(method, args)
-        except Exception as error:
+        except _RAISED as error:
             return failure(error)
 
     def gathered(self, method: str, args: tuple[Any, ...]) -> list[Any] | Failure:
         """The answers, one by one."""
         try:
             return list(self._map(method, args))
-        except Exception as error:
+        except _RAISED as error:
             return failure(error)
 
     @property
@@ -77,7 +80,7 @@ class Host(ThreadEngine):
         return f"shard {self._first + index} of {self._n_shards}"
 
 
-def failure(error: Exception) -> Failure:
+def failure(error: BaseException) -> Failure:
     """The error, or one with its text where it cannot travel; and where in the worker it was raised."""
     where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
     try:

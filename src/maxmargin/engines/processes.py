@@ -198,6 +198,7 @@ class _Worker:
 
     def ask(self, call: bytes, used: Mapping[int, Segment], alive: Mapping[int, Segment]) -> None:
         """Put a question (none: only build the shards), and forget segments that are closed."""
+        self.end_if_busy()  # a second Ctrl-C broke off the end of a call: its answer is not for this one
         self._call, self._used, self._deaths = call, used, 0
         self._put(tuple(self._known - alive.keys()))
 

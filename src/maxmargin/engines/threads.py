@@ -37,6 +37,7 @@ class ThreadEngine(SerialEngine):
             raise ValueError(f"n_workers={n_workers}: at least one worker is needed.")
         self.n_workers = n_workers
         self._pool: ThreadPoolExecutor | None = None
+        self._helpers: list[Future[None]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.n_workers,)
@@ -57,7 +58,8 @@ class ThreadEngine(SerialEngine):
 
     def _play(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        helpers: list[Future[None]] = []
+        _drain(self._helpers)  # of a call whose end was broken off by a second Ctrl-C
+        helpers = self._helpers = []
         try:
             for _ in range(min(self.n_workers, len(self._shards)) - 1):
                 helpers.append(self._team().submit(self._work, round_, method, plain))
@@ -76,7 +78,9 @@ class ThreadEngine(SerialEngine):
                 return
             try:
                 round_.keep(index, self._call(index, method, args))
-            except Exception as error:
+            except (
+                BaseException
+            ) as error:  # also a SystemExit, with which a part of the sum would be missing
                 round_.errors[index] = error
                 round_.over = True
 
@@ -99,7 +103,7 @@ class _Round:
     def __init__(self, n_shards: int, keep: Callable[[int, Any], None]) -> None:
         self.numbers = _Counter(n_shards)
         self.keep = keep
-        self.errors: dict[int, Exception] = {}
+        self.errors: dict[int, BaseException] = {}
         self.over = False
 
 
