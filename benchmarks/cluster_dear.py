@@ -1,10 +1,10 @@
 """Dear oracles on a cluster: duals owned by the driver against stateless cuts.
 
 Words of the OCR letters (fold 0, C = 0.03) with an argmax that waits 20 ms before it answers, on 2 and on 4
-workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In *dual coordinate* the driver
-owns labellings and multipliers, and workers answer for single examples; *cuts* are made where the oracle runs,
-and nothing but weights and planes travels. A second table: a worker is killed (SIGKILL) half-way through the
-fit.
+workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In dual coordinate (*dear*,
+*n-slack*) the driver owns labellings and multipliers, and workers answer for single examples; *cuts* are made
+where the oracle runs, and nothing but weights and planes travels. A second table: a worker is killed (SIGKILL)
+half-way through the fit.
 
 Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_dear``.
 """
@@ -147,7 +147,7 @@ def report(bench: Bench) -> None:
             )
     notes = f"""
 {N} examples, {1000 * SECONDS:g} ms a call, seconds are wall time from the start of the fit; a pass over all
-examples takes at least {N * SECONDS / 2:.2g} s with 2 workers and {N * SECONDS / 4:.2g} s with 4. *passes* are
+examples takes at least {N * SECONDS / 2:.2g} s with 2 workers, {N * SECONDS / 4:.2g} s with 4. *passes* are
 calls per example and do not depend on the number of workers. *at once*: calls that see the same weights; a
 chunk is a share of the examples, and no more calls than it has examples are made at once.
 """
