@@ -3,8 +3,8 @@
 Words of the OCR letters (fold 0, C = 0.03) with an argmax that waits 20 ms before it answers, on 2 and on 4
 workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In dual coordinate (*dear*,
 *n-slack*) the driver owns labellings and multipliers, and workers answer for single examples; *cuts* are made
-where the oracle runs, and nothing but weights and planes travels. A second table: a worker is killed (SIGKILL)
-half-way through the fit.
+where the oracle runs, and nothing but weights and planes travels. A second table: a worker is killed
+(SIGKILL) half-way through the fit.
 
 Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_dear``.
 """
