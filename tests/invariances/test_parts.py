@@ -23,6 +23,7 @@ from maxmargin.risks.plain_examples import PlainExamples
 from maxmargin.risks.task_shard import Part
 from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks import Chain, Choice, Enumerable, MultipleInstance
+from maxmargin.tasks.enumerable_examples import EnumerableExamples
 from maxmargin.tasks.latent import Completed
 from maxmargin.testing.examples import TinyMulticlass
 
@@ -297,6 +298,16 @@ def test_a_stack_with_a_part_that_cannot_be_cut_stays_whole() -> None:
 
     assert hasattr(hstack([np.ones((3, 1))]), "part")
     assert not hasattr(hstack([Elsewhere(), np.ones((3, 1))]), "part")
+
+
+def test_many_examples_are_many_shards() -> None:
+    """On a cluster more workers than shards would have nothing to do."""
+    n = 120_000
+    X = sp.csr_matrix(np.ones((2 * n, 1)))
+    examples = EnumerableExamples(X, np.full(n, 2), np.zeros(n, int), np.tile([0.0, 1.0], n))
+    risk = TaskRisk(Enumerable(), [], [], 1, examples=examples)
+    assert risk.n_blocks == n // 4096
+    assert risk.evaluate(np.zeros(1)).value == n
 
 
 def test_examples_of_a_dear_oracle_travel_once() -> None:

@@ -33,6 +33,8 @@ from maxmargin.tasks.base import Task
 #: of workers
 MAX_SHARDS = 16
 MIN_EXAMPLES = 32
+#: where each of 16 shards would have more examples than this there are more shards
+SHARD_EXAMPLES = 4096
 PLANE_ENTRIES = 2**24
 
 
@@ -197,7 +199,8 @@ class TaskRisk:
         self._weights = check_weights(sample_weight, n)
         # every shard of a cut is a vector of its own: few of them where vectors are long
         fewest = 1 if dear else MIN_EXAMPLES
-        n_shards = max(1, min(MAX_SHARDS, n // fewest, max(2, PLANE_ENTRIES // dim)))
+        most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
+        n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
