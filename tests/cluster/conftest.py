@@ -75,7 +75,7 @@ def kill_worker(which: int = 0) -> int:
     return pid
 
 
-def wait_until(what, seconds: float = 20.0) -> None:
+def wait_until(what, seconds: float = 60.0) -> None:
     """Wait until something is true."""
     deadline = time.monotonic() + seconds
     while not what():
