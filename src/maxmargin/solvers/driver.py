@@ -388,8 +388,6 @@ def prepare(
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)
         streaming = getattr(solver, "streaming", None)
-        if hasattr(driver.risk, "restore_columns"):
-            driver.risk.restore_columns(kept["columns"])
         driver.state = restore(kept, driver.risk, driver.problem, streaming)
         driver.go_on(kept)
     if recorder is not None:

@@ -125,6 +125,8 @@ def restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -
 
 
 def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -> SolverState:
+    if hasattr(risk, "restore_columns"):  # what planes and points are over
+        risk.restore_columns(kept["columns"])
     omega, dim = problem.regularizer, problem.dim
     w = np.asarray(kept["w"], dtype=np.float64)
     if w.shape != (dim,) or not np.isfinite(w).all():

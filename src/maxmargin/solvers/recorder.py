@@ -54,6 +54,7 @@ class Recorder:
         self._written = time.perf_counter()
         self._iterations = 0
         self._memory: dict[str, Any] | None = None
+        self._whole: dict[str, Any] | None = None
         if self._path.is_dir() or not self._path.parent.is_dir():
             what = "a folder" if self._path.is_dir() else "in a folder that does not exist"
             raise ValueError(f"checkpoint={os.fspath(checkpoint.path)!r} is {what}: name a file.")
@@ -65,6 +66,7 @@ class Recorder:
         """The next problem begins, or goes on."""
         self._part, self._identity = self._part + 1, identity
         self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
+        self._whole = self._state(driver) if hasattr(driver.risk, "columns_state") else None
 
     def report(self, driver: Any) -> None:
         """The end of an iteration."""
@@ -72,6 +74,10 @@ class Recorder:
         # change; working sets are true at any time
         if type(driver.state.memory) is Bundle or self._memory is None:
             self._memory = kept_memory(driver.state.memory)
+        if (
+            self._whole is not None
+        ):  # points, planes and what they are over only make sense together
+            self._whole = self._state(driver)
         step, n_iter = self.checkpoint.iterations, len(driver.history)
         if self._late() or (step is not None and n_iter - self._iterations >= step):
             self.write(driver)
@@ -95,9 +101,7 @@ class Recorder:
             else:
                 self._keep(driver)
                 self.poll(driver)
-        except (
-            KeyboardInterrupt
-        ):  # the fit is over and loses nothing; the file before is still there
+        except KeyboardInterrupt:  # the fit is over and loses nothing; the last file is still there
             driver.state.stop = "interrupted"
 
     def write(self, driver: Any) -> None:
@@ -117,6 +121,10 @@ class Recorder:
         self.seconds = self._written - started
 
     def _keep(self, driver: Any) -> None:
+        whole = self._whole if driver.state.stop == "interrupted" else None
+        self.parts[self._part : self._part + 1] = [whole or self._state(driver)]
+
+    def _state(self, driver: Any) -> dict[str, Any]:
         state = driver.state
         torn = state.stop == "interrupted" and type(state.memory) is Bundle
         kept = {
@@ -128,7 +136,7 @@ class Recorder:
         }
         if hasattr(driver.risk, "columns_state"):  # what planes and points are over
             kept["columns"] = driver.risk.columns_state()
-        self.parts[self._part : self._part + 1] = [kept]
+        return kept
 
 
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
