@@ -69,10 +69,10 @@ class CuttingPlane:
         Planes inactive in this many consecutive reduced problems are dropped.
     space : {"features", "rows"}, default "features"
         Where planes are kept. ``"features"``: by the caller, one number per feature. ``"rows"``: at the
-        shards, two numbers per row, while the caller sees only their inner products: for more features than
-        rows, and for a cluster whose driver could not hold many vectors of the length of w. An iteration
-        costs the same two products, and the certificate is the same. Needs a penalised intercept, or none;
-        begins at zero, or where a result of its own ended.
+        shards, two numbers per row, while the caller sees only their inner products: for four or more
+        features per row, and for a cluster whose driver could not hold many vectors of the length of w. An
+        iteration costs the same two products, and the certificate is the same. Needs a penalised intercept,
+        or none; begins at zero, or where a result of its own ended.
     use_cache : bool, default True
         Run on cached constraints between calls of a dear oracle, where the risk keeps them.
     model_effort : float, default 0.3
