@@ -1,0 +1,37 @@
+"""Planes that stay at the shards, on Ray: the same bits as in one thread, and with workers killed."""
+
+from __future__ import annotations
+
+import pytest
+from tests.doomed import Doom, doomed
+from tests.invariances.test_engines import AT_SHARDS, fit, hard, multiclass
+
+from maxmargin.engines import SerialEngine
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return {problem: fit(problem, SerialEngine(), AT_SHARDS) for problem in (hard, multiclass)}
+
+
+@pytest.mark.parametrize("problem", [hard, multiclass])
+@pytest.mark.parametrize("n_workers", [2, 4])
+def test_the_same_bits(make_engine, expected, problem, n_workers):
+    assert fit(problem, make_engine(n_workers), AT_SHARDS) == expected[problem]
+
+
+@pytest.mark.parametrize(
+    "dooms",
+    [
+        # while a plane is made; after planes were combined, and while they are made again
+        [("column_finish", 0, 2), ("line_slopes", 2, 4)],
+        [("column_products", 1, 20), ("column_plane", 2, 3)],
+    ],
+)
+def test_a_killed_worker_changes_no_bit(make_engine, expected, dooms, tmp_path, monkeypatch):
+    engine = make_engine(2)
+    dooms = [Doom(str(tmp_path), *doom) for doom in dooms]
+    real = engine.open
+    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    assert fit(hard, engine, AT_SHARDS) == expected[hard]
+    assert [doom for doom in dooms if not doom.has_struck()] == []
