@@ -149,11 +149,15 @@ def report(bench: Bench) -> None:
 {N} examples, {1000 * SECONDS:g} ms a call, seconds are wall time from the start of the fit; a pass over all
 examples takes at least {N * SECONDS / 2:.2g} s with 2 workers, {N * SECONDS / 4:.2g} s with 4. *passes* are
 calls per example and do not depend on the number of workers. *at once*: calls that see the same weights; a
-chunk is a share of the examples, and no more calls than it has examples are made at once.
+chunk is a share of the examples, and no more calls than it has examples are made at once. Other work kept the
+processors busy (ten and more processes for each at times): passes are exact, seconds are coarse, and those
+above the passes' own are mostly waiting for a processor, by the driver (working sets, the reduced problem) and by
+the workers (line searches on the cached model).
 """
     deaths = """
 A worker of 2 is killed half-way. Its process starts anew in some seconds. For duals that is all: they are the
-driver's. Cuts with a cache ask the oracle of the lost shards again at all points since the cache began.
+driver's. Cuts with a cache ask the oracle of the lost shards again at all points since the cache began. The
+start of a process took longest here, and varies with what else runs.
 """
     bench.save(TITLE, [("To a certified gap", rows, notes), ("A killed worker", killed, deaths)])
 
