@@ -150,10 +150,9 @@ def report(bench: Bench) -> None:
 examples takes at least {N * SECONDS / 2:.2g} s with 2 workers, {N * SECONDS / 4:.2g} s with 4. *passes* are
 calls per example and do not depend on the number of workers. *at once*: calls that see the same weights; a
 chunk is a share of the examples, and no more calls than it has examples are made at once. Other work kept the
-processors busy (ten and more processes for each at times): passes are exact, seconds are coarse, and those
-above the passes' own are mostly waiting for a processor, by the driver (working sets, the reduced problem) and by
-the workers (line searches on the cached model). Every cell was measured once, in the order of the rows, so the
-load differs between cells: compare passes. One cell was measured again under less load, "dear, 4 at once" on 4
+processors busy (ten and more processes for each at times): passes are exact, seconds are coarse; what they
+hold besides the passes was not profiled. Every cell was measured once, in the order of the rows, so the load
+differs between cells: compare passes. One cell was measured again under less load, "dear, 4 at once" on 4
 workers: 12.3 s to 0.01 instead of 44.1.
 """
     deaths = """
