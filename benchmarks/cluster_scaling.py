@@ -264,9 +264,10 @@ vector. All but w and the plane are numbers of the line search: nothing grows wi
 which are bounded.
 """
 DIED = """
-Two fits of 6 iterations each, one of them with a death in a product of the third. A death costs the
-detection, a new process, reading what its shards need again, and the rounds that tell it which scores it
-had.
+Two fits of 6 iterations each, one of them with a death in the third product; with a machine that dies Ray has
+its default settings. A death costs its detection, a new process, what its shards read again, and the rounds
+that tell it which scores it had. The round it fell into shows the first three; whole fits differ by the other
+work of the machine too, and by more than that.
 """
 
 
