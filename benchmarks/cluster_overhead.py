@@ -201,7 +201,7 @@ The best of several runs of each. "bare" has half of the rows in each of two act
 data give one shard only, "bare, shards" has them in one actor, as ours has. "planes at the shards" is
 `CuttingPlane(space="rows")`, the way for long w.
 
-The machine had other work, so the ratios are rough: one below 1 is noise. A run an hour before the committed
+The machine had other work, so the ratios are rough: one below 1 is noise. A run just before the committed
 one (2026-11-15, load 13 to 37, and one shard in B, as the library then cut it) had 1.19 in A, 1.40 in B (2.49
 against one actor) and 0.57 with planes at the shards (0.73); CPU against threads 1.70, 1.27 and 1.22. The
 committed run is the later one, because of its sources and its lower load.

@@ -198,7 +198,11 @@ def report(bench: Bench, cells: list[Cell]) -> None:
             "with mapped files": max(w["peak"] for w in c["workers"]), "load": c["load"],
         })  # fmt: skip
     n = [c["rows"] for c in cells]
-    slope = np.polyfit(np.log(n), np.log([sum(passes(c)) for c in cells]), 1)[0]
+    seconds = np.array([sum(passes(c)) for c in cells])
+    slopes = [
+        np.polyfit(np.log(n), np.log(seconds), 1)[0],
+        *(np.diff(np.log(seconds)) / np.diff(np.log(n))),
+    ]
     sent: list[Row] = []
     for call, sizes in cells[-1]["bytes"].items():
         sent.append({
@@ -221,7 +225,7 @@ def report(bench: Bench, cells: list[Cell]) -> None:
     bench.save(
         TITLE,
         [
-            ("A pass by the number of rows", rows, NOTE.format(slope=slope)),
+            ("A pass by the number of rows", rows, NOTE.format(*slopes)),
             (f"Messages, {cells[-1]['rows']:,} rows", sent, SENT),
             ("Deaths", died, DIED),
         ],
@@ -255,8 +259,10 @@ def draw(bench: Bench, cells: list[Cell]) -> None:
 
 NOTE = """
 Wall seconds, the least of a fit's rounds: the machine had other work at the same time (its load is in the
-table). Slope of log time (both products) against log rows: {slope:.3f}. A worker's own memory is anonymous
-memory at the end of the fit; mapped files are the page cache's.
+table). Slope of log time (both products) against log rows: {0:.2f} over all sizes, {1:.2f} from the first to
+the second, {2:.2f} from the second to the third. The files of the third are larger than what memory is free
+for them here, those of the others are not; how much of its time is reading was not measured apart. A worker's
+own memory is anonymous memory at the end of the fit; mapped files are the page cache's.
 """
 SENT = """
 Bytes of one round's arguments and answers for one worker; w goes to each machine once, as a published
