@@ -114,7 +114,7 @@ def test_moved_multipliers_are_feasible_and_worth_what_they_say(seed, kind):
     C = 2.0
     sets = minimize(risk, C, solver=DualCoordinate()).dual
     u, old = np.array(sets.w), list(risk.latent)
-    alpha0 = truths(sets, risk) if kind != "bags" else None
+    alpha0 = [alpha[0] for alpha in by_example(sets)] if kind != "bags" else None
     other, sets = risk.completed(latent(), sets)
     value = sets.dual_value()
     caps = C * weight
@@ -129,15 +129,15 @@ def test_moved_multipliers_are_feasible_and_worth_what_they_say(seed, kind):
         d = task.joint_feature(X[i], Y[i], b) - task.joint_feature(X[i], Y[i], a)
         u += share * d
     np.testing.assert_allclose(sets.w, u, atol=1e-8)
-    state = sets.state()
-    for i, multipliers in enumerate(state["alpha"]):
+    for i, multipliers in enumerate(by_example(sets)):
         assert (multipliers >= 0.0).all()
         assert multipliers.sum() == pytest.approx(caps[i], abs=1e-9)
 
 
-def truths(sets, risk):
-    """The multipliers of the truths."""
-    return [alpha[0] for alpha in sets.state()["alpha"]]
+def by_example(sets):
+    """The multipliers, those of one example after the other; the truth's first."""
+    state = sets.state()
+    return np.split(state["alpha"], np.cumsum(state["counts"])[:-1])
 
 
 @pytest.mark.parametrize(
