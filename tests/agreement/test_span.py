@@ -19,7 +19,7 @@ from maxmargin.data import KmerDesign, hstack
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge, Logistic
 from maxmargin.risks import ScoreRisk, score
-from maxmargin.risks.span_columns import Columns
+from maxmargin.risks.span_columns import Columns, MixStep
 from maxmargin.solvers import CuttingPlane
 from maxmargin.testing import check_risk
 
@@ -247,6 +247,36 @@ def test_ctrl_c_while_slots_are_given_anew() -> None:
         assert result.history[-1].lower_bound <= result.lower_bound * (1.0 + 1e-9)
         after = minimize(risk, C=3.0, solver=solver, start=result, max_iter=100)
         assert result.lower_bound <= after.lower_bound <= best <= after.objective
+
+
+@pytest.mark.usefixtures("seven_shards")
+def test_ctrl_c_while_a_new_shard_takes_the_steps() -> None:
+    """Slots have changed their meanings; a shard that has not heard of it must not answer for them."""
+    X, y = wide(n=150, d=300)
+
+    class Interrupting(Forgetful):
+        def _call(self, index: int, method: str, args: Any) -> Any:
+            if method == "columns_mix" and self.deaths:
+                self.deaths = 0
+                raise KeyboardInterrupt
+            return super()._call(index, method, args)
+
+    engine = Interrupting(0)
+    engine._last = -1
+    span = ScoreRisk(X, y, Hinge(), engine=engine).in_span(SquaredNorm(), 5)
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        span.cut_at(np.concatenate([rng.normal(size=k), np.zeros(span.dim - k)]))
+    span.columns.mix(MixStep([1, 2], {0: (np.array([0, 1]), np.array([0.5, 2.0]))}))
+    span._restore()
+    point = np.concatenate([[1.0, -1.0, 2.0], np.zeros(span.dim - 3)])
+    expected = span.weights(point)
+    for index in range(7):
+        engine._shards[index] = engine._recipe[0](engine._recipe[1][index])
+    engine.deaths = 1
+    with pytest.raises(KeyboardInterrupt):
+        span.evaluate(point)
+    assert np.array_equal(span.weights(point), expected)
 
 
 @pytest.mark.usefixtures("seven_shards")

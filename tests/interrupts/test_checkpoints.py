@@ -36,7 +36,7 @@ from maxmargin.checkpoints import UNKNOWN, Outputs, _file, read_file, write_file
 from maxmargin.core.requests import Evaluate, Report
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap, recorder
+from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap, ending, recorder
 from maxmargin.tasks import Enumerable, Graph
 from maxmargin.testing import binary_objective
 from maxmargin.testing.examples import TinyMulticlass
@@ -260,6 +260,30 @@ def test_ctrl_c_at_any_moment_leaves_a_true_state(path, solver):
         svc.set_params(tol=1e-2).fit(X, BINARY, resume_from=path)
         assert svc.converged_
         assert svc.lower_bound_ <= fresh.objective_ * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("labels", [BINARY, Y])
+def test_ctrl_c_while_the_last_file_is_written_is_heard(path, labels, monkeypatch):
+    """The fit is over and nothing is lost, but whoever trains many models wants to stop."""
+    monkeypatch.setattr(
+        recorder, "write_file", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(0.1)
+    )
+    svc = LinearSVC(multi_class="ovr", solver=PLANES, checkpoint=Checkpoint(path, seconds=1e9))
+    svc.fit(X, labels)
+    assert svc.converged_
+    assert svc.stop_reason_ == "interrupted"
+
+
+def test_ctrl_c_after_the_first_of_several_problems_is_told(monkeypatch):
+    confirmed = ending._confirmed
+
+    def press(*args):
+        monkeypatch.setattr(ending, "_confirmed", confirmed)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ending, "_confirmed", press)
+    svc = LinearSVC(multi_class="ovr", solver=PLANES).fit(X, Y)
+    assert svc.stop_reason_ == "interrupted"
 
 
 class Crash:

@@ -144,8 +144,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self.lower_bound_ = sum(r.lower_bound for r in results)
         self.gap_ = results[0].gap if len(results) == 1 else _gap(results)
         self.converged_ = all(r.converged for r in results)
-        # the first problem that did not reach its goal says why
-        self.stop_reason_ = next((r.stop_reason for r in results if not r.converged), "gap")
+        # the first problem that did not reach its goal says why; Ctrl-C may have come just after it did
+        reasons = (
+            r.stop_reason for r in results if not r.converged or r.stop_reason == "interrupted"
+        )
+        self.stop_reason_ = next(reasons, "gap")
         if len(results) == 1:
             self.stop_reason_ = results[0].stop_reason
         self.certificate_ = results[0].certificate

@@ -161,7 +161,8 @@ class SpanRisk:
     def weights(self, c: Array) -> Array:
         """The weights that a point stands for."""
         mix = mix_of(c)
-        w: Array = self._until_told(lambda: self.engine.reduce("combine_rows", mix))
+        told = len(self.columns.steps)  # slots mean something else after some of them
+        w: Array = self._until_told(lambda: self.engine.reduce("combine_rows", told, mix))
         w.setflags(write=False)  # then publishing it is no copy
         return w
 

@@ -163,8 +163,9 @@ class SpanShard(ScoreShard):
 
     # -- handing over ----------------------------------------------------------------------------------
 
-    def combine_rows(self, mix: Mix) -> Array:
+    def combine_rows(self, told: int, mix: Mix) -> Array:
         """The weights of a combination, as far as these rows make them up."""
+        self.check(told)
         return self.combined(self._shaped(self._mixed_coef(mix)))
 
     def _shaped(self, coef: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -377,6 +377,8 @@ def minimize(
     result = finish(risk, problem, driver.state, driver)
     if recorder is not None:
         recorder.end(driver)
+        if driver.state.stop == "interrupted":  # also while the last file was written
+            result = replace(result, stop_reason="interrupted")
     return result
 
 
