@@ -245,9 +245,11 @@ PAGE_ASSUMED = (
     "**Assumptions.**"
     + ASSUMED.replace("\nAssumed, not measured:", " Not measured are:")
     + """
-What the model leaves out: other tenants, stragglers (a round waits for the slowest machine), reading from a
-disk that is slower than the products, TLS. The number of iterations does not grow with the rows (``python
--m benchmarks.iterations``), but with C and the tolerance.
+Measured with rows on disk and two workers (``benchmarks.cluster_scaling``): the time of a pass grows
+linearly from one to twenty million rows; at thirty million, more than the page cache of that machine held,
+an entry costs 2.3 times as much. What the model leaves out: other tenants, stragglers (a round waits for
+the slowest machine), reading from a disk that is slower than the products, TLS. The number of iterations
+does not grow with the rows (``python -m benchmarks.iterations``), but with C and the tolerance.
 """
 )
 

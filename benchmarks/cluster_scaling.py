@@ -45,8 +45,8 @@ from benchmarks.ray_tools import (
 
 TITLE = "Scaling on a cluster: rows on disk, two Ray workers"
 FEATURES, NONZEROS, C_MEAN = 50_000, 75, 1e5
-SIZES, DEATHS = (1_000_000, 10_000_000, 30_000_000), 10_000_000
-QUICK_SIZES, QUICK_DEATHS = (20_000, 50_000, 100_000), 50_000
+SIZES, DEATHS = (1_000_000, 10_000_000, 20_000_000, 30_000_000), 10_000_000
+QUICK_SIZES, QUICK_DEATHS = (20_000, 50_000, 100_000, 150_000), 50_000
 ITERATIONS = 6
 BATCH, DISTINCT = 100_000, 4
 
@@ -243,7 +243,7 @@ def draw(bench: Bench, cells: list[Cell]) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for k, name in enumerate(("product $Xw$", "plane $X^T g$")):
         left.loglog(n, [passes(c)[k] for c in cells], "o-", label=name)
-    first = sum(passes(cells[0]))
+    first = passes(cells[0])[0]
     left.loglog(n, first * n / n[0], "k:", label="linear")
     left.set(xlabel="rows", ylabel="wall seconds of a pass", title="Two workers, rows on disk")
     left.legend()
@@ -260,7 +260,7 @@ def draw(bench: Bench, cells: list[Cell]) -> None:
 NOTE = """
 Wall seconds, the least of a fit's rounds: the machine had other work at the same time (its load is in the
 table). Slope of log time (both products) against log rows: {0:.2f} over all sizes, {1:.2f} from the first to
-the second, {2:.2f} from the second to the third. The files of the third are larger than what memory is free
+the second, {2:.2f} and {3:.2f} further on. The files of the last are larger than what memory is free
 for them here, those of the others are not; how much of its time is reading was not measured apart. A worker's
 own memory is anonymous memory at the end of the fit; mapped files are the page cache's.
 """
