@@ -145,7 +145,8 @@ def model(unit: Cell, rounds: Cell, features: int) -> Row:
     return {
         "features": f"{features:,}", "planes": "at the shards" if in_rows else "at the driver",
         "products, s": passes, "planes of shards, s": planes, "broadcast of w, s": broadcast,
-        "sum of planes, s": reduce, f"latency of {ROUNDS:g} or {ROUNDS_AT_SHARDS:g} rounds, s": latency, "driver, s": driver,
+        "sum of planes, s": reduce,
+        f"latency of {ROUNDS:g} or {ROUNDS_AT_SHARDS:g} rounds, s": latency, "driver, s": driver,
         "an iteration, s": total, f"{ITERATIONS} iterations, min": ITERATIONS * total / 60,
         "network of a machine, GB an iteration": (2 + levels) * size / 1e9,
         "scores and planes of a machine, GB": scores, "vectors, GB": (CORES + levels + 3) * size / 1e9,
