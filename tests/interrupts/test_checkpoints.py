@@ -281,8 +281,23 @@ def test_ctrl_c_after_the_first_of_several_problems_is_told(monkeypatch):
         monkeypatch.setattr(ending, "_confirmed", confirmed)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ending, "_confirmed", press)
-    svc = LinearSVC(multi_class="ovr", solver=PLANES).fit(X, Y)
+    for limit in (None, 2):
+        monkeypatch.setattr(ending, "_confirmed", press)
+        svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=limit).fit(X, Y)
+        assert svc.stop_reason_ == "interrupted"
+
+
+def test_ctrl_c_in_a_later_problem_is_told():
+    """Also if an earlier one was stopped by a limit."""
+    seen = []
+
+    def press(record):
+        seen.append(record.iteration)
+        if len(seen) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=2, callbacks=[press]).fit(X, Y)
+    assert seen == [1, 2, 1, 2, 1]
     assert svc.stop_reason_ == "interrupted"
 
 

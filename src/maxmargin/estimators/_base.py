@@ -144,11 +144,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self.lower_bound_ = sum(r.lower_bound for r in results)
         self.gap_ = results[0].gap if len(results) == 1 else _gap(results)
         self.converged_ = all(r.converged for r in results)
-        # the first problem that did not reach its goal says why; Ctrl-C may have come just after it did
-        reasons = (
-            r.stop_reason for r in results if not r.converged or r.stop_reason == "interrupted"
-        )
-        self.stop_reason_ = next(reasons, "gap")
+        # Ctrl-C was for all of them; else the first problem that did not reach its goal says why
+        reasons = [r.stop_reason for r in results if not r.converged]
+        if any(r.stop_reason == "interrupted" for r in results):
+            reasons = ["interrupted"]
+        self.stop_reason_ = next(iter(reasons), "gap")
         if len(results) == 1:
             self.stop_reason_ = results[0].stop_reason
         self.certificate_ = results[0].certificate
