@@ -90,9 +90,18 @@ def thawed(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _surely_above(share: float, dense: Array) -> bool:
+    """Whether clearly more than this share of a long vector is not zero, by a look at some of it: to count
+    takes as long as to add the vector up."""
+    if dense.size < LONG:
+        return False
+    some = dense[np.random.default_rng(0).integers(dense.size, size=4096)]
+    return bool(np.count_nonzero(some) > 1.2 * share * len(some))
+
+
 def sparsify(dense: Array) -> Vector:
     """The same vector, sparse where that saves memory."""
-    if dense.size < 1024:
+    if dense.size < 1024 or _surely_above(DENSE_ABOVE, dense):
         return dense
     there = dense != 0.0  # to look for true ones is several times quicker than for numbers
     if np.count_nonzero(there) > DENSE_ABOVE * dense.size:
@@ -156,9 +165,9 @@ def _merged(a: SparseVector, b: SparseVector) -> SparseVector:
 
 def travelling(v: Vector) -> Vector:
     """The same vector as it is sent to another process: sparse if it is long and nearly empty."""
-    if isinstance(v, SparseVector) or v.size < LONG or np.count_nonzero(v) > FEW * v.size:
+    if isinstance(v, SparseVector) or v.size < LONG or _surely_above(FEW, v):
         return v
-    return sparsify(v)
+    return sparsify(v) if np.count_nonzero(v != 0.0) <= FEW * v.size else v
 
 
 def add_scaled(out: Array, scale: float, v: Vector) -> None:
