@@ -17,6 +17,7 @@ from maxmargin import (
 )
 from maxmargin.engines import SerialEngine
 from maxmargin.risks import score, task, task_shard
+from maxmargin.risks.lines import LostScores
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Enumerable
 from maxmargin.testing.examples import TinyMulticlass
@@ -101,3 +102,10 @@ def test_the_same_bits(name):
         assert fit(name, engine) == expected
         struck += engine.deaths + engine.repeats
     assert struck > 0
+
+
+@pytest.mark.parametrize("name", ["costs", "rows", "chain"])
+def test_workers_that_die_all_the_time_are_given_up(name):
+    with pytest.raises(LostScores) as caught:
+        fit(name, Mortal(0, 4.0))
+    assert any("workers die faster" in note for note in caught.value.__notes__)

@@ -30,6 +30,11 @@ from maxmargin.core.vectors import Array, frozen, sparsify
 SPARSE_FROM = 1_000_000
 #: times that shards are told again what they lost in one call
 MAX_RESTORES = 10
+#: what to say when that was not enough
+TOO_OFTEN = (
+    f"shards were built anew more than {MAX_RESTORES} times while one question was asked: workers die faster "
+    "than they can be told what they lost. Do they run out of memory? Use fewer or smaller shards per worker."
+)
 
 Step = tuple[int, int | tuple[int, int, float]]
 """How scores come about: (key, which w of those sent) or (key, (a, b, t))."""
@@ -217,9 +222,10 @@ class Pins:
                     if points:
                         self._restore(points)
                 return call(method, *args)
-            except LostScores:
+            except LostScores as error:
                 restores += 1
                 if restores > MAX_RESTORES:
+                    error.add_note(TOO_OFTEN)
                     raise
 
     def _restore(self, points: tuple[Pinned, ...]) -> None:

@@ -40,7 +40,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, SparseVector, Vector, combine, frozen
-from maxmargin.risks.lines import MAX_RESTORES, LostScores, PinnedEvaluation, Pins
+from maxmargin.risks.lines import MAX_RESTORES, TOO_OFTEN, LostScores, PinnedEvaluation, Pins
 from maxmargin.risks.rows import Part
 from maxmargin.risks.score import ScoreRisk
 from maxmargin.risks.span_columns import (
@@ -178,7 +178,11 @@ class SpanRisk:
                 return ask()
             except LostScores:
                 self._restore()
-        return ask()
+        try:
+            return ask()
+        except LostScores as error:
+            error.add_note(TOO_OFTEN)
+            raise
 
     def _restore(self) -> None:
         """Let shards that were built anew take all steps."""
@@ -186,8 +190,9 @@ class SpanRisk:
             try:
                 self._take_steps()
                 return
-            except LostScores:  # one more was built anew in between
+            except LostScores as error:  # one more was built anew in between
                 if again == MAX_RESTORES - 1:
+                    error.add_note(TOO_OFTEN)
                     raise
 
     def _take_steps(self) -> None:
