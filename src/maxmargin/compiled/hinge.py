@@ -9,6 +9,11 @@ from __future__ import annotations
 from maxmargin.compiled import simd
 from maxmargin.compiled.jit import entry, entry_products
 
+#: rows below which a loop that stores and sums is two. Such a loop is compiled twice, and the one without
+#: vectors, which sums in another order, runs where an array that is written seems to lie too near to one
+#: that is read: for arrays of a few rows that is a matter of where they happen to be
+SHORT = 1024
+
 
 @entry_products
 def value(scores, y, weight):
@@ -21,8 +26,14 @@ def value(scores, y, weight):
 @entry_products
 def cut(scores, y, weight, gradient):
     """Fill the gradient and return the offset of the cut that is tight at the scores."""
-    offset = 0.0
-    for i in range(scores.shape[0]):
+    offset, n = 0.0, scores.shape[0]
+    if n < SHORT:
+        for i in range(n):
+            offset += weight[i] if y[i] * scores[i] < 1.0 else 0.0
+        for i in range(n):
+            gradient[i] = -(weight[i] if y[i] * scores[i] < 1.0 else 0.0) * y[i]
+        return offset
+    for i in range(n):
         c = weight[i] if y[i] * scores[i] < 1.0 else 0.0  # no branch: it could not be foretold
         gradient[i] = -c * y[i]
         offset += c

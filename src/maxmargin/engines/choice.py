@@ -12,7 +12,7 @@ from maxmargin.engines.processes import ProcessEngine
 from maxmargin.engines.ray import RayEngine
 from maxmargin.engines.threads import ThreadEngine
 
-_CONTRACT = ("open", "publish", "reduce", "gather", "close")
+_CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
 
 
 def make_engine(

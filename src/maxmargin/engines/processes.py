@@ -66,7 +66,7 @@ class ProcessEngine(SerialEngine):
         super().__init__()
         if n_workers < 1:
             raise ValueError(f"n_workers={n_workers}: at least one worker is needed.")
-        self.n_workers = n_workers
+        self.n_workers, self._owner = n_workers, os.getpid()
         self._prepare = prepare
         self._workers: list[_Worker] = []
         self._segment: Segment | None = None
@@ -125,7 +125,8 @@ class ProcessEngine(SerialEngine):
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # half made, or the interpreter is half gone
-            self.close()
+            if os.getpid() == self._owner:  # else a forked child's copy: the workers are its parent's
+                self.close()
 
     def _let_go(self, n: int) -> None:
         """Forget the shards, keep n workers."""

@@ -162,6 +162,10 @@ class RayEngine(SerialEngine):
         if cluster is not None:
             cluster.leave()
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # half made, or the interpreter is half gone
+            self.close()
+
     def _joined(self) -> Cluster:
         self._notice_shutdown()
         if self._cluster is None:
