@@ -216,6 +216,17 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
         handle = engine.publish(w + step)
         expected = tree_sum([part.times(w + step) for part in parts])
         assert engine.reduce("times", handle).tobytes() == expected.tobytes()
+    from maxmargin import LinearSVC
+    from maxmargin.engines import SerialEngine
+    from maxmargin.solvers import CuttingPlane
+
+    X = np.random.default_rng(1).normal(size=(30_000, 500))  # another 120 MB
+    y = X[:, 0] + X[:, 1] > 0.5
+    fits = [
+        LinearSVC(C=1e-3, solver=CuttingPlane(), engine=where).fit(X, y) for where in (engine, SerialEngine())
+    ]
+    assert fits[0].coef_.tobytes() == fits[1].coef_.tobytes()
+    assert fits[0].history_[-1]["gap"] == fits[1].history_[-1]["gap"]
     print("same bits")
     try:
         RayEngine(1, "127.0.0.1:1").open(Part, [1])

@@ -125,7 +125,9 @@ class ProcessEngine(SerialEngine):
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # half made, or the interpreter is half gone
-            if os.getpid() == self._owner:  # else a forked child's copy: the workers are its parent's
+            if (
+                os.getpid() == self._owner
+            ):  # else a forked child's copy: the workers are its parent's
                 self.close()
 
     def _let_go(self, n: int) -> None:

@@ -1,0 +1,58 @@
+"""Linear fits on Ray: the same bits as in one thread, with workers and a whole machine killed on the way."""
+
+from __future__ import annotations
+
+import pytest
+from tests.doomed import Doom, doomed
+from tests.invariances.test_engines import binary, fit, multiclass
+
+from maxmargin import minimize
+from maxmargin.engines import SerialEngine
+from maxmargin.solvers import CuttingPlane
+
+
+@pytest.mark.parametrize("n_workers", [2, 4])
+@pytest.mark.parametrize("problem", [binary, multiclass])
+def test_the_same_bits(make_engine, problem, n_workers):
+    assert fit(problem, make_engine(n_workers)) == fit(problem, SerialEngine())
+
+
+@pytest.mark.parametrize("problem", [binary, multiclass])
+def test_a_killed_worker_changes_no_bit(make_engine, problem, tmp_path, monkeypatch):
+    engine, expected = make_engine(2), fit(problem, SerialEngine())
+    first, last = 1, 0  # shards of one worker each: the problems have two or more
+    dooms = [
+        Doom(str(tmp_path), "line_evaluate", first, 3),  # in the product
+        Doom(str(tmp_path), "line_slopes", last, 4),  # in the line search
+    ]
+    real = engine.open
+    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    assert fit(problem, engine) == expected
+    assert [doom for doom in dooms if not doom.has_struck()] == []
+
+
+def test_a_machine_that_dies_in_the_middle_of_a_fit_changes_no_bit(machines, make_engine):
+    expected = _solved(SerialEngine())
+    lost = machines.add()
+    engine = make_engine(3)
+    engine.close()  # its workers are where machines were when they were started
+    spares, doomed_actors = [], []
+
+    def kill(record):
+        if record.iteration == 3:
+            doomed_actors.extend(w._actor for w in engine._workers if w.machine == lost.node_id)
+            spares.append(machines.add())
+            machines.kill(lost)
+
+    found = _solved(engine, kill)
+    actors = [worker._actor for worker in engine._workers]
+    machines.kill(spares[0])
+    assert len(doomed_actors) == 1
+    assert doomed_actors[0] not in actors  # another one did its work
+    assert found == expected
+
+
+def _solved(engine, *callbacks):
+    risk, C = binary(engine)
+    found = minimize(risk, C, solver=CuttingPlane(), callbacks=callbacks)
+    return found.w.tobytes(), found.objective, found.lower_bound, found.n_iter
