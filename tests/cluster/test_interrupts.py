@@ -15,6 +15,14 @@ from maxmargin.core.summation import tree_sum
 from maxmargin.engines import ray as ray_engine
 
 
+@pytest.fixture(autouse=True)
+def listen_to_ctrl_c():
+    """A process started in the background by a shell ignores SIGINT; these tests must hear it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _interrupted(engine, path, seconds):
     """Call a method that takes so long and press Ctrl-C when it runs; how long it took to be heard."""
     pressed = []

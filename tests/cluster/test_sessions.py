@@ -64,7 +64,11 @@ def _finished(process: subprocess.Popen[str], folder: str) -> str:
 
 
 LOCAL = """
+import signal
 import sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
+
 from maxmargin.engines import make_engine
 from tests.cluster.conftest import processes
 from tests.cluster.shards import Part
