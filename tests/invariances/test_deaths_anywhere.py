@@ -17,7 +17,7 @@ from maxmargin import (
 )
 from maxmargin.engines import SerialEngine
 from maxmargin.risks import score, task, task_shard
-from maxmargin.risks.lines import LostScores
+from maxmargin.risks.line_shard import LostScores
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Enumerable
 from maxmargin.testing.examples import TinyMulticlass

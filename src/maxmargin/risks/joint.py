@@ -22,8 +22,9 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
-from maxmargin.core.vectors import Array, writable
-from maxmargin.risks.lines import LineShard, Pins
+from maxmargin.core.vectors import Array, Vector, writable
+from maxmargin.risks.line_shard import LossShard
+from maxmargin.risks.lines import Pins
 from maxmargin.risks.rows import Part, PlacedPart, Rows
 from maxmargin.risks.score import ScoreShard
 
@@ -42,7 +43,7 @@ class _Slice:
 
     def plane_of(self, coef: Array) -> Cut:
         """``X' coef``, as the plane of a cut: those know how to travel."""
-        return Cut(0.0, self._shard.combined(writable(coef)[self._here]))
+        return Cut(0.0, self._shard.plane_of(writable(coef)[self._here]))
 
 
 def _make_slice(light: Rows, spec: Spec) -> _Slice:
@@ -50,37 +51,32 @@ def _make_slice(light: Rows, spec: Spec) -> _Slice:
     return _Slice(ScoreShard(*part.on(light)), start, start + part.hi - part.lo)
 
 
-class _Gathered(LineShard):
+class _Gathered(LossShard):
     """The scores of all rows of a problem, and the loss of them."""
 
     def __init__(self, engine: Engine, rows: Rows) -> None:
         super().__init__()
         self._engine, self._loss = engine, rows.loss
-        self._labels = _joined(rows, rows.y), _joined(rows, rows.weight)
-        self._offset = None if rows.offset is None else _joined(rows, rows.offset)
+        offset = None if rows.offset is None else _joined(rows, rows.offset)
+        self._held = _joined(rows, rows.y), _joined(rows, rows.weight), offset
 
     def scores_at(self, w: Array) -> Array:
         engine = self._engine
         return np.concatenate(engine.gather("scores_at", engine.publish(w)))
 
-    def value_of(self, scores: Array) -> float:
-        return self._loss.value(scores, *self._labels)
+    @property
+    def _labels(self) -> tuple[Any, Any]:
+        return self._held[:2]
 
-    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
-        return self._loss.slopes(a, b, *self._labels, ts)
+    @property
+    def _offset(self) -> Array | None:
+        return self._held[2]
 
-    def kinks_of(
-        self, a: Array, b: Array, lo: float, hi: float, limit: int
-    ) -> tuple[Array, Array] | None:
-        return self._loss.breakpoints(a, b, *self._labels, lo, hi, limit)
-
-    def cut_of(self, scores: Array) -> Cut:
-        offset, gradient = self._loss.cut(scores, *self._labels)
-        if self._offset is not None:  # scores are offset + X w
-            offset += float(np.vdot(gradient, self._offset))
+    def plane_of(self, gradient: Array) -> Vector:
+        """The slices' planes, added up."""
         gradient.setflags(write=False)  # then publishing it is no copy
         cut: Cut = self._engine.reduce("plane_of", self._engine.publish(gradient))
-        return Cut(offset, cut.plane)
+        return cut.plane
 
 
 def _joined(rows: Rows, column: Any) -> Any:

@@ -1,5 +1,4 @@
-"""Risks whose scores are linear in w: shards that keep scores under keys, and evaluations with free
-lines.
+"""Risks whose scores are linear in w: evaluations with free lines. (The shards are in ``line_shard``.)
 
 Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached
 constraints). What a shard holds besides its data is a cache. Calls name points by their keys; a shard that
@@ -14,17 +13,16 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
+from maxmargin.risks.line_shard import LostScores, Step
 
 #: below this many entries the dense form of a plane is faster than it is large
 SPARSE_FROM = 1_000_000
@@ -35,13 +33,6 @@ TOO_OFTEN = (
     f"shards were built anew more than {MAX_RESTORES} times while one question was asked: workers die faster "
     "than they can be told what they lost. Do they run out of memory? Use fewer or smaller shards per worker."
 )
-
-Step = tuple[int, int | tuple[int, int, float]]
-"""How scores come about: (key, which w of those sent) or (key, (a, b, t))."""
-
-
-class LostScores(Exception):
-    """A shard misses what it was told before: it was built anew in between."""
 
 
 def check_weights(sample_weight: Any, n: int) -> Array:
@@ -55,122 +46,6 @@ def check_weights(sample_weight: Any, n: int) -> Array:
             "convex and no bound would be true."
         )
     return weight
-
-
-class LineShard(ABC):
-    """A shard that can evaluate, move along lines and cut, given scores."""
-
-    def __init__(self) -> None:
-        self._scores: dict[int, Array] = {}
-
-    @abstractmethod
-    def scores_at(self, w: Array) -> Array:
-        """The scores of w, linear in w up to a constant."""
-
-    @abstractmethod
-    def value_of(self, scores: Array) -> float:
-        """The shard's risk."""
-
-    @abstractmethod
-    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
-        """Right derivatives on the line between two scores."""
-
-    @abstractmethod
-    def kinks_of(
-        self, a: Array, b: Array, lo: float, hi: float, limit: int
-    ) -> tuple[Array, Array] | None:
-        """Kinks on the same line."""
-
-    @abstractmethod
-    def cut_of(self, scores: Array) -> Cut:
-        """The cut that is tight at the scores."""
-
-    def line_evaluate(self, key: int, w: Array, live: frozenset[int], told: int) -> float:
-        """Keep the scores of w under a key. ``told``: what else the shard has heard; see :meth:`check`."""
-        self.check(told)
-        self._forget(live)
-        if key not in self._scores:
-            self._scores[key] = self.scores_at(w)
-        return self.value_of(self._scores[key])
-
-    def check(self, told: int) -> None:
-        """Raise :class:`LostScores` if scores depend on things this shard was told, and misses."""
-        return
-
-    def line_toward(self, a: int, b: int, t: float, key: int, live: frozenset[int]) -> float:
-        """Keep the scores of a point on the line, in the place of ``a``'s if nobody needs those any more."""
-        if key not in self._scores:
-            start, end = self._at(a), self._at(b)
-            own = start.flags.owndata and start.flags.writeable  # not a view of somebody's array
-            moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
-            blend(start.ravel(), end.ravel(), t, moved.ravel())
-            self._scores[key] = moved
-        self._forget(live)
-        return 0.0
-
-    def line_value(self, key: int) -> float:
-        return self.value_of(self._at(key))
-
-    def line_value_toward(self, a: int, b: int, t: float) -> float:
-        return self.value_of(self._between(a, b, t))
-
-    def line_scores(self, key: int) -> Array:
-        return self._at(key)
-
-    def line_slopes(self, a: int, b: int, ts: Array) -> Array:
-        return self.slopes_of(self._at(a), self._at(b), ts)
-
-    def line_kinks(
-        self, a: int, b: int, lo: float, hi: float, limit: int
-    ) -> tuple[Array, Array] | None:
-        return self.kinks_of(self._at(a), self._at(b), lo, hi, limit)
-
-    def line_cut(self, key: int) -> Cut:
-        return self.cut_of(self._at(key))
-
-    def line_cut_toward(self, a: int, b: int, t: float) -> Cut:
-        return self.cut_of(self._between(a, b, t))
-
-    def line_restore(
-        self, wanted: frozenset[int], told: int, steps: list[Step], *ws: Array
-    ) -> None:
-        """Compute scores that got lost, by the steps that led to them."""
-        self.check(told)
-        if all(key in self._scores for key in wanted):
-            return
-        known = dict(self._scores)
-        last = {
-            key: k for k, (_, how) in enumerate(steps) if isinstance(how, tuple) for key in how[:2]
-        }
-        for k, (key, how) in enumerate(steps):
-            if key not in known:
-                if isinstance(how, tuple):
-                    a, b, t = how
-                    known[key] = moved = np.empty_like(known[a])
-                    blend(known[a].ravel(), known[b].ravel(), t, moved.ravel())
-                else:
-                    known[key] = self.scores_at(ws[how])
-            if isinstance(how, tuple):
-                for end in how[:2]:  # few scores at a time, as in the fit itself
-                    if last[end] == k and end not in wanted and end not in self._scores:
-                        del known[end]
-        self._scores.update({key: known[key] for key in wanted})
-
-    def _between(self, a: int, b: int, t: float) -> Array:
-        start, end = self._at(a), self._at(b)
-        moved = np.empty_like(start)
-        blend(start.ravel(), end.ravel(), t, moved.ravel())
-        return moved
-
-    def _at(self, key: int) -> Array:
-        try:
-            return self._scores[key]
-        except KeyError:
-            raise LostScores(f"the scores of point {key} are not here") from None
-
-    def _forget(self, live: frozenset[int]) -> None:
-        for key in [key for key in self._scores if key not in live]:
-            del self._scores[key]
 
 
 class Pins:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
@@ -23,14 +22,15 @@ from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.duals import Method, refusal, row_duals
-from maxmargin.risks.lines import LineShard, PinnedEvaluation, Pins, check_weights
+from maxmargin.risks.line_shard import LossShard
+from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
 from maxmargin.risks.rows import Part, PlacedPart, Rows
 
 if TYPE_CHECKING:
     from maxmargin.risks.span import SpanRisk
 
 
-class ScoreShard(LineShard):
+class ScoreShard(LossShard):
     """Rows ``lo .. hi-1``."""
 
     def __init__(self, rows: Rows, lo: int, hi: int) -> None:
@@ -60,24 +60,7 @@ class ScoreShard(LineShard):
             scores += self._offset
         return scores
 
-    def value_of(self, scores: Array) -> float:
-        return self._loss.value(scores, *self._labels)
-
-    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
-        return self._loss.slopes(a, b, *self._labels, ts)
-
-    def kinks_of(
-        self, a: Array, b: Array, lo: float, hi: float, limit: int
-    ) -> tuple[Array, Array] | None:
-        return self._loss.breakpoints(a, b, *self._labels, lo, hi, limit)
-
-    def cut_of(self, scores: Array) -> Cut:
-        offset, gradient = self._loss.cut(scores, *self._labels)
-        if self._offset is not None:  # scores are offset + X w
-            offset += float(np.vdot(gradient, self._offset))
-        return Cut(offset, self.combined(gradient))
-
-    def combined(self, coef: Array) -> Array:
+    def plane_of(self, coef: Array) -> Array:
         """The flat ``X[lo:hi]' coef``, the constant feature included."""
         d, extra = self._design.shape[1], int(self._intercept != 0.0)
         plane = np.zeros((d + extra, *coef.shape[1:]))

@@ -40,7 +40,8 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, SparseVector, Vector, combine, frozen
-from maxmargin.risks.lines import MAX_RESTORES, TOO_OFTEN, LostScores, PinnedEvaluation, Pins
+from maxmargin.risks.line_shard import LostScores
+from maxmargin.risks.lines import MAX_RESTORES, TOO_OFTEN, PinnedEvaluation, Pins
 from maxmargin.risks.rows import Part
 from maxmargin.risks.score import ScoreRisk
 from maxmargin.risks.span_columns import (

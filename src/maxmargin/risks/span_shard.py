@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, sparsify
-from maxmargin.risks.lines import LostScores
+from maxmargin.risks.line_shard import LostScores
 from maxmargin.risks.rows import Part, PlacedPart, Rows
 from maxmargin.risks.score import ScoreShard
 from maxmargin.risks.span_columns import Mix
@@ -101,7 +101,7 @@ class SpanShard(ScoreShard):
 
     def column_plane(self, step: int, slot: int) -> Cut:
         """``X' g``: a vector of weights, as the plane of a cut since those know how to travel."""
-        return Cut(0.0, self.combined(self._shaped(self._coef(step, slot))))
+        return Cut(0.0, self.plane_of(self._shaped(self._coef(step, slot))))
 
     def column_coef(self, step: int, slot: int) -> Array:
         """g itself."""
@@ -166,7 +166,7 @@ class SpanShard(ScoreShard):
     def combine_rows(self, told: int, mix: Mix) -> Array:
         """The weights of a combination, as far as these rows make them up."""
         self.check(told)
-        return self.combined(self._shaped(self._mixed_coef(mix)))
+        return self.plane_of(self._shaped(self._mixed_coef(mix)))
 
     def _shaped(self, coef: Array) -> Array:
         columns = self._loss.n_outputs()

@@ -23,7 +23,7 @@ from maxmargin.compiled import envelope
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.protocols import Answers, ConstraintCache, Examples
 from maxmargin.core.vectors import Array, IntArray, writable
-from maxmargin.risks.lines import LineShard, LostScores
+from maxmargin.risks.line_shard import LineShard, LostScores
 
 #: the paper's f: constraints cached per example
 CACHE_SIZE = 10
