@@ -202,13 +202,14 @@ data give one shard only, "bare, shards" has them in one actor, as ours has. "pl
 `CuttingPlane(space="rows")`, the way for long w.
 
 The machine had nothing else to do. Two runs before, under loads of 7 to 37, had 0.96 and 1.19 in A, 1.39 and
-1.40 in B, 1.02 and 0.57 with planes at the shards; CPU against threads 1.50 and 1.70, 1.57 and 1.27, 2.51 and 1.22.
+1.40 in B, 1.02 and 0.57 with planes at the shards; CPU against threads 1.50 and 1.70, 1.57 and 1.27,
+2.51 and 1.22.
 
 Where planes stay at the driver (B) its own work takes about as long as the rounds: products of planes with
 each other, their combination, w. Bare Ray does none of that. In the rounds it is `line_cut_toward` that
 exceeds bare, from the second plane on: the first (`line_cut`) takes as long as bare, and so does the same
-engine call without a fit around it. Memory that is touched for the first time, here and in the object store, while
-all planes before are kept, is the likely reason; it was not measured apart.
+engine call without a fit around it. Memory that is touched for the first time, here and in the object store,
+while all planes before are kept, is the likely reason; it was not measured apart.
 """
 SPLIT = """
 `line_evaluate` is the product X w and the loss, `line_cut_toward` the move and the plane X' g,
