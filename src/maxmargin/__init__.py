@@ -57,7 +57,7 @@ __all__ = [
 
 _ROOMS = [
     *("callbacks", "checkpoints", "compiled", "core", "data", "engines", "estimators"),
-    *("inspection", "losses", "persistence", "risks", "solvers", "tasks", "testing"),
+    *("inspection", "kernels", "losses", "persistence", "risks", "solvers", "tasks", "testing"),
 ]
 
 _HOMES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -105,6 +105,17 @@ class SolveResult:
     oracle_calls: float = 0.0
     dual: Any = field(default=None, repr=False)
     duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
+
+    def claiming(self, certificate: Literal["restricted", "measured"]) -> SolveResult:
+        """The same outcome, where F is true but the bound is not one of the problem that was asked for: that
+        of a smaller set of functions ("restricted"), or none at all ("measured")."""
+        return replace(
+            self,
+            certificate=certificate,
+            lower_bound=-float("inf"),
+            gap=float("inf"),
+            converged=False,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -130,6 +130,24 @@ class Task(ABC):
             return bool(np.array_equal(y_a, y_b))
         return bool(y_a == y_b)
 
+    def kernel_inputs(self, x: Any) -> Any:
+        """The rows of ``x`` that a kernel acts on: a matrix, dense or CSR, of feature vectors.
+
+        For kernels, together with :meth:`with_kernel_inputs`. The joint feature must be linear in these
+        rows, apart from parts that do not depend on them: Psi = sum_r row_r (x) e_r(y) + rest(y). Then
+        phi(row) can take the place of a row, and nothing else of the task changes: at a w made of
+        functions sum_b V_b k(., u_b) the scores are those of the rows (k(row, u_b))_b with the weights V.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot use a kernel: it does not define kernel_inputs(x), the rows that "
+            "the kernel acts on, and with_kernel_inputs(x, rows), the same input with other rows."
+        )
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
+        """The input ``x`` with these rows in place of ``kernel_inputs(x)``; they may have another number of
+        columns, the same for all inputs. ``setup`` is called on such inputs."""
+        raise NotImplementedError(f"{type(self).__name__} defines no with_kernel_inputs(x, rows).")
+
     def pack(self, X: Sequence[Any], Y: Sequence[Any]) -> Examples | None:
         """The examples in a compiled form that answers for many at a time, or None.
 
