@@ -201,3 +201,9 @@ def cost_matrix(cost: Any, labels: list[Hashable]) -> Any:
             "the order of the sorted labels, or a dict from label to cost."
         )
     return matrix
+
+
+def by_sequence(flat: Any, counts: Lengths) -> list[Any]:
+    """What is stacked, in one part per sequence."""
+    ends = np.cumsum(counts)
+    return [flat[end - count : end] for end, count in zip(ends, counts, strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array
-from maxmargin.estimators._sequences import Lengths
+from maxmargin.estimators._sequences import Lengths, by_sequence
 from maxmargin.risks import TaskRisk
 from maxmargin.tasks.chain import Chain, WeightedLabels
 from maxmargin.tasks.chain_examples import ChainExamples
@@ -26,8 +26,7 @@ class TaggedData(NamedTuple):
 
     def split(self, flat: Any) -> list[Any]:
         """One part per sequence."""
-        ends = np.cumsum(self.counts)
-        return [flat[end - count : end] for end, count in zip(ends, self.counts, strict=True)]
+        return by_sequence(flat, self.counts)
 
     def fully_labeled(self) -> Any:
         """Which sequences miss no label."""

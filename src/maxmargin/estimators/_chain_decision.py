@@ -1,0 +1,173 @@
+"""Taggers once they are fitted: the parts of their weights, labels, k best and max-marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.vectors import Array
+from maxmargin.estimators import _sequences as seq
+from maxmargin.tasks.chain import Chain
+from maxmargin.tasks.chain_examples import predict_stacked
+from maxmargin.tasks.chain_order import contract
+from maxmargin.tasks.chain_paths import k_best_stacked, max_marginals_stacked
+
+
+class ChainDecision:
+    """What ``weights_``, ``task_`` and ``classes_`` say about new sequences."""
+
+    weights_: Array
+    task_: Chain
+    classes_: list[Hashable]
+    vectorizer_: Any
+    n_features_in_: int
+
+    @property
+    def states_(self) -> list[Any]:
+        """The labels, or pairs of them."""
+        check_is_fitted(self, "weights_")
+        if self.task_.n_labels == len(self.classes_):
+            return list(self.classes_)
+        return [(before, label) for before in [*self.classes_, None] for label in self.classes_]
+
+    @property
+    def coef_(self) -> Array:
+        """Scores of features, one row per state."""
+        return self._part(0).reshape(self.n_features_in_, -1).T
+
+    @property
+    def transitions_(self) -> Array:
+        """Scores of neighbours, [from, to]."""
+        return self._part(1).reshape(self.task_.n_labels, -1)
+
+    @property
+    def starts_(self) -> Array:
+        """Scores of first states."""
+        return self._part(2)
+
+    @property
+    def stops_(self) -> Array:
+        """Scores of last states."""
+        return self._part(3)
+
+    def _part(self, number: int) -> Array:
+        check_is_fitted(self, "weights_")
+        K = self.task_.n_labels
+        ends = np.cumsum([self.n_features_in_ * K, K * K, K])
+        return np.split(self.weights_, ends)[number]
+
+    def predict(self, X: Any, lengths: Any = None) -> Any:
+        """The best label sequence for each input.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of lists of labels
+            One list per sequence; one flat list if ``lengths`` was given.
+        """
+        rows, counts = self._stack(X, lengths)
+        flat = self._names(predict_stacked(self.task_, self.weights_, rows, counts))
+        return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    def predict_k_best(
+        self, X: Any, k: int, lengths: Any = None
+    ) -> list[list[tuple[list[Hashable], float]]]:
+        """The k best label sequences for each input, with their scores.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        k : int
+            How many; an input with fewer legal labellings gets all of them.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of lists of (labels, score)
+            For each sequence, best first. The first is the prediction.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger().fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> [labels for labels, score in tagger.predict_k_best([[["red"], ["sky"]]], k=2)[0]]
+        [['A', 'N'], ['A', 'A']]
+        """
+        rows, counts = self._stack(X, lengths)
+        found = k_best_stacked(self.task_, self.weights_, rows, counts, k)
+        return [[(self._names(codes), score) for codes, score in best] for best in found]
+
+    def max_marginals(self, X: Any, lengths: Any = None) -> Any:
+        """How well each label can do at each token: the score of the best sequence through it.
+
+        The largest entry of a row is the score of the prediction; how far the others lie below says how
+        sure the prediction is of that token. Labels that no legal sequence has there get -inf.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of arrays of shape (n_tokens, n_labels)
+            Columns in the order of ``classes_``; one stacked array if ``lengths`` was given.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger().fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> scores = tagger.max_marginals([[["red"], ["sky"]]])[0]
+        >>> scores.shape, [tagger.classes_[k] for k in scores.argmax(axis=1)]
+        ((2, 2), ['A', 'N'])
+        """
+        rows, counts = self._stack(X, lengths)
+        flat = max_marginals_stacked(self.task_, self.weights_, rows, counts)
+        K = len(self.classes_)
+        flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
+        return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    def _stack(self, X: Any, lengths: Any) -> tuple[Any, seq.Lengths]:
+        check_is_fitted(self, "weights_")
+        rows, counts, _ = seq.stack(
+            X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
+        )
+        return rows, counts
+
+    def _names(self, states: Any) -> list[Hashable]:
+        return [self.classes_[k] for k in contract(states, len(self.classes_))]
+
+    def score(self, X: Any, y: Any, lengths: Any = None) -> float:
+        """Share of tokens with the right label.
+
+        Parameters
+        ----------
+        X, y, lengths : as for ``fit``
+            Labelled sequences.
+
+        Returns
+        -------
+        float
+            Token accuracy.
+        """
+        predicted = self.predict(X, lengths)
+        if lengths is not None and len(predicted) == len(y):
+            pairs = list(zip(predicted, y, strict=True))
+        else:
+            rows = [predicted] if lengths is not None else predicted
+            truth = [[label for part in y for label in part]] if lengths is not None else y
+            pairs = [p for a, b in zip(rows, truth, strict=True) for p in zip(a, b, strict=True)]
+        return float(np.mean([a == b for a, b in pairs]))
