@@ -52,8 +52,11 @@ class Fitted:
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-#: (estimator, problem, results of the problems solved before) -> answer. The estimator gives the limits
-#: and watchers: call its ``_minimize``, or hand them on in the same way.
-Method = Callable[[Any, KernelProblem, Sequence[SolveResult]], Fitted]
+#: (estimator, problem, results of the problems solved before, settings) -> answer. The estimator gives
+#: the limits and watchers: call its ``_minimize``, or hand them on in the same way.
+Method = Callable[[Any, KernelProblem, Sequence[SolveResult], Any], Fitted]
 
-METHODS: dict[str, Method] = {}
+#: by the type of the settings, which are what ``method=`` takes besides names: small frozen dataclasses
+METHODS: dict[type, Method] = {}
+#: names of settings with their defaults
+NAMED: dict[str, Any] = {}
