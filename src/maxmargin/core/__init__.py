@@ -1,7 +1,8 @@
 """The theory: cuts, bundles, bounds. No data and no labels here."""
 
-from maxmargin.core.bundle import Bundle, BundleSolution, DualPoint
+from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.dual_point import BundleSolution, DualPoint
 from maxmargin.core.protocols import (
     Answers,
     Completion,

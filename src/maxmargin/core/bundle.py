@@ -3,8 +3,8 @@
 For planes (a_j, b_j) in blocks k = 1..p, with the zero plane of each block,
 
     primal   min over w of  Omega(w) + C sum_k max_{j in k} (b_j + <a_j, w>)
-    dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G
-             alpha w = - sum_j alpha_j a_j
+    dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G alpha,
+             w = - sum_j alpha_j a_j
 
 D of any feasible alpha is a true lower bound of F(w*). Planes do not depend on C, so one bundle
 serves a whole path of C. With p = 1 this is the 1-slack method, with one block per shard the
@@ -29,12 +29,12 @@ the variant with which Joachims, Finley and Yu prove convergence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.dual_point import BundleSolution, DualPoint
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.signed import SignedPart
@@ -53,38 +53,6 @@ from maxmargin.core.vectors import (
 
 MAX_MULTIPLIER_ROUNDS = 60
 MAX_SIGN_ROUNDS = 100
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DualPoint:
-    """A feasible point of the dual: planes with their multipliers, enough to recompute the bound."""
-
-    planes: tuple[Vector, ...]
-    offsets: Array
-    alpha: Array
-    base: float
-    """What the zero planes contribute to <b, alpha>."""
-
-    def value(self, regularizer: SquaredNorm, dim: int) -> float:
-        """The lower bound, computed from the planes alone."""
-        u = -combine(self.alpha, self.planes, dim)
-        w = regularizer.primal(u)
-        bound = self.base + float(self.offsets @ self.alpha) - regularizer.conjugate(u, w)
-        if len(regularizer.free):
-            bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_bound
-        return bound
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BundleSolution:
-    """Solution of the reduced problem."""
-
-    w: Array
-    lower_bound: float
-    model: float
-    """The model's risk at ``w`` (the papers' xi)."""
-    n_active: int
-    dual: DualPoint
 
 
 class Bundle:

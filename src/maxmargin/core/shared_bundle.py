@@ -23,8 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.core.bundle import Bundle, BundleSolution
+from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
+from maxmargin.core.dual_point import BundleSolution
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 

@@ -35,8 +35,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.bundle import Bundle, DualPoint
+from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
+from maxmargin.core.dual_point import DualPoint
 from maxmargin.core.protocols import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, SparseVector, Vector, combine, frozen

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from maxmargin.checkpoints import CheckpointError
-from maxmargin.core.bundle import Bundle, DualPoint
+from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
+from maxmargin.core.dual_point import DualPoint
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import FeasibleDual, IterationRecord
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
