@@ -18,13 +18,11 @@ MAXMARGIN_SCRATCH (by default a temporary folder) and are removed at the end.
 
 from __future__ import annotations
 
-from benchmarks.common import Bench, Cell, Row, command_line
+from benchmarks.common import Bench, Cell, Row, command_line, scratch
 
 # ruff: isort: split
 import contextlib
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -226,9 +224,8 @@ def travel(spec: Cell) -> Cell:
 def table(bench: Bench) -> None:
     """All cells and the tables."""
     rows, features, seconds, store = QUICK if bench.quick else FULL
-    scratch = Path(tempfile.mkdtemp(prefix="maxmargin-", dir=os.environ.get("MAXMARGIN_SCRATCH")))
-    shape = {"rows": rows, "features": features, "store": store, "path": str(scratch / "rows")}
-    try:
+    with scratch() as folder:
+        shape = {"rows": rows, "features": features, "store": store, "path": str(folder / "rows")}
         todo = [way for way in WAYS if bench.get(way) is None]
         if todo or bench.get("data") is None:
             bench.path("data").unlink(missing_ok=True)
@@ -241,8 +238,6 @@ def table(bench: Bench) -> None:
         n = RATIO_ROWS // 10 if bench.quick else RATIO_ROWS
         spec = {"what": "ratio", "rows": n, "iterations": RATIO_ITERATIONS}
         ratios = {r: bench.run(f"ratio {r}", {**spec, "features": int(r * n)}) for r in RATIOS}
-    finally:
-        shutil.rmtree(scratch)
     data = bench.get("data") or {}
     found = {way: c for way, c in cells.items() if "error" not in c}
     about = (

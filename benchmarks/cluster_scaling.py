@@ -18,13 +18,10 @@ Files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed. N
 
 from __future__ import annotations
 
-from benchmarks.common import Bench, Cell, Row, command_line
+from benchmarks.common import Bench, Cell, Row, command_line, on_disk
 
 # ruff: isort: split
-import contextlib
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,19 +65,6 @@ def batches(n: int) -> Iterator[tuple[Any, Any]]:
     for k, lo in enumerate(range(0, n, size)):
         X, y = blocks[k % DISTINCT]
         yield X[: n - lo], y[: n - lo]
-
-
-@contextlib.contextmanager
-def on_disk(n: int) -> Iterator[Path]:
-    """A data set of so many rows, for as long as it is needed."""
-    import maxmargin.data
-
-    folder = Path(tempfile.mkdtemp(prefix="maxmargin-", dir=os.environ.get("MAXMARGIN_SCRATCH")))
-    try:
-        maxmargin.data.write(folder / "rows", batches(n))
-        yield folder / "rows"
-    finally:
-        shutil.rmtree(folder)
 
 
 def fit(data: Any, recorder: Recorder, iterations: int = ITERATIONS) -> tuple[float, Any]:
@@ -171,7 +155,7 @@ def table(bench: Bench) -> None:
             }
         if all(bench.get(key) for key in specs):
             continue
-        with on_disk(n) as path:
+        with on_disk(batches(n)) as path:
             for key, spec in specs.items():
                 bench.run(key, {"path": str(path), **spec})
     report(bench, [bench.get(f"rows {n}") or {} for n in sizes])

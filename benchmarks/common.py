@@ -13,6 +13,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
     os.environ[_name] = "1"
 
 import argparse
+import contextlib
 import csv
 import datetime
 import hashlib
@@ -23,8 +24,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,29 @@ def machine() -> str:
         f"{os.cpu_count()} cores ({model}), shared with other work; one thread; Python "
         f"{platform.python_version()}, {', '.join(versions)}, {ours}"
     )
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for large files, in MAXMARGIN_SCRATCH if that is set, for as long as it is needed."""
+    folder = Path(tempfile.mkdtemp(prefix="maxmargin-", dir=os.environ.get("MAXMARGIN_SCRATCH")))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def on_disk(batches: Iterable[tuple[Any, Any]]) -> Iterator[Path]:
+    """A data set of these rows and labels, for as long as it is needed."""
+    import maxmargin.data
+
+    with scratch() as folder:
+        maxmargin.data.write(folder / "rows", batches)
+        yield folder / "rows"
 
 
 # -- cells -----------------------------------------------------------------------------------------

@@ -11,15 +11,11 @@ The files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are remove
 
 from __future__ import annotations
 
-from benchmarks.common import Bench, Cell, Row, command_line
+from benchmarks.common import Bench, Cell, Row, command_line, on_disk
 
 # ruff: isort: split
-import contextlib
-import os
 import re
 import resource
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -54,19 +50,6 @@ def batches(n: int, start: int = 0, size: int = 250_000) -> Iterator[tuple[Any, 
         X *= rng.gamma(2.0, 0.5, (rows, 1)).astype(np.float32)
         y = np.where(X @ w + 0.5 * rng.standard_normal(rows) > 0.2, 1, -1).astype(np.int8)
         yield X * scale, y
-
-
-@contextlib.contextmanager
-def on_disk(n: int) -> Iterator[Path]:
-    """A data set of so many rows, for as long as it is needed."""
-    import maxmargin.data
-
-    folder = Path(tempfile.mkdtemp(prefix="maxmargin-", dir=os.environ.get("MAXMARGIN_SCRATCH")))
-    try:
-        maxmargin.data.write(folder / "rows", batches(n))
-        yield folder / "rows"
-    finally:
-        shutil.rmtree(folder)
 
 
 class Anonymous:
@@ -194,7 +177,7 @@ def refit(first: int, more: int) -> Cell:
     import maxmargin.data
     from maxmargin import LinearSVC
 
-    with on_disk(first) as path:
+    with on_disk(batches(first)) as path:
         svc = LinearSVC(C=C_MEAN / first, warm_start=True).fit(maxmargin.data.open(path))
         before = svc.n_iter_
         maxmargin.data.open(path).append(batches(more, start=first))
@@ -226,13 +209,13 @@ def table(bench: Bench) -> None:
     growth = QUICK_GROWTH if bench.quick else GROWTH
     appended = ((20_000, 2_000),) if bench.quick else APPENDED
     limits = dict(runs)
-    with on_disk(20_000) as path:  # compiling takes more memory than a fit is allowed
+    with on_disk(batches(20_000)) as path:  # compiling takes more memory than a fit is allowed
         bench.run("warm up", {"kind": "train", "path": str(path), "n": 20_000, "limit": 0})
     for n in sorted({*limits, *growth}):
         keys = [("train", n)] * (n in limits) + [("pass", n)] * (n in growth)
         if all(bench.get(f"{kind} {n}") for kind, _ in keys):
             continue
-        with on_disk(n) as path:
+        with on_disk(batches(n)) as path:
             for kind, _ in keys:
                 spec = {"kind": kind, "path": str(path), "n": n, "limit": limits.get(n, 0)}
                 bench.run(f"{kind} {n}", spec)
