@@ -2,6 +2,7 @@
 
 from maxmargin.estimators.grammar_parser import GrammarParser
 from maxmargin.estimators.graph_labeler import GraphLabeler
+from maxmargin.estimators.kernel_svc import KernelSVC
 from maxmargin.estimators.latent_structured_svm import LatentStructuredSVM
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
@@ -19,6 +20,7 @@ __all__ = [
     "GaussianPrior",
     "GrammarParser",
     "GraphLabeler",
+    "KernelSVC",
     "LatentStructuredSVM",
     "LinearSVC",
     "LinearSVCCV",

@@ -35,6 +35,9 @@ class KernelProblem:
     fit_intercept: bool
     #: bytes that blocks of kernel values may take
     memory: int
+    #: coefficients of an earlier fit to as many rows, one row each and one column per output: a guess to
+    #: start from, which need not be feasible
+    start: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

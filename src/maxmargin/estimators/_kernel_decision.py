@@ -1,0 +1,138 @@
+"""Kernel classifiers once they are fitted: scores and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators._kernel_parts import columns, pairs
+from maxmargin.estimators._kernel_scores import KernelScores, Segment
+from maxmargin.kernels import Kernel
+
+
+class KernelDecision(ClassifierMixin):
+    """What ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``classes_`` say about new rows."""
+
+    kernel: Any
+    kernel_: Kernel
+    support_vectors_: Any
+    dual_coef_: Array
+    intercept_: Array
+    n_support_: IntArray
+    classes_: Any
+    decision_function_shape: str
+    n_jobs: int | None
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            Two classes: the larger, the more of the second class. Several, one against one: with
+            ``decision_function_shape="ovr"`` the votes of each class and, in the digits behind, how clear
+            they were; with "ovo" the functions of the pairs (0, 1), (0, 2), ..., positive for the first
+            class of the pair. Crammer and Singer: the function of each class.
+        """
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return scores[:, 0]
+        if self._votes and self.decision_function_shape == "ovr":
+            votes: Array = _ovr_decision_function(scores <= 0, -scores, len(self.classes_))
+            return votes
+        return scores
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row: by the sign, by the votes of the pairs (the first of the classes that have
+        most), or by the largest score.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(scores[:, 0] > 0).astype(int)]
+        if not self._votes:
+            return self.classes_[scores.argmax(axis=1)]
+        votes = np.zeros((len(scores), len(self.classes_)), dtype=np.int64)
+        for k, (i, j) in enumerate(pairs(len(self.classes_))):
+            first = scores[:, k] > 0
+            votes[:, i] += first
+            votes[:, j] += ~first
+        return self.classes_[votes.argmax(axis=1)]
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the features, one row per function; for ``kernel="linear"`` only."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self, "dual_coef_")
+        out = np.zeros((len(self.intercept_), self.support_vectors_.shape[1]))
+        for rows, coef, where in self._segments():
+            out[where] += (self.support_vectors_[rows].T @ coef).T
+        return out
+
+    @property
+    def _votes(self) -> bool:
+        """Whether the functions are those of pairs."""
+        return 2 < len(self.classes_) == len(self.dual_coef_) + 1
+
+    def _segments(self) -> list[Segment]:
+        if not self._votes:
+            n = self.dual_coef_.shape[1]
+            return [Segment(slice(0, n), self.dual_coef_.T, slice(None))]
+        ends = np.cumsum(self.n_support_)
+        return [
+            Segment(slice(hi - n, hi), self.dual_coef_[:, hi - n : hi].T, where)
+            for hi, n, where in zip(ends, self.n_support_, columns(len(self.classes_)), strict=True)
+        ]
+
+    def _scores(self, X: Any) -> Array:
+        """All functions, one column each."""
+        check_is_fitted(self, "dual_coef_")
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+        )
+        held: KernelScores | None = self.__dict__.get("_evaluator")
+        if held is None or held.rows is not self.support_vectors_:
+            held = KernelScores(
+                self.kernel_, self.support_vectors_, self._segments(), self.intercept_
+            )
+            self._evaluator = held  # packed once: single rows are predicted quickly
+        return held(X, self.n_jobs, self._in_doubt)
+
+    def _in_doubt(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
+        """Rows whose label such errors might change."""
+        if self._votes or len(self.classes_) == 2:
+            return np.asarray(np.abs(scores).min(axis=1) <= error)
+        best = np.partition(scores, -2, axis=1)[:, -2:]
+        return np.asarray(best[:, 1] - best[:, 0] <= 2.0 * error)
+
+    def __getstate__(self) -> Any:
+        """Without the packed support vectors, which are made when they are needed."""
+        state = dict(super().__getstate__())
+        state.pop("_evaluator", None)
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,61 @@
+"""KernelSVC around its methods: the composition, orders and shapes of scikit-learn's SVC."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.svm import SVC
+from tests.kernels.libsvm_method import ByLibsvm
+
+from maxmargin import KernelSVC
+
+METHOD = ByLibsvm()
+LOADERS = {"iris": load_iris, "digits": load_digits, "cancer": load_breast_cancer}
+
+
+def whole(est, n):
+    """dual_coef_ of all rows: tiny coefficients are zero for one solver and not for another."""
+    out = np.zeros((len(est.dual_coef_), n))
+    out[:, est.support_] = est.dual_coef_
+    return out
+
+
+def in_order(est, y):
+    """Whether support vectors go by class, and ascend within each."""
+    codes = np.searchsorted(est.classes_, y[est.support_])
+    assert (np.diff(codes * len(y) + est.support_) > 0).all()
+    np.testing.assert_array_equal(est.n_support_, np.bincount(codes, minlength=len(est.classes_)))
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_entries_are_those_of_svc(name, kernel):
+    X, y = LOADERS[name](return_X_y=True)
+    X, y = X[:500], y[:500]
+    X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-3)
+    X += 0.1 * np.random.default_rng(0).normal(
+        size=X.shape
+    )  # no two rows alike: coefficients are unique
+    for shape in ("ovr", "ovo"):
+        svc = SVC(kernel=kernel, tol=1e-8, decision_function_shape=shape).fit(X, y)
+        own = KernelSVC(kernel=kernel, method=METHOD, decision_function_shape=shape).fit(X, y)
+        in_order(own, y)
+        np.testing.assert_array_equal(own.support_vectors_, X[own.support_])
+        np.testing.assert_allclose(whole(own, len(y)), whole(svc, len(y)), atol=1e-5)
+        np.testing.assert_allclose(own.intercept_, svc.intercept_, atol=1e-5)
+        np.testing.assert_array_equal(own.predict(X), svc.predict(X))
+        np.testing.assert_allclose(own.decision_function(X), svc.decision_function(X), atol=1e-5)
+        if kernel == "linear":
+            np.testing.assert_allclose(own.coef_, svc.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.3])
+def test_gamma_and_sparse_rows(gamma):
+    X, y = load_digits(return_X_y=True)
+    X = X[:300] / 16.0
+    y = y[:300]
+    for Z in (X, sp.csr_matrix(X), sp.csc_array(X), X.astype(np.float32)):
+        svc = SVC(gamma=gamma, tol=1e-8).fit(Z, y)
+        own = KernelSVC(gamma=gamma, method=METHOD).fit(Z, y)
+        assert own.kernel_.gamma == pytest.approx(svc._gamma)
+        np.testing.assert_allclose(own.decision_function(Z), svc.decision_function(Z), atol=1e-5)
