@@ -3,6 +3,7 @@
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.dataset import Dataset, open, write
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
+from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
 from maxmargin.data.ngrams import HashedNgrams
@@ -18,6 +19,7 @@ __all__ = [
     "DenseDesign",
     "Design",
     "HashedNgrams",
+    "KernelDesign",
     "KmerDesign",
     "LazyColumn",
     "ShardedDesign",

@@ -182,16 +182,7 @@ def _regularizer(
     loss: ScoreLoss,
     reach: float,
 ) -> SquaredNorm:
-    """The norm without the intercept where that is asked, with a bound of the optimal intercept.
-
-    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
-    S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
-    classes were further apart than the largest cost plus S, every row of the lower group would
-    be lost to the upper one and none the other way round: moving them together would lower the
-    risk. So sorted intercepts are at most that far apart. (One score per row: a row of margin 1 or
-    more costs nothing under either hinge, so the intercept is at most 1 + S.) Rows with a margin of
-    their own ask for ``reach`` at most, in place of 1 or as a factor of the costs.
-    """
+    """The norm without the intercept where that is asked, with a bound of the optimal intercept."""
     if intercept == 0.0 or estimator.penalize_intercept:
         return SquaredNorm()
     by_class = totals(classes.codes, weight, len(classes.names))
@@ -201,16 +192,32 @@ def _regularizer(
             f"class {missing!r} has no weight: an intercept that is not penalised would be infinite. "
             "Remove the class or use penalize_intercept=True."
         )
-    d, largest = data.n_features, data.largest_norm()
+    top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
+    total = estimator.C * float(by_class.sum())
+    return free_intercepts(total, data.n_features, data.largest_norm(), loss, reach, top)
+
+
+def free_intercepts(
+    total: float, d: int, largest: float, loss: ScoreLoss, reach: float = 1.0, top: float = 1.0
+) -> SquaredNorm:
+    """The norm without the intercepts of ``d`` features, with a bound of the optimal ones. ``total`` is C
+    times the sum of all weights, ``largest`` the norm of the longest row, ``top`` the largest cost.
+
+    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
+    S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
+    classes were further apart than the largest cost plus S, every row of the lower group would
+    be lost to the upper one and none the other way round: moving them together would lower the
+    risk. So sorted intercepts are at most that far apart. (One score per row: a row of margin 1 or
+    more costs nothing under either hinge, so the intercept is at most 1 + S.) Rows with a margin of
+    their own ask for ``reach`` at most, in place of 1 or as a factor of the costs.
+    """
     k = loss.n_outputs()
     if k is None:
-        loses = reach**2 if loss.smooth else reach
-        radius = np.sqrt(2.0 * estimator.C * by_class.sum() * loses)
-        return SquaredNorm(np.array([d]), reach + radius * largest)
-    top = reach * (1.0 if estimator.cost is None else float(np.max(estimator.cost)))
-    radius = np.sqrt(2.0 * estimator.C * by_class.sum() * top)
-    spread = (k - 1) * (top + np.sqrt(2.0) * radius * largest)
-    return SquaredNorm(np.arange(d * k, (d + 1) * k), 0.5 * spread)
+        radius = np.sqrt(2.0 * total * (reach**2 if loss.smooth else reach))
+        return SquaredNorm(np.array([d]), float(reach + radius * largest))
+    top *= reach
+    spread = (k - 1) * (top + np.sqrt(2.0) * np.sqrt(2.0 * total * top) * largest)
+    return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * spread))
 
 
 def weighings(

@@ -14,15 +14,19 @@ from maxmargin.kernels.functions import (
     Sigmoid,
     make_kernel,
 )
+from maxmargin.kernels.lowrank import EmpiricalMap, Nystrom, NystromMap
 from maxmargin.kernels.rows import KernelRows
 
 __all__ = [
     "RBF",
+    "EmpiricalMap",
     "FromCallable",
     "Kernel",
     "KernelExpansion",
     "KernelRows",
     "Linear",
+    "Nystrom",
+    "NystromMap",
     "Polynomial",
     "Sigmoid",
     "make_kernel",
