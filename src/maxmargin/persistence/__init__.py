@@ -85,12 +85,15 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         )
     check_is_fitted(estimator, model.fitted)
     writer = ArrayWriter()
+    fitted = model.write(
+        estimator, writer
+    )  # first: it says what stands in the way, if anything does
     header = {
         "schema": SCHEMA,
         "library": __version__,
         "class": model.cls.__name__,
         "params": store_params(estimator, writer),
-        "fitted": model.write(estimator, writer),
+        "fitted": fitted,
         "certificate": store_certificate(estimator),
         "arrays": writer.specs,
     }

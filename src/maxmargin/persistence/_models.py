@@ -19,6 +19,7 @@ from maxmargin.core.result import Certificate, StopReason
 from maxmargin.estimators import (
     GrammarParser,
     GraphLabeler,
+    KernelSVC,
     LatentStructuredSVM,
     LinearSVC,
     LinearSVR,
@@ -29,6 +30,7 @@ from maxmargin.estimators import (
 )
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
 from maxmargin.persistence._grammars import read_parser, write_parser
+from maxmargin.persistence._kernels import read_kernel_svc, write_kernel_svc
 from maxmargin.persistence._linear import (
     read_classes,
     read_linear,
@@ -307,6 +309,9 @@ MODELS: dict[str, Model] = {
         GrammarParser, ("coef_", "task_", "certificate_"), write_parser, read_parser
     ),
     "GraphLabeler": Model(GraphLabeler, ("weights_", "certificate_"), _write_graphs, _read_graphs),
+    "KernelSVC": Model(
+        KernelSVC, ("dual_coef_", "certificate_"), write_kernel_svc, read_kernel_svc
+    ),
     "LatentStructuredSVM": Model(
         LatentStructuredSVM, ("coef_", "certificate_"), _write_latent, _read_latent
     ),

@@ -1,4 +1,5 @@
-"""Parameters of estimators in a model file: plain values, and solvers and stopping rules from a list."""
+"""Parameters of estimators in a model file: plain values, and solvers, stopping rules and settings of kernel
+methods from lists."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.estimators._kernel_fit import METHODS
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import (
@@ -46,6 +48,10 @@ _RULES = (RelativeGap, AbsoluteGap, RiskEpsilon)
 _SOLVERS = (Auto, CuttingPlane, DualCoordinate, Newton)
 #: the only objects a file may ask for
 OBJECTS: dict[str, type] = {cls.__name__: cls for cls in (*_RULES, *_SOLVERS)}
+
+
+def _known() -> dict[str, type]:
+    return OBJECTS | {cls.__name__: cls for cls in METHODS}
 
 
 # -- what a parameter may hold ---------------------------------------------------------------------
@@ -106,6 +112,14 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "C": _number,
     "tol": lambda value: _number(value) or isinstance(value, _RULES),
     "solver": lambda value: _word(value) or isinstance(value, _SOLVERS),
+    "kernel": _word,
+    "gamma": lambda value: _word(value) or _number(value),
+    "degree": _number,
+    "coef0": _number,
+    "method": lambda value: _word(value) or type(value) in METHODS,
+    "decision_function_shape": _word,
+    "memory": _number,
+    "max_kernel_values": _number,
     "loss": _word,
     "multi_class": _word,
     "measure": _word,
@@ -174,7 +188,7 @@ def store_params(estimator: Any, writer: ArrayWriter) -> dict[str, Any]:
 
 
 def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
-    if type(value) in OBJECTS.values():
+    if type(value) in _known().values():
         contents = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
         return {"object": type(value).__name__, "fields": contents}
     if name == "prior" and isinstance(value, GaussianPrior):
@@ -234,9 +248,10 @@ def _restore(name: str, stored: Any, reader: ArrayReader | None) -> Any:
 def _restore_object(stored: dict[str, Any], what: str) -> Any:
     stored = section(stored, what, ("object", "fields"))
     name = stored["object"]
-    if not isinstance(name, str) or name not in OBJECTS:
+    known = _known()
+    if not isinstance(name, str) or name not in known:
         raise ModelFileError(f"{what} asks for an object {name!r}, which a model file may not hold")
-    cls = OBJECTS[name]
+    cls = known[name]
     hints = typing.get_type_hints(cls)
     own = tuple(f.name for f in fields(cls))
     contents = section(stored["fields"], f"{name} in {what}", (), own)

@@ -1,0 +1,119 @@
+"""A kernel classifier that is saved comes back the same."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from tests.keeping.same import identical
+from tests.keeping.test_damaged_files import joined, parts, refused, survives
+from tests.keeping.test_persistence import round_trip
+from tests.kernels.libsvm_method import ByLibsvm
+
+from maxmargin import KernelSVC
+
+X, Y = load_iris(return_X_y=True)
+METHOD = ByLibsvm()
+FITTED = ("support_", "n_support_", "dual_coef_", "intercept_", "classes_", "method_")
+
+
+def same(again, est, Z):
+    for name in FITTED:
+        assert identical(getattr(again, name), getattr(est, name)), name
+    assert again.kernel_ == est.kernel_
+    vectors = again.support_vectors_, est.support_vectors_
+    dense = [v.toarray() if sp.issparse(v) else v for v in vectors]
+    assert type(vectors[0]) is type(vectors[1])
+    assert identical(*dense)
+    assert identical(again.predict(Z), est.predict(Z))
+    assert identical(again.decision_function(Z), est.decision_function(Z))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5, "C": 3},
+        {"kernel": "linear", "class_weight": {0: 2.0}, "decision_function_shape": "ovo"},
+        {"method": ByLibsvm(tol=1e-3), "warm_start": True, "n_jobs": 2, "memory": 2**20},
+    ],
+    ids=str,
+)
+def test_round_trip(params, n_classes, path):
+    rows = n_classes > Y
+    for Z in (X, X.astype(np.float32), sp.csr_matrix(X)):
+        est = KernelSVC(**{"method": METHOD, **params}).fit(Z[rows], Y[rows])
+        same(round_trip(est, path), est, Z)
+
+
+def test_pickle_and_copies_leave_packed_rows_behind():
+    est = KernelSVC(method=METHOD).fit(X, Y)
+    est.predict(X)
+    for again in (pickle.loads(pickle.dumps(est)), copy.deepcopy(est)):
+        assert "_evaluator" not in again.__dict__
+        same(again, est, X)
+    assert not hasattr(clone(est), "dual_coef_")
+
+
+def test_feature_names_and_labels(path):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    est = KernelSVC(method=METHOD).fit(frame, np.array(["b", "längst", "a"])[Y])
+    again = round_trip(est, path)
+    same(again, est, frame)
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame[list("dcba")])
+
+
+def test_a_loaded_estimator_can_be_fitted_again(path):
+    est = KernelSVC(method=METHOD, warm_start=True).fit(X, Y)
+    again = round_trip(est, path).fit(X, Y)
+    same(again, est, X)
+
+
+def test_a_function_is_refused(path):
+    est = KernelSVC(kernel=lambda A, B: A @ B.T, method=METHOD).fit(X, Y)
+    with pytest.raises(ValueError, match="holds no code"):
+        est.save(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("Z", [X, sp.csr_matrix(X)], ids=["dense", "sparse"])
+def test_damaged_files(Z, path):
+    KernelSVC(method=METHOD).fit(Z, Y).save(path)
+    data = path.read_bytes()
+    header, tensors = parts(data)
+    for cut in range(0, len(data), 297):
+        refused(path, data[:cut])
+    for at in range(0, len(data), 61):
+        survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+    for name, change, match in [
+        ("n_support", lambda a: a + 1, "add up"),
+        ("support", lambda a: a + 1000, "not rows"),
+        ("support", lambda a: a * 0, "not rows"),
+        ("dual_coef", lambda a: a[:1].copy(), "do not fit"),
+        ("intercept", lambda a: a[:1].copy(), "do not fit"),
+    ]:
+        bad = dict(tensors, **{name: change(tensors[name])})
+        shape = copy.deepcopy(header)
+        shape["arrays"][name]["shape"] = list(bad[name].shape)
+        refused(path, joined(shape, bad), match)
+    for place, value, match in [
+        ("kernel", {"name": "FromCallable", "function": "os.system"}, "not known"),
+        ("kernel", {"name": "RBF", "gamma": "x"}, "not numbers"),
+        ("extras", {"dual_coef_": 1}, "does not belong"),
+        ("extras", {"__class__": 1}, "does not belong"),
+        ("sparse", 3, "sparse"),
+    ]:
+        bad_header = copy.deepcopy(header)
+        bad_header["fitted"][place] = value
+        refused(path, joined(bad_header, tensors), match)
+    if sp.issparse(Z):
+        for name in ("vectors.indices", "vectors.indptr"):
+            refused(
+                path, joined(header, dict(tensors, **{name: tensors[name] + 9})), "out of range"
+            )
