@@ -1,4 +1,4 @@
-"""Loaders of the real data sets, for tests and benchmarks, and one generated set.
+"""Loaders of the real data sets, for tests and benchmarks, and two generated sets.
 
 The files lie in the folder named by the environment variable ``MAXMARGIN_DATA`` (default
 ``../shared/data`` beside the repository); its README says what each set is and where it came from.
@@ -187,6 +187,16 @@ def lambdarank(split: Split = "train") -> tuple[Any, Any, Any]:
     X, y = _svmlight(f"{folder}/rank.{split}.xz", 301, binary=False)
     sizes = np.loadtxt(find(f"{folder}/rank.{split}.query"), dtype=np.int64)
     return X, y, np.repeat(np.arange(len(sizes)), sizes)
+
+
+@cache
+def checkerboard(n: int = 50_000, noise: float = 0.02, seed: int = 0) -> Vectors:
+    """A 4 x 4 checkerboard: ``n`` uniform points of a square of side 4, +1 on black fields and -1 on white
+    ones, a share of ``noise`` of the labels flipped."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 4.0, (n, 2))
+    black = np.floor(X).sum(axis=1) % 2 == 0
+    return Vectors(X, np.where(black != (rng.random(n) < noise), 1, -1))
 
 
 #: rows of a generated set come in blocks of their own seed, so that a smaller set is the head of a larger

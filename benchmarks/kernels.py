@@ -1,0 +1,166 @@
+"""KernelSVC against LIBSVM (scikit-learn's SVC): time to a certified fit, prediction, crossovers, auto.
+
+    python -m benchmarks.kernels                                   all that has not been measured yet
+    python -m benchmarks.kernels --cell a9a,covtype-20k --methods svc,exact
+    python -m benchmarks.kernels --forget exact,auto --jobs 2      measure these anew, two cells at a time
+    python -m benchmarks.kernels --report                          only the tables and the plot
+
+Every (cell, seed, method) is a process of its own with one thread; within a cell the methods take turns,
+seed by seed, so that neighbours in a row of the table ran next to each other. Each run is a line of
+``results/kernels_runs.csv``; what is there is not run again. Files: ``kernel_cells.py`` (the problems and one
+fit), ``kernel_tables.py`` (the tables and the plot).
+"""
+
+from __future__ import annotations
+
+from benchmarks.common import HERE, Cell, source_mark
+
+# ruff: isort: split
+import argparse
+import csv
+import datetime
+import fcntl
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from benchmarks.kernel_cells import CELLS, LIMIT, MAIN, SMALL, run, seeds
+
+RUNS = HERE / "results" / "kernels_runs.csv"
+FIELDS = (
+    *(
+        "cell",
+        "seed",
+        "method",
+        "n",
+        "date",
+        "sources",
+        "status",
+        "seconds",
+        "wall",
+        "memory",
+        "held",
+    ),
+    *("SVs", "error", "test_rows", "predict_seconds", "predict_rows", "objective", "lower_bound"),
+    *("gap", "certificate", "stop_reason", "n_iter", "restricted_gap", "n_kernel_values"),
+    "method_said",
+)
+MAIN_METHODS = ("svc", "exact", "nystrom", "auto")
+Key = tuple[str, int, str]
+
+
+def read() -> dict[Key, Cell]:
+    """All runs so far."""
+    if not RUNS.exists():
+        return {}
+    with RUNS.open(newline="") as file:
+        return {(r["cell"], int(r["seed"]), r["method"]): r for r in csv.DictReader(file)}
+
+
+def write(change: dict[Key, Cell | None]) -> None:
+    """Add runs, or take those away that are None. Several processes may do so at once."""
+    RUNS.parent.mkdir(exist_ok=True)
+    with (RUNS.parent / ".kernels_runs.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        runs = {key: run for key, run in {**read(), **change}.items() if run is not None}
+        order = {name: k for k, name in enumerate(CELLS)}
+        part = RUNS.with_suffix(".part")
+        with part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
+            writer.writeheader()
+            for key in sorted(runs, key=lambda k: (order.get(k[0], -1), k[1], k[2])):
+                writer.writerow({name: runs[key].get(name, "") for name in FIELDS})
+        part.rename(RUNS)
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+def measure(cell: str, seed: int, method: str, mark: str) -> None:
+    """One run in a process of its own, or a line that says how it ended."""
+    command = [sys.executable, "-m", "benchmarks.kernels", "--run", f"{cell},{seed},{method}"]
+    began = time.time()
+    for _ in range(3):
+        done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, check=False)
+        found: Cell = {}
+        if done.returncode == 0:
+            found = {"status": "done", **json.loads(done.stdout.splitlines()[-1])}
+            if found["compiled"]:  # compiling is not fitting; the files have it now
+                continue
+        elif done.returncode == -signal.SIGXCPU:
+            found = {"status": "limit", "seconds": LIMIT}
+        else:
+            found = {"status": f"failed {done.returncode}"}
+        break
+    found |= {"cell": cell, "seed": seed, "method": method, "n": CELLS[cell][1]}
+    found |= {"date": datetime.date.today().isoformat(), "sources": mark}
+    write({(cell, seed, method): {k: _short(v) for k, v in found.items()}})
+    line = {k: _short(found.get(k)) for k in ("status", "seconds", "error", "SVs", "gap")}
+    print(
+        f"{cell} {seed} {method}: {time.time() - began:.0f} s {line}", file=sys.stderr, flush=True
+    )
+
+
+def _short(value: object) -> object:
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def work(cell: str, methods: Iterable[str], mark: str) -> None:
+    """All runs of a cell that are missing."""
+    for seed in seeds(cell):
+        for method in methods:
+            known = read().get((cell, seed, method))
+            if known is None or known["status"].startswith("failed"):
+                measure(cell, seed, method, mark)
+
+
+def methods_of(cell: str) -> tuple[str, ...]:
+    """What is compared by default."""
+    return MAIN_METHODS
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
+    parser.add_argument("--cell", help="some cells: names with commas, 'main' or 'small'")
+    parser.add_argument("--methods", help="some methods: svc, exact, nystrom, auto, sampled, ...")
+    parser.add_argument("--forget", help="methods whose runs (of these cells) are measured anew")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
+    parser.add_argument("--report", action="store_true", help="write the tables only")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        cell, seed, method = options.run.split(",")
+        print(json.dumps(run(cell, int(seed), method), default=float))
+        return
+    from benchmarks.kernel_tables import report
+
+    cells = _cells(options.cell)
+    if not options.report:
+        if options.forget:
+            forget = options.forget.split(",")
+            write({key: None for key in read() if key[0] in cells and key[2] in forget})
+        mark = source_mark()
+        some = options.methods.split(",") if options.methods else None
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(lambda c: work(c, some or methods_of(c), mark), cells))
+    report(read())
+
+
+def _cells(named: str | None) -> list[str]:
+    if named is None:
+        return list(CELLS)
+    groups = {"main": list(MAIN), "small": list(SMALL)}
+    out = [c for name in named.split(",") for c in groups.get(name, [name])]
+    unknown = sorted(set(out) - set(CELLS))
+    if unknown:
+        raise SystemExit(f"no such cell: {', '.join(unknown)}; there are {', '.join(CELLS)}")
+    return out
+
+
+if __name__ == "__main__":
+    main()
