@@ -108,9 +108,9 @@ class Confirm:
 class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
-    method: Literal["coordinate", "newton", "stream"]
+    method: Literal["coordinate", "newton", "stream", "blocks"]
     C: float
-    streaming: Streaming | None = None
+    streaming: Streaming | Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+import maxmargin.estimators._kernel_exact
 import maxmargin.estimators._kernel_lowrank  # noqa: F401  (registers its methods)
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array

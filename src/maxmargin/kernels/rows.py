@@ -58,9 +58,17 @@ class KernelRows:
     def take(self, rows: IntArray | slice) -> Self:
         """Some of the rows."""
         out = type(self)(self.kernel, self.X[rows], self.dtype, self.centre)
-        if self._left is not None and self._right is not None:
-            out._left, out._right = self._left[rows], self._right[rows]
+        if self._left is not None:
+            out._left = self._left[rows]
+        if self._right is not None:
+            out._right = self._right[rows]
         return out
+
+    def keep(self) -> Self:
+        """Lift the rows once and for all, for the left side of blocks."""
+        if not isinstance(self.kernel, FromCallable):
+            self._left = self._lifted(True)
+        return self
 
     def block(self, other: KernelRows, out: Block | None = None) -> Block:
         """k of each of these rows with each of the other ones."""
@@ -75,16 +83,40 @@ class KernelRows:
                 return values
             out[:] = values
             return out
-        return self.kernel.finish(np.matmul(self._lifted(True), other._lifted(False).T, out=out))
+        if out is None:
+            out = np.empty((len(self), len(other)), dtype=self.dtype)
+        left, right = self._lifted(True), other._lifted(False)
+        for k in range(0, len(self), TILE[0]):
+            for lo in range(0, len(other), TILE[1]):
+                part = out[k : k + TILE[0], lo : lo + TILE[1]]
+                # a tile stays in the cache between the product and the function of it
+                np.matmul(left[k : k + TILE[0]], right[lo : lo + TILE[1]].T, out=part)
+                self.kernel.finish(part)
+        return out
 
     def times(self, other: KernelRows, coef: Array) -> Array:
         """The functions sum_j coef_j k(., z_j) at these rows: ``block(other) @ coef``, a tile at a time,
-        summed in double precision."""
+        summed over tiles in double precision."""
         out = np.zeros((len(self), *coef.shape[1:]))
-        for lo in range(0, len(other), TILE[1]):
-            part, factors = other.take(slice(lo, lo + TILE[1])), coef[lo : lo + TILE[1]]
+        if not len(other) or not len(self):
+            return out
+        coef = np.ascontiguousarray(coef, dtype=self.dtype)
+        if isinstance(self.kernel, FromCallable):
             for k in range(0, len(self), TILE[0]):
-                out[k : k + TILE[0]] += self.take(slice(k, k + TILE[0])).block(part) @ factors
+                part = self.take(slice(k, k + TILE[0]))
+                for lo in range(0, len(other), TILE[1]):
+                    values = part.block(other.take(slice(lo, lo + TILE[1])))
+                    out[k : k + TILE[0]] += values @ coef[lo : lo + TILE[1]]
+            return out
+        left, right = self._lifted(True), other._lifted(False)
+        tile = np.empty(TILE[0] * min(TILE[1], len(other)), dtype=self.dtype)
+        for lo in range(0, len(other), TILE[1]):
+            columns, factors = right[lo : lo + TILE[1]].T, coef[lo : lo + TILE[1]]
+            for k in range(0, len(self), TILE[0]):
+                rows = left[k : k + TILE[0]]
+                values = tile[: len(rows) * columns.shape[1]].reshape(len(rows), -1)
+                np.matmul(rows, columns, out=values)
+                out[k : k + TILE[0]] += self.kernel.finish(values) @ factors
         return out
 
     def diagonal(self) -> Array:
@@ -96,19 +128,21 @@ class KernelRows:
 
     def _dense(self, dtype: Any) -> Block:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)
-        X = X.astype(np.float64)
         if self.centre is not None:
-            X -= self.centre
-        return np.asarray(X, dtype=dtype)
+            X = X - self.centre  # in double precision
+        return np.ascontiguousarray(X, dtype=dtype)
 
     @staticmethod
     def _squares(X: Block) -> Array:
         return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
     def _lifted(self, left: bool) -> Block:
-        if self._left is None or self._right is None:
+        found = self._left if left else self._right
+        if found is None:
             X = self._dense(self.dtype)
-            squares = self._squares(X)
-            self._left = self.kernel.lift(X, squares, left=True)
-            self._right = self.kernel.lift(X, squares, left=False)
-        return self._left if left else self._right
+            found = self.kernel.lift(X, self._squares(X), left=left)
+            if left:
+                self._left = found
+            else:
+                self._right = found
+        return found

@@ -7,6 +7,7 @@ from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import minimize
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.ending import certify
+from maxmargin.solvers.kernel_blocks import KernelBlocks
 from maxmargin.solvers.newton import Newton
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Auto",
     "CuttingPlane",
     "DualCoordinate",
+    "KernelBlocks",
     "LatentResult",
     "Newton",
     "RelativeGap",
