@@ -22,14 +22,8 @@ from maxmargin.data.design import as_design
 from maxmargin.estimators._base import _blas, _seed, _stopping
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import Classes, Training, loaded
-from maxmargin.estimators._grid import (
-    CellId,
-    Done,
-    Grid,
-    GridTrainer,
-    choose_scheme,
-    coordinate_ascent,
-)
+from maxmargin.estimators._grid import CellId, Done, Grid, choose_scheme, coordinate_ascent
+from maxmargin.estimators._grid_runners import GridTrainer
 from maxmargin.estimators._grid_table import GridTable
 from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.estimators.linear_svc import LinearSVC
