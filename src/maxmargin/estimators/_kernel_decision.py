@@ -48,7 +48,7 @@ class KernelDecision(ClassifierMixin):
         scores = self._scores(X)
         if len(self.classes_) == 2:
             return scores[:, 0]
-        if self._votes and self.decision_function_shape == "ovr":
+        if self._voting and self.decision_function_shape == "ovr":
             votes: Array = _ovr_decision_function(scores <= 0, -scores, len(self.classes_))
             return votes
         return scores
@@ -70,14 +70,9 @@ class KernelDecision(ClassifierMixin):
         scores = self._scores(X)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
-        if not self._votes:
+        if not self._voting:
             return self.classes_[scores.argmax(axis=1)]
-        votes = np.zeros((len(scores), len(self.classes_)), dtype=np.int64)
-        for k, (i, j) in enumerate(pairs(len(self.classes_))):
-            first = scores[:, k] > 0
-            votes[:, i] += first
-            votes[:, j] += ~first
-        return self.classes_[votes.argmax(axis=1)]
+        return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
 
     @property
     def coef_(self) -> Array:
@@ -91,12 +86,12 @@ class KernelDecision(ClassifierMixin):
         return out
 
     @property
-    def _votes(self) -> bool:
+    def _voting(self) -> bool:
         """Whether the functions are those of pairs."""
         return 2 < len(self.classes_) == len(self.dual_coef_) + 1
 
     def _segments(self) -> list[Segment]:
-        if not self._votes:
+        if not self._voting:
             n = self.dual_coef_.shape[1]
             return [Segment(slice(0, n), self.dual_coef_.T, slice(None))]
         ends = np.cumsum(self.n_support_)
@@ -111,18 +106,27 @@ class KernelDecision(ClassifierMixin):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
         )
-        held: KernelScores | None = self.__dict__.get("_evaluator")
-        if held is None or held.rows is not self.support_vectors_:
-            held = KernelScores(
-                self.kernel_, self.support_vectors_, self._segments(), self.intercept_
-            )
-            self._evaluator = held  # packed once: single rows are predicted quickly
-        return held(X, self.n_jobs, self._in_doubt)
+        if "_evaluator" not in self.__dict__:  # a copy, or read from a file
+            self._ready()
+        return self._evaluator(X, self.n_jobs, self._in_doubt)
+
+    def _ready(self) -> None:
+        """What predictions are made with."""
+        self._evaluator = KernelScores(
+            self.kernel_, self.support_vectors_, self._segments(), self.intercept_
+        )
 
     def _in_doubt(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
         """Rows whose label such errors might change."""
-        if self._votes or len(self.classes_) == 2:
-            return np.asarray(np.abs(scores).min(axis=1) <= error)
+        if len(self.classes_) == 2:
+            return np.asarray(np.abs(scores[:, 0]) <= error)
+        if self._voting:
+            K, error = len(self.classes_), error[:, None]
+            sure = _votes(scores > error, scores < -error, K)
+            possible = _votes(scores >= -error, scores <= error, K)
+            first = np.arange(len(scores)), sure.argmax(axis=1)
+            possible[first] = -1
+            return np.asarray(possible.max(axis=1) >= sure[first])
         best = np.partition(scores, -2, axis=1)[:, -2:]
         return np.asarray(best[:, 1] - best[:, 0] <= 2.0 * error)
 
@@ -136,3 +140,12 @@ class KernelDecision(ClassifierMixin):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _votes(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], K: int) -> IntArray:
+    """Votes by class, from the pairs that are for their first and for their second class."""
+    votes = np.zeros((len(first), K), dtype=np.int64)
+    for k, (i, j) in enumerate(pairs(K)):
+        votes[:, i] += first[:, k]
+        votes[:, j] += second[:, k]
+    return votes

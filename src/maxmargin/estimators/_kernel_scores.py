@@ -1,8 +1,8 @@
 """Sums over support vectors at new rows, a tile of kernel values at a time.
 
-Where there are many support vectors the values are computed in single precision, and the terms are summed in
-double. Next to the sums goes that of the terms' sizes, which tells how far rounding can have moved them: rows
-whose label that might change are computed once more in double precision.
+Where there are many support vectors, values and the sums of a tile are in single precision, and tiles are
+added up in double. Next to the sums goes that of the terms' sizes, which tells how far rounding can have
+moved them: rows whose label that might change are computed once more in double precision.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows
 
 #: rows that a thread takes at a time: fixed, so that the number of threads changes no bit
 ROWS = 256
-#: support vectors of a tile
-TILE = 2048
+#: support vectors of a tile; the values of both stay in the cache
+TILE = 1024
 #: with fewer support vectors all is done in double precision
 FEW = 1000
 #: error of a term in single precision, in units of its size
@@ -44,9 +45,8 @@ class Tile(NamedTuple):
     """Some support vectors, packed."""
 
     rows: KernelRows
-    coef: Array
-    #: the largest coefficient of each row
-    largest: Array
+    #: a last column has the largest coefficient of each row
+    coef: npt.NDArray[Any]
     columns: IntArray | slice
 
 
@@ -57,32 +57,38 @@ class KernelScores:
         self, kernel: Kernel, rows: Any, segments: Sequence[Segment], intercept: Array
     ) -> None:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
-        dense = not sp.issparse(rows) and not isinstance(kernel, FromCallable)
+        dense = kernel.shift_invariant and not sp.issparse(rows) and rows.shape[0]
         # rows far from zero would lose digits in differences
-        self._centre = rows.mean(axis=0, dtype=np.float64) if dense and len(rows) else None
+        self._centre = rows.mean(axis=0, dtype=np.float64) if dense else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
-        self._tiles = self._packed(np.float64 if self._double else np.float32)
+        self._furthest = float(_squares(rows, self._centre).max(initial=0.0))
+
+    @cached_property
+    def _tiles(self) -> list[Tile]:
+        """Packed once, when they are needed: then single rows are quick."""
+        return self._packed(np.float64 if self._double else np.float32)
 
     def __call__(
         self, X: Any, n_jobs: int | None, in_doubt: Callable[[Array, Array], npt.NDArray[np.bool_]]
     ) -> Array:
         """All outputs at some rows. ``in_doubt(scores, errors)`` says which rows are not clear."""
         out, error = np.empty((X.shape[0], len(self.intercept))), np.empty(X.shape[0])
+        tiles = self._tiles  # before threads ask for them
 
         def work(lo: int) -> None:
             here = slice(lo, lo + ROWS)
-            out[here], error[here] = self._sums(X[here], self._tiles)
+            out[here], error[here] = self._sums(X[here], tiles)
 
         _in_threads(work, range(0, X.shape[0], ROWS), n_jobs)
         if self._double:
             return out
         again = np.flatnonzero(in_doubt(out, error))
         if len(again):
-            tiles = self._packed(np.float64)
+            exact = self._packed(np.float64)
 
             def repeat(lo: int) -> None:
                 here = again[lo : lo + ROWS]
-                out[here], _ = self._sums(X[here], tiles)
+                out[here], _ = self._sums(X[here], exact)
 
             _in_threads(repeat, range(0, len(again), ROWS), n_jobs)
         return out
@@ -92,30 +98,39 @@ class KernelScores:
         for rows, coef, columns in self.segments:
             for lo in range(rows.start, rows.stop, TILE):
                 hi = min(rows.stop, lo + TILE)
-                part = np.ascontiguousarray(coef[lo - rows.start : hi - rows.start])
-                largest = np.abs(part).max(axis=1, initial=0.0)
+                part = coef[lo - rows.start : hi - rows.start]
+                part = np.column_stack([part, np.abs(part).max(axis=1, initial=0.0)])
                 packed = KernelRows(self.kernel, self.rows[lo:hi], dtype, self._centre)
-                out.append(Tile(packed, part, largest, columns))
+                out.append(Tile(packed, np.ascontiguousarray(part, dtype=dtype), columns))
         return out
 
     def _sums(self, X: Any, tiles: Sequence[Tile]) -> tuple[Array, Array]:
-        """Outputs and the sizes of their errors."""
+        """Outputs, and how far rounding may have moved them."""
         scores, size = np.zeros((X.shape[0], len(self.intercept))), np.zeros(X.shape[0])
         if not tiles:
             return scores + self.intercept, size
+        positive = isinstance(self.kernel, RBF)
         left = KernelRows(self.kernel, X, tiles[0].rows.dtype, self._centre)
         for tile in tiles:
             values = left.block(tile.rows)
-            scores[:, tile.columns] += values @ tile.coef
-            if not self._double:
-                size += np.abs(values, out=values) @ tile.largest
-        return scores + self.intercept, ROUNDING * self._growth(left) * size
+            sums = values @ tile.coef
+            scores[:, tile.columns] += sums[:, :-1]
+            size += sums[:, -1] if positive else np.abs(values, out=values) @ tile.coef[:, -1]
+        return scores + self.intercept, ROUNDING * self._growth(X) * size
 
-    def _growth(self, left: KernelRows) -> Any:
-        """How much rounding of products grows on the way to a value."""
-        if isinstance(self.kernel, RBF):  # the exponent's error is that of its largest terms
-            return 1.0
+    def _growth(self, X: Any) -> Any:
+        """How much larger the error of a value is than that of one operation."""
+        if isinstance(self.kernel, RBF):  # that of the exponent, which is a sum of such terms
+            return 1.0 + self.kernel.gamma * (_squares(X, self._centre) + self._furthest)
         return 1.0 + getattr(self.kernel, "degree", 1)
+
+
+def _squares(X: Any, centre: Array | None) -> Array:
+    """|x - centre|^2 of each row."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    X = X if centre is None else X - centre
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
 
 def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:

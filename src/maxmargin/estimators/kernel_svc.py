@@ -305,7 +305,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         for name, value in extras.items():
             setattr(self, name, value)
         self._said = tuple(extras)
-        self.__dict__.pop("_evaluator", None)
+        self._ready()
 
     def _name(self) -> str:
         return self.method if isinstance(self.method, str) else repr(self.method)
