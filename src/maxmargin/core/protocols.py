@@ -12,10 +12,12 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.sampling import Draw, Terms
 from maxmargin.core.vectors import Array, IntArray, all_writable
 
-OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating"]
-"""What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation."""
+OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating", "sampled"]
+"""What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation. "sampled": the
+true maximum, but cuts are drawn from some of the examples only, and may lie above the risk."""
 
 
 @runtime_checkable
@@ -58,6 +60,18 @@ class LineEvaluation(Evaluation, Protocol):
     ) -> tuple[Array, Array] | None:
         """All kinks of R along the line in ``(lo, hi)`` with their jumps of slope, unsorted; None
         if there may be more than ``limit`` of them or the risk is not piecewise linear."""
+
+
+class SampledEvaluation(Evaluation, Protocol):
+    """An evaluation of a risk with ``oracle = "sampled"``: its cuts are drawn (see
+    :mod:`maxmargin.core.sampling`). A risk that can begin with few examples, and get to know
+    more of them, has a method ``extend(size, seed)``: see :class:`maxmargin.core.requests.Extend`."""
+
+    def terms(self, trial: Self, examples: IntArray | None = None) -> Terms:
+        """The exact cut here, example by example, seen from ``trial``; of some examples as if they were all."""
+
+    def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
+        """A cut of the drawn examples. ``whole``: its offset and its plane in free coordinates are those of all."""
 
 
 class Risk(Protocol):

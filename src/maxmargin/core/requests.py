@@ -12,7 +12,15 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals, Streaming, WorkingSets
+from maxmargin.core.protocols import (
+    Evaluation,
+    LineEvaluation,
+    RowDuals,
+    SampledEvaluation,
+    Streaming,
+    WorkingSets,
+)
+from maxmargin.core.sampling import Draw
 from maxmargin.core.vectors import Array, IntArray
 
 
@@ -59,10 +67,47 @@ class Breakpoints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """The cut at an evaluated point, one per block if asked. Answer: a list of cuts."""
+    """The cut at an evaluated point, one per block if asked. Answer: a list of cuts.
+
+    ``trial`` solves the reduced problem, and ``model`` is the model's risk there: for whoever draws cuts
+    from some of the examples."""
 
     at: Evaluation
     per_block: bool
+    trial: Evaluation | None = None
+    model: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weigh:
+    """The exact cut at an evaluated point, example by example, seen from ``trial``. Answer: Terms.
+
+    ``examples``: only of these, as if they were all there are."""
+
+    at: SampledEvaluation
+    trial: SampledEvaluation
+    examples: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A cut at an evaluated point made of few examples, as a new plane. Answer: a cut.
+
+    ``whole``: its offset, and the plane in free coordinates, are those of all examples."""
+
+    at: SampledEvaluation
+    draw: Draw
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extend:
+    """Draw so many of all examples, with this seed; the risk is that of the examples drawn so far, each of
+    which stands for as many. Answer: the numbers, among those, of the ones drawn now. Points must be evaluated
+    anew."""
+
+    size: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +194,9 @@ Request: TypeAlias = (
     | Slopes
     | Breakpoints
     | Cuts
+    | Weigh
+    | Sample
+    | Extend
     | OpenSets
     | Sweep
     | Ask

@@ -31,6 +31,7 @@ CERTIFICATE_OF: dict[OracleKind, Certificate] = {
     "exact": "exact",
     "overgenerating": "relaxed",
     "undergenerating": "lower-only",
+    "sampled": "measured",
 }
 
 

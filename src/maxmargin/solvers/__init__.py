@@ -1,5 +1,6 @@
 """Solvers: one file per method. They see risks, cuts and bounds, never data."""
 
+from maxmargin.core.sampling import ByMargin, NonZeroLoss, UniformSample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.cccp import LatentResult, minimize_latent
@@ -9,17 +10,22 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.ending import certify
 from maxmargin.solvers.kernel_blocks import KernelBlocks
 from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.sampled import SampledCuts
 
 __all__ = [
     "AbsoluteGap",
     "Auto",
+    "ByMargin",
     "CuttingPlane",
     "DualCoordinate",
     "KernelBlocks",
     "LatentResult",
     "Newton",
+    "NonZeroLoss",
     "RelativeGap",
     "RiskEpsilon",
+    "SampledCuts",
+    "UniformSample",
     "certify",
     "minimize",
     "minimize_latent",

@@ -164,7 +164,7 @@ class CuttingPlane:
             step: float | None = None
             at = trial
             if self.line_search and isinstance(trial, LineEvaluation):
-                step = yield from self._search(problem, best, trial, guess)
+                step = yield from search(problem, best, trial, guess)
                 if step > 0.0:
                     moved: LineEvaluation = yield Toward(_line(best), trial, step)
                     if objective(moved) < objective(best):
@@ -178,7 +178,7 @@ class CuttingPlane:
                     best, moves = (yield Evaluate(w, exact=not cached)), 0
                 if not cached:
                     state.offer(best.w, omega.value(best.w) + C * best.upper)
-                mu = _ahead(step or guess) if self.mu is None else self.mu
+                mu = ahead(step or guess) if self.mu is None else self.mu
                 if not barren and mu < 1.0:
                     at = yield Toward(_line(best), trial, mu, value=False)
             elif cached or objective(trial) < objective(best):
@@ -190,7 +190,7 @@ class CuttingPlane:
                 state.offer(real.w, omega.value(real.w) + C * real.upper)
                 at = real
                 best, moves = (yield Evaluate(real.w, exact=False)), 0
-            cuts = yield Cuts(at, per_block)
+            cuts = yield Cuts(at, per_block, trial, solution.model)
             del at, trial
             bundle.add(cuts)
             asked = yield Report(len(bundle), solution.n_active, step, "cutting planes")
@@ -204,23 +204,25 @@ class CuttingPlane:
                 state.stop = "stalled"
                 return
 
-    def _search(
-        self, problem: Problem, best: Evaluation, trial: Evaluation, guess: float
-    ) -> Generator[Request, Any, float]:
-        omega = problem.regularizer
-        direction = trial.w - best.w
-        # both ends are allowed, and so is all between them; beyond the trial a sign may change
-        limit = omega.step_limit(best.w, direction)
-        step: float = yield from minimize_on_line(
-            _line(best),
-            _line(trial),
-            omega.inner(direction, direction),
-            omega.inner(best.w, direction),
-            problem.C,
-            guess,
-            dear=problem.dear_slopes,
-        )
-        return min(step, limit)
+
+def search(
+    problem: Problem, best: Evaluation, trial: Evaluation, guess: float
+) -> Generator[Request, Any, float]:
+    """The step from the best point toward the trial at which F is smallest."""
+    omega = problem.regularizer
+    direction = trial.w - best.w
+    # both ends are allowed, and so is all between them; beyond the trial a sign may change
+    limit = omega.step_limit(best.w, direction)
+    step: float = yield from minimize_on_line(
+        _line(best),
+        _line(trial),
+        omega.inner(direction, direction),
+        omega.inner(best.w, direction),
+        problem.C,
+        guess,
+        dear=problem.dear_slopes,
+    )
+    return min(step, limit)
 
 
 def _refresh_after(dim: int) -> int:
@@ -228,7 +230,8 @@ def _refresh_after(dim: int) -> int:
     return int(np.clip(MEMORY // (8 * max(1, dim)) - 1, REFRESH_AFTER_FEW, REFRESH_AFTER))
 
 
-def _ahead(step: float) -> float:
+def ahead(step: float) -> float:
+    """Where the next cut is taken, given the last step: the default mu."""
     return float(np.clip(np.sqrt(MU * step), *MU_BOUNDS))
 
 

@@ -112,6 +112,12 @@ class Driver:
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
+            case ask.Weigh(at, trial, examples):
+                answer, what = at.terms(trial, examples), "plane"
+            case ask.Sample(at, draw, whole):
+                answer, what = at.sampled_cut(draw, whole), "plane"
+            case ask.Extend(size, seed):
+                answer, what = risk.extend(size, seed), "oracle"
             case ask.Cuts(at, per_block):
                 answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
             case ask.OpenSets(held):
@@ -220,13 +226,15 @@ class Driver:
 
     def _report(self, report: ask.Report) -> StopReason | None:
         state, spent = self.state, self.spent
+        # where cuts are drawn the reduced problem's value is what the loop stops by, but no bound
+        lower = -float("inf") if self.risk.oracle == "sampled" else state.lower
         self.asked = 0
         elapsed = time.perf_counter() - self.started
         record = IterationRecord(
             iteration=len(self.history) + 1,
             objective=state.upper,
-            lower_bound=state.lower,
-            gap=relative_gap(state.upper, state.lower),
+            lower_bound=lower,
+            gap=relative_gap(state.upper, lower),
             n_cuts=report.n_cuts,
             n_active=report.n_active,
             step=report.step,
@@ -247,6 +255,8 @@ class Driver:
                 reason = "callback"
         if self.observer is not None and self.observer(record, state.w) is True:
             reason = "callback"
+        if hasattr(self.risk, "tidy"):  # between two iterations: room for new planes
+            self.risk.tidy(state)
         reason = reason or self._limit(elapsed)
         if reason is None and self.recorder is not None:
             self.recorder.report(self)

@@ -33,6 +33,8 @@ def certify(
     (0.5, 0.0)
     """
     upper = regularizer.value(w) + C * risk.evaluate(w).upper
+    if risk.oracle == "sampled":  # planes that were drawn prove nothing
+        return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
         lower = max(lower, dual.value(regularizer, risk.dim))
@@ -57,6 +59,8 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
             upper, lower = _confirmed(risk, problem, state, driver)
         except KeyboardInterrupt:
             upper, lower = float("nan"), state.lower
+            if risk.oracle == "sampled":
+                lower = -float("inf")
     kind = CERTIFICATE_OF[risk.oracle]
     gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
     # the rule that ended the loop must hold for the bounds computed anew, up to their rounding

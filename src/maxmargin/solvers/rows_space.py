@@ -71,7 +71,6 @@ def minimize_in_rows(
                 state.w = before.point
         watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
         driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
-        driver.callbacks = [*callbacks, lambda record: span.tidy(driver.state)]
         prepare(driver, solver, recorder, kept)
         state = driver.state
         driver.run(replace(solver, max_planes=span.columns.max_planes))

@@ -1,0 +1,424 @@
+"""Score risks of functions of a kernel, seen from planes that are drawn: for :class:`maxmargin.solvers.SampledCuts`.
+
+    R(f, b) = sum_i s_i loss(y_i, f(x_i) + b)         f a function of the kernel's space, b free or none
+
+Every plane is a short sum of kernel functions, g = sum_j coef_j k(z_j, .), over rows z_j that were drawn, and every
+point a combination of planes. Kept are, for each plane, its rows and coefficients and its scores at all n rows,
+
+    s(x_i) = sum_j coef_j k(z_j, x_i)         n r kernel values, the only ones that are ever needed
+
+after which a point f = sum_k c_k g_k costs none: its scores are sum_k c_k s_k, and |f|^2 = c'G c with
+G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj). A point is the short vector of the c_k, then b. (Compare
+:mod:`maxmargin.risks.span`, where planes hold all rows and the design is linear.)
+
+Columns k(z_j, .) of rows that were drawn before are used again while they fit the memory. Slots of planes that the
+bundle has dropped are given to new ones; points that still need such a plane become planes of their own
+(:meth:`KernelSpanRisk.tidy`).
+
+A *pooled* risk begins with no rows and draws them by :meth:`KernelSpanRisk.extend`. It is that of the rows drawn so far,
+each standing for n / m. Kernel values are between drawn rows only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.protocols import OracleKind
+from maxmargin.core.sampling import Draw, Terms
+from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
+from maxmargin.kernels import KernelRows
+from maxmargin.kernels.functions import Block
+from maxmargin.losses import CrammerSinger
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.kernel_shard import Basis, KernelPart, KernelShard, offsets_of
+from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
+from maxmargin.risks.span_columns import GramNorm
+
+#: planes that are held at a time
+MIN_SLOTS, MAX_SLOTS = 48, 1000
+#: slots that are free before an iteration: its plane, and points that become planes
+SPARE = 6
+#: shards: as many, and of as many rows at least
+MAX_SHARDS, SHARD_ROWS = 32, 2048
+
+
+class KernelSpanRisk:
+    """A sum of hinge losses of a kernel's functions, over combinations of planes that are drawn.
+
+    Parameters
+    ----------
+    rows : KernelRows
+        All rows.
+    y : array
+        Labels as the loss wants them.
+    loss : Hinge or CrammerSinger
+        The loss.
+    C : float
+        The C of the problem: bounds how far an intercept can be.
+    weight : array, optional
+        Weight of each row.
+    fit_intercept : bool, default True
+        A free intercept for each output.
+    memory : int, default 2**31
+        Bytes for scores of planes and columns of kernel values.
+    pooled : bool, default False
+        Begin without rows; see :meth:`extend`.
+    engine : Engine, optional
+        Where the work is done: the calling thread or several.
+
+    Attributes
+    ----------
+    regularizer : GramNorm
+        Half the squared norm of points.
+    kernel_values : int
+        Kernel values computed so far.
+    """
+
+    oracle: OracleKind = "sampled"
+    has_cache = False
+    lower_bound = 0.0
+    n_blocks = 1
+    smooth = False
+    dear_slopes = False
+
+    def __init__(
+        self,
+        rows: KernelRows,
+        y: Any,
+        loss: ScoreLoss,
+        C: float,
+        *,
+        weight: Any = None,
+        fit_intercept: bool = True,
+        memory: int = 2**31,
+        pooled: bool = False,
+        engine: Engine | None = None,
+    ) -> None:
+        self._rows, self._y, self._loss = rows, np.ascontiguousarray(y), loss
+        loss.check_labels(self._y)
+        self.n_all = len(rows)
+        self._weight = check_weights(weight, self.n_all)
+        self._outputs = loss.n_outputs() or 1
+        self.n_columns, self.n_examples, self.nnz = self._outputs, self.n_all, 0
+        self._diagonal = np.sqrt(np.maximum(0.0, rows.diagonal()))
+        self._pooled = pooled
+        self.engine: Engine = engine or SerialEngine()
+        self.kernel_values = 0
+        room = max(1, memory // rows.dtype.itemsize)
+        per_plane = self.n_all * self._outputs
+        self._slots = int(np.clip(room // 2 // max(1, per_plane), MIN_SLOTS, MAX_SLOTS))
+        n_columns = 0 if pooled else min(self.n_all, (room // 2) // max(1, self.n_all))
+        self._held = _Held(n_columns)
+        n_free = self._outputs if fit_intercept else 0
+        self.dim = self._slots + n_free
+        self._gram: Array = np.zeros((self._slots, self._slots))
+        #: by slot: the rows of a plane, ascending, and their coefficients
+        self._planes: dict[int, tuple[IntArray, Array]] = {}
+        self.regularizer = GramNorm(
+            free=np.arange(self._slots, self.dim),
+            free_bound=self._reach(C),
+            times_gram=self._times_gram,
+        )
+        #: rows known to the shards, in their order
+        self._known: IntArray = np.arange(0 if pooled else self.n_all)
+        self._places: IntArray = np.full(self.n_all if pooled else 0, -1)
+        self._pins = Pins(self.engine, 1, partial(_KernelEvaluation, self))
+        if not pooled:
+            self._open(n_columns)
+
+    def _open(self, n_columns: int) -> None:
+        n_shards = int(np.clip(self.n_all // SHARD_ROWS, 1, MAX_SHARDS))
+        bounds = [round(k * self.n_all / n_shards) for k in range(n_shards + 1)]
+        parts = [
+            KernelPart(
+                self._rows.take(slice(lo, hi)),
+                self._y[lo:hi],
+                self._weight[lo:hi],
+                self._loss,
+                self._slots,
+                n_columns,
+            )
+            for lo, hi in zip(bounds[:-1], bounds[1:], strict=True)
+        ]
+        self.engine.open(KernelShard, parts)
+        self._pins.n_shards = n_shards
+
+    def _reach(self, C: float) -> float:
+        """How far an optimal intercept can be: see ``free_bound`` of linear estimators."""
+        radius = np.sqrt(2.0 * C * self._weight.sum()) * float(self._diagonal.max(initial=0.0))
+        if self._loss.n_outputs() is None:
+            return float(1.0 + radius)
+        top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
+        return float(0.5 * (self._outputs - 1) * (top + np.sqrt(2.0) * radius))
+
+    def _times_gram(self, u: Array) -> Array:
+        out = np.zeros(len(u))
+        m = self._slots
+        out[:m] = self._gram @ u[:m]
+        return out
+
+    # -- points ----------------------------------------------------------------------------------------
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
+        """Scores are combinations of the planes': no kernel values. What a pool says bounds nothing."""
+        return self._pins.evaluate(w, is_upper=not self._pooled)
+
+    def evaluate_many(self, points: Any) -> list[PinnedEvaluation]:
+        """One after the other."""
+        return [self.evaluate(w) for w in points]
+
+    def expansion(self, w: Array) -> tuple[IntArray, Array, Array]:
+        """(rows, coefficients, intercepts) of the function that a point stands for."""
+        rows, coef = self._combined(w[: self._slots])
+        there = coef.any(axis=1)
+        intercept = np.zeros(self._outputs)
+        if self.dim > self._slots:
+            intercept[:] = w[self._slots :]
+        return rows[there], coef[there], intercept
+
+    def _combined(self, factors: Array) -> tuple[IntArray, Array]:
+        used = [int(k) for k in np.flatnonzero(factors)]
+        if not used:
+            return np.empty(0, dtype=np.int64), np.zeros((0, self._outputs))
+        rows = np.concatenate([self._planes[k][0] for k in used])
+        parts = np.concatenate([factors[k] * self._planes[k][1] for k in used])
+        unique, place = np.unique(rows, return_inverse=True)
+        coef = np.zeros((len(unique), self._outputs))
+        np.add.at(coef, place, parts)
+        return unique, coef
+
+    # -- planes ----------------------------------------------------------------------------------------
+
+    def terms(self, at: _KernelEvaluation, trial: Any, examples: IntArray | None) -> Terms:
+        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        offset, gradient = at.gradient()
+        known, scale = self._known, 1.0
+        scores = self.scores(trial)
+        own = self.scores(at) if trial is not at else scores
+        y, weight = self._y[known], self._weight[known]
+        if examples is not None:
+            scale = len(known) / max(1, len(examples))
+            gradient, scores, own = gradient[examples], scores[examples], own[examples]
+            known, y, weight = known[examples], y[examples], weight[examples]
+        costs = offsets_of(self._loss, gradient, y)
+        free = trial.w[self._slots :]
+        g = gradient.reshape(len(known), self._outputs)
+        s = scores.reshape(len(known), self._outputs)
+        bare = s - free if len(free) else s
+        total = offset if examples is None else scale * float(costs.sum())
+        largest = 1.0 if self._outputs == 1 else np.sqrt(2.0)
+        top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
+        longest = float((self._weight * self._diagonal).max(initial=0.0))
+        return Terms(
+            fixed=total + (scale * float(g.sum(axis=0) @ free) if len(free) else 0.0),
+            pulls=scale * np.einsum("ik,ik->i", g, bare),
+            sizes=scale * np.linalg.norm(g, axis=1) * self._diagonal[known],
+            losses=costs + np.einsum("ik,ik->i", g, own.reshape(s.shape)),
+            offset=total,
+            ceiling=self.n_all * top * float(self._weight.max(initial=0.0)),
+            radius=self.n_all * largest * longest,
+        )
+
+    def sampled_cut(self, at: _KernelEvaluation, draw: Draw, whole: bool) -> Cut:
+        """A new plane of the drawn examples, in a slot of its own."""
+        offset, gradient = at.gradient()
+        g = gradient.reshape(len(self._known), self._outputs)
+        examples, place = np.unique(draw.examples, return_inverse=True)
+        factors = np.bincount(place, draw.factors, len(examples))
+        if whole:
+            free = g.sum(axis=0)
+        else:
+            factors *= len(self._known) / max(1, len(draw.examples))
+            costs = offsets_of(self._loss, gradient[examples], self._y[self._known[examples]])
+            offset, free = float(factors @ costs), factors @ g[examples]
+        coef = factors[:, None] * g[examples]
+        there = coef.any(axis=1)
+        slot = self._new_plane(self._known[examples[there]], coef[there])
+        n_free = self.dim - self._slots
+        where = np.array([slot, *range(self._slots, self.dim)])
+        return Cut(float(offset), SparseVector(where, np.array([1.0, *free[:n_free]]), self.dim))
+
+    def _new_plane(self, ids: IntArray, coef: Array) -> int:
+        free = sorted(set(range(self._slots)).difference(self._planes))
+        if not free:
+            raise RuntimeError("all slots for planes are taken: call tidy() in time.")
+        slot = free[0]
+        order = np.argsort(ids, kind="stable")
+        ids, coef = ids[order], coef[order]
+        columns, held, keep = self._held.places(ids)
+        front = np.concatenate([np.flatnonzero(held), np.flatnonzero(~held)])
+        fresh = ids[~held]
+        basis = Basis(columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype))
+        scores = np.concatenate(self.engine.gather("add_plane", slot, basis))
+        self._held.keep(fresh[:keep], columns[basis.n_held :])
+        self.kernel_values += len(fresh) * len(self._known)
+        self._add_products(slot, ids, coef, scores)
+        return slot
+
+    def _add_products(self, slot: int, ids: IntArray, coef: Array, scores: Array) -> None:
+        products = np.zeros(self._slots)
+        planes = {**self._planes, slot: (ids, coef)}
+        for k, (rows, own) in planes.items():
+            products[k] = np.vdot(own, scores[self._place(rows)])
+        self._gram[slot], self._gram[:, slot] = products, products
+        self._planes = planes
+
+    def _place(self, ids: IntArray) -> IntArray:
+        """Where the shards have these rows."""
+        return self._places[ids] if self._pooled else ids
+
+    # -- slots -----------------------------------------------------------------------------------------
+
+    def tidy(self, state: Any) -> None:
+        """Between two iterations: make room, if there is none, by dropping planes that nobody needs any more.
+
+        Planes of the bundle keep their slots. Points that are combinations get one of their own: either way of
+        writing them is right, so Ctrl-C may come at any time.
+        """
+        state.dual = None  # it would prove nothing
+        if self._slots - len(self._planes) >= SPARE:
+            return
+        needed = {int(k) for plane in state.memory.planes for k in _slots_of(plane, self._slots)}
+        state.w = self._as_plane(state.w, needed)
+        for evaluation in self._pins.settled():
+            evaluation.rename(self._as_plane(evaluation.w, needed))
+        self._planes = {k: plane for k, plane in self._planes.items() if k in needed}
+
+    def _as_plane(self, w: Array, needed: set[int]) -> Array:
+        factors = w[: self._slots]
+        used = np.flatnonzero(factors)
+        if len(used) > 1:
+            taken = needed.union(int(k) for k in used)
+            slot = next(
+                k for k in range(self._slots) if k not in taken and k not in self._planes
+            )
+            self._combine_into(slot, factors)
+            w = np.concatenate([np.zeros(self._slots), w[self._slots :]])
+            w[slot] = 1.0
+            used = np.array([slot])
+        needed.update(int(k) for k in used)
+        return frozen(w)
+
+    def _combine_into(self, slot: int, factors: Array) -> None:
+        plane = self._combined(factors)
+        products = self._gram @ factors
+        self.engine.gather("mix_plane", slot, factors)
+        products[slot] = float(factors @ products)
+        self._gram[slot], self._gram[:, slot] = products, products
+        self._planes = {**self._planes, slot: plane}
+
+    # -- rows that are drawn ---------------------------------------------------------------------------
+
+    def extend(self, size: int, seed: int) -> IntArray:
+        """See :class:`maxmargin.core.requests.Extend`."""
+        if not self._pooled:
+            raise TypeError("this risk knows all its rows: only a pooled one can draw more of them.")
+        rng = np.random.default_rng(seed)
+        drawn = np.sort(rng.choice(self.n_all, min(size, self.n_all), replace=False, shuffle=False))
+        new = drawn[self._places[drawn] < 0]
+        if len(new):
+            self._take(new)
+        return self._places[drawn]
+
+    def _take(self, new: IntArray) -> None:
+        rows, first = self._rows.take(new), not len(self._known)
+        planes = self._scores_of_planes(rows)
+        self._places[new] = np.arange(len(self._known), len(self._known) + len(new))
+        self._known = np.concatenate([self._known, new])
+        weight = self._weight[self._known] * (self.n_all / len(self._known))
+        if first:
+            part = KernelPart(rows, self._y[new], weight, self._loss, self._slots, 0)
+            self.engine.open(KernelShard, [part])
+        else:
+            self.engine.gather("grow", rows, self._y[new], planes)
+            self.engine.gather("weigh", weight)
+
+    def _scores_of_planes(self, rows: KernelRows) -> Block:
+        """Of all planes, at rows that are not known yet: one row each."""
+        if not self._planes:
+            return np.zeros((0, len(rows) * self._outputs), rows.dtype)
+        ids = np.unique(np.concatenate([own for own, _ in self._planes.values()]))
+        n_slots = max(self._planes) + 1
+        coef = np.zeros((len(ids), n_slots, self._outputs))
+        for k, (own, factors) in self._planes.items():
+            coef[np.searchsorted(ids, own), k] = factors
+        self.kernel_values += len(rows) * len(ids)
+        scores = rows.times(self._rows.take(ids), coef.reshape(len(ids), -1))
+        by_plane = scores.reshape(len(rows), n_slots, self._outputs).transpose(1, 0, 2)
+        return np.ascontiguousarray(by_plane.reshape(n_slots, -1), dtype=rows.dtype)
+
+    # -- evaluations -----------------------------------------------------------------------------------
+
+    def scores(self, at: PinnedEvaluation) -> Array:
+        """The scores of an evaluated point at the rows known."""
+        point = at.point
+        return np.concatenate(self._pins.ask((point,), "line_scores", point.key, gather=True))
+
+    def gradient(self, at: PinnedEvaluation) -> tuple[float, Array]:
+        """Offset and derivative of the loss there."""
+        point = at.point
+        parts = self._pins.ask((point,), "gradient", point.key, gather=True)
+        return float(sum(offset for offset, _ in parts)), np.concatenate([g for _, g in parts])
+
+
+class _KernelEvaluation(PinnedEvaluation):
+    """An evaluation whose cuts are drawn."""
+
+    def __init__(self, risk: KernelSpanRisk, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._risk = risk
+        self._gradient: tuple[float, Array] | None = None
+
+    def gradient(self) -> tuple[float, Array]:
+        """Offset and derivative of the loss, of all rows known."""
+        if self._gradient is None:
+            self._gradient = self._risk.gradient(self)
+        return self._gradient
+
+    def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
+        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        return self._risk.terms(self, trial, examples)
+
+    def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
+        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        return self._risk.sampled_cut(self, draw, whole)
+
+
+class _Held:
+    """Which columns of kernel values the shards hold, and where; the least recently used ones leave."""
+
+    def __init__(self, n: int) -> None:
+        self._place: dict[int, int] = {}
+        self._owner: IntArray = np.full(n, -1)
+        self._used: IntArray = np.zeros(n, dtype=np.int64)
+        self._clock = 0
+
+    def places(self, ids: IntArray) -> tuple[IntArray, Any, int]:
+        """Places of the columns of these rows: those held, then those for the first few of the others; which
+        are held; how many others find a place."""
+        found = np.array([self._place.get(int(i), -1) for i in ids], dtype=np.int64)
+        held = found >= 0
+        self._clock += 1
+        self._used[found[held]] = self._clock
+        wanted = min(int((~held).sum()), len(self._used) - int(held.sum()))
+        oldest = np.argsort(self._used, kind="stable")[:wanted]
+        for owner in self._owner[oldest].tolist():  # from now on, also if Ctrl-C comes in between
+            self._place.pop(owner, None)
+        return np.concatenate([found[held], oldest]), held, wanted
+
+    def keep(self, ids: IntArray, places: IntArray) -> None:
+        """These columns are there now."""
+        for i, place in zip(ids.tolist(), places.tolist(), strict=True):
+            self._owner[place] = i
+            self._place[i] = place
+        self._used[places] = self._clock
+
+
+def _slots_of(plane: Any, n_slots: int) -> IntArray:
+    where = plane.indices if isinstance(plane, SparseVector) else np.flatnonzero(plane)
+    return np.asarray(where[where < n_slots], dtype=np.int64)
