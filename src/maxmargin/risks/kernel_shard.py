@@ -100,7 +100,8 @@ class KernelShard(LossShard):
                 if len(basis.fresh):
                     block = basis.fresh.block(rows)
                     part += basis.coef[held:].T @ block
-                    self._columns[to_keep, here] = block[: len(to_keep)]
+                    if len(to_keep):
+                        self._columns[to_keep, here] = block[: len(to_keep)]
                 if held:
                     part += basis.coef[:held].T @ self._columns[basis.columns[:held], here]
                 out[here] = part.T

@@ -1,0 +1,122 @@
+"""Kernel problems by cuts that are drawn: :class:`maxmargin.solvers.SampledCuts`.
+
+The planes are made in single precision unless the tolerance asks for more. What is claimed at the end, F of the
+function that is returned, is measured by one pass over all rows in double precision: n times the number of support
+vectors kernel values. There is no lower bound; the value of the reduced problem over drawn cuts is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.engine import Engine
+from maxmargin.core.result import SolveResult
+from maxmargin.core.sampling import excess_bound
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.kernels import KernelRows
+from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.kernel_shard import AuditShard, KernelPart
+from maxmargin.risks.kernel_span import KernelSpanRisk
+from maxmargin.solvers.sampled import SampledCuts
+
+#: below this tolerance kernel values in single precision are too coarse; below so many rows double is as quick
+SINGLE_FROM, FEW_ROWS = 1e-4, 4096
+#: rows that are measured at a time
+PIECE = 2048
+
+
+def fit_sampled(
+    estimator: Any,
+    problem: KernelProblem,
+    after: Sequence[SolveResult],
+    settings: SampledCuts,
+) -> Fitted:
+    """Solve one problem; see :data:`maxmargin.estimators._kernel_fit.Method`."""
+    n = problem.X.shape[0]
+    centre = np.asarray(problem.X.mean(axis=0, dtype=np.float64)).reshape(-1)
+    tol = getattr(estimator.tol, "tol", estimator.tol)
+    double = n <= FEW_ROWS or tol < SINGLE_FROM
+    rows = KernelRows(problem.kernel, problem.X, np.float64 if double else np.float32, centre)
+    loss: ScoreLoss = Hinge()
+    if problem.n_classes is not None:
+        loss = CrammerSinger(1.0 - np.eye(problem.n_classes))
+    with estimator._workers() as engine:
+        risk = KernelSpanRisk(
+            rows,
+            problem.y,
+            loss,
+            problem.C,
+            weight=problem.weight,
+            fit_intercept=problem.fit_intercept,
+            memory=problem.memory,
+            pooled=settings.constant_time,
+            engine=engine,
+        )
+        result = estimator._minimize(risk, settings, regularizer=risk.regularizer, after=after)
+        support, coef, intercept = risk.expansion(result.w)
+        objective = result.objective
+        values = risk.kernel_values
+        if settings.measure:
+            objective = _measured(problem, loss, centre, support, coef, intercept, engine)
+            values += n * len(support)
+        elif settings.constant_time:
+            objective = float("nan")
+    extras = _said(result, settings, problem, objective)
+    extras["kernel_values_"] = values
+    result = replace(result, objective=objective, dual=None).claiming("measured")
+    return Fitted(result, support, coef, intercept, extras)
+
+
+def _measured(
+    problem: KernelProblem,
+    loss: ScoreLoss,
+    centre: Array,
+    support: IntArray,
+    coef: Array,
+    intercept: Array,
+    engine: Engine,
+) -> float:
+    """F of a function, in double precision: |f|^2 is the sum of coef_j f(z_j)."""
+    rows = KernelRows(problem.kernel, problem.X, np.float64, centre)
+    n = len(rows)
+    parts = [
+        KernelPart(
+            rows.take(slice(lo, lo + PIECE)),
+            problem.y[lo : lo + PIECE],
+            problem.weight[lo : lo + PIECE],
+            loss,
+            0,
+            0,
+        )
+        for lo in range(0, n, PIECE)
+    ]
+    engine.open(AuditShard, parts)
+    answers = engine.gather("measure", rows.take(support), coef, intercept)
+    scores = np.concatenate([own for _, own in answers])
+    square = float(np.vdot(coef, scores[support]))
+    return 0.5 * square + problem.C * float(sum(value for value, _ in answers))
+
+
+def _said(
+    result: SolveResult, settings: SampledCuts, problem: KernelProblem, objective: float
+) -> dict[str, Any]:
+    """The probabilistic bound of F(w) - F*, and whether it says anything: F* >= 0 is known anyway."""
+    record = result.dual.record
+    reach = 0.0
+    bound = excess_bound(record, objective, problem.C, settings.delta, reach=reach)
+    return {
+        "probabilistic_bound_": bound,
+        "probabilistic_bound_is_vacuous_": bool(not bound < objective),
+        "reduced_value_": record.reduced,
+    }
+
+
+METHODS[SampledCuts] = fit_sampled
+NAMED["sampled"] = SampledCuts()
+NAMED["sampled-constant"] = SampledCuts(constant_time=True)
