@@ -16,8 +16,8 @@ from maxmargin.core.sampling import Draw, Terms
 from maxmargin.core.vectors import Array, IntArray, all_writable
 
 OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating", "sampled"]
-"""What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation. "sampled": the
-true maximum, but cuts are drawn from some of the examples only, and may lie above the risk."""
+"""What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation. "sampled":
+the true maximum, but cuts are drawn from some of the examples only, and may lie above the risk."""
 
 
 @runtime_checkable
@@ -68,10 +68,12 @@ class SampledEvaluation(Evaluation, Protocol):
     more of them, has a method ``extend(size, seed)``: see :class:`maxmargin.core.requests.Extend`."""
 
     def terms(self, trial: Self, examples: IntArray | None = None) -> Terms:
-        """The exact cut here, example by example, seen from ``trial``; of some examples as if they were all."""
+        """The exact cut here, example by example, seen from ``trial``; of some examples as if they were
+        all."""
 
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
-        """A cut of the drawn examples. ``whole``: its offset and its plane in free coordinates are those of all."""
+        """A cut of the drawn examples. ``whole``: its offset and its plane in free coordinates are those of
+        all."""
 
 
 class Risk(Protocol):

@@ -103,8 +103,8 @@ class Sample:
 @dataclass(frozen=True, slots=True, eq=False)
 class Extend:
     """Draw so many of all examples, with this seed; the risk is that of the examples drawn so far, each of
-    which stands for as many. Answer: the numbers, among those, of the ones drawn now. Points must be evaluated
-    anew."""
+    which stands for as many. Answer: the numbers, among those, of the ones drawn now. Points must be
+    evaluated anew."""
 
     size: int
     seed: int

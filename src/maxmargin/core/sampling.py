@@ -1,20 +1,20 @@
 """Cuts made of few examples: what is drawn from, who draws, and what every draw must satisfy.
 
-A cut of R(v) = sum_i R_i(v) is a sum over the examples, offset = sum_i c_i and plane = sum_i g_i. Where a plane
-is a sum of kernel functions, one for each example in it, it is drawn instead (Yu and Joachims):
+A cut of R(v) = sum_i R_i(v) is a sum over the examples, offset = sum_i c_i and plane = sum_i g_i. Where a
+plane is a sum of kernel functions, one for each example in it, it is drawn instead (Yu and Joachims):
 
     plane ~ sum_j f_j g_{S_j}        S a few of the examples that add something, f_j their factors
 
-With factors that make up for those left out (f = n / r for r of n, drawn with equal chances) the expectation of
-the drawn plane is the exact one. A drawn cut may lie above the risk, so what a bundle of them says is *no lower
-bound*. Their theorem 1, that few cuts suffice, holds for every sampler whose cuts satisfy
+With factors that make up for those left out (f = n / r for r of n, drawn with equal chances) the expectation
+of the drawn plane is the exact one. A drawn cut may lie above the risk, so what a bundle of them says is *no
+lower bound*. Their theorem 1, that few cuts suffice, holds for every sampler whose cuts satisfy
 
     (i)    0 <= offset <= ceiling         no offset of any cut is larger than the ceiling
     (ii)   |plane| <= radius              no plane of any cut is longer than the radius
     (iii)  if the exact cut is violated at the reduced problem's solution, then so is the drawn one
 
-Draws are checked for that, whoever drew. How far above the risk a drawn cut may be at the optimum v* is bounded
-by Hoeffding's inequality: see :func:`excess_bound`.
+Draws are checked for that, whoever drew. How far above the risk a drawn cut may be at the optimum v* is
+bounded by Hoeffding's inequality: see :func:`excess_bound`.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class UniformSample:
 
 @dataclass(frozen=True, slots=True)
 class ByMargin:
-    """Different rates for examples near the margin, which end as free support vectors, and far inside it, which
-    end at their bound.
+    """Different rates for examples near the margin, which end as free support vectors, and far inside it,
+    which end at their bound.
 
     Parameters
     ----------
@@ -200,18 +200,19 @@ def excess_bound(
 ) -> float:
     """A bound of F(w) - F* that holds with probability 1 - delta, given the measured F(w).
 
-    Theorem 2 of Yu and Joachims, in the sum form and with what a fit knows at its end in place of what is known
-    before it. With D the value of the reduced problem over the drawn cuts, v* the optimum and gamma by how much
-    one of these cuts lies above its exact one at v*, D <= F(v*) + C gamma. Hoeffding's inequality bounds gamma
-    for one draw: it is at least |v*| spread sqrt(2 log(1/p)) with probability p only. With p = delta / (m (m + 1))
-    for the m-th draw, those rejected included, this holds for all draws together, whichever were taken and however
-    many there were. Last, 1/2 |v*|^2 <= F* <= F(w). So
+    Theorem 2 of Yu and Joachims, in the sum form and with what a fit knows at its end in place of what is
+    known before it. With D the value of the reduced problem over the drawn cuts, v* the optimum and gamma by
+    how much one of these cuts lies above its exact one at v*, D <= F(v*) + C gamma. Hoeffding's inequality
+    bounds gamma for one draw: it is at least |v*| spread sqrt(2 log(1/p)) with probability p only. With p =
+    delta / (m (m + 1)) for the m-th draw, those rejected included, this holds for all draws together,
+    whichever were taken and however many there were. Last, 1/2 |v*|^2 <= F* <= F(w). So
 
         F(w) - F*  <=  max(0, F(w) - D) + C sqrt(2 F(w)) spread sqrt(2 log(N (N + 1) / delta)).
 
-    The papers' own form, for n examples of weight one, R the largest |g_i| and C' = C n: spread <= n R / sqrt(r),
-    F(w) <= C' Delta and N (N + 1) replaced by 8 C' Delta R^2 / epsilon^2; both are no smaller. ``reach`` bounds
-    the free coordinates of v* where they are drawn too; offsets and they add to what a term may be (theorem 3).
+    The papers' own form, for n examples of weight one, R the largest |g_i| and C' = C n: spread <= n R /
+    sqrt(r), F(w) <= C' Delta and N (N + 1) replaced by 8 C' Delta R^2 / epsilon^2; both are no smaller.
+    ``reach`` bounds the free coordinates of v* where they are drawn too; offsets and they add to what a term
+    may be (theorem 3).
     """
     if record.n_draws == 0:
         return float("nan")
@@ -225,7 +226,8 @@ def excess_bound(
 def checked_draw(
     draw: Callable[[], Draw], terms: Terms, above: float, record: SamplingRecord
 ) -> Draw:
-    """Draw until condition (iii) holds: the drawn cut is above this value at the trial, if the exact one is."""
+    """Draw until condition (iii) holds: the drawn cut is above this value at the trial, if the exact one
+    is."""
     needed = terms.value > above
     value = -np.inf
     for _ in range(MAX_DRAWS):
@@ -236,10 +238,10 @@ def checked_draw(
         if not needed or value > above:
             return drawn
     raise ValueError(
-        f"condition (iii) fails: the exact cut is {terms.value:.6g} at the reduced problem's solution, violated by "
-        f"more than the tolerance (above {above:.6g}), but none of {MAX_DRAWS} drawn cuts was (the last one is "
-        f"{value:.6g}). The sampler must be able to draw examples that lose most, with factors that make up for "
-        "those left out."
+        f"condition (iii) fails: the exact cut is {terms.value:.6g} at the reduced problem's solution, so it "
+        f"is violated (above {above:.6g}), but none of {MAX_DRAWS} drawn cuts was; the last one is "
+        f"{value:.6g}. The sampler must be able to draw examples that lose most, with factors that make up "
+        "for those left out."
     )
 
 
@@ -247,11 +249,13 @@ def _check_form(draw: Draw, n: int) -> None:
     examples, factors = np.asarray(draw.examples), np.asarray(draw.factors)
     if examples.ndim != 1 or examples.shape != factors.shape:
         raise ValueError(
-            f"a sampler drew examples of shape {examples.shape} and factors of shape {factors.shape}: one factor "
-            "for each example is needed."
+            f"a sampler drew examples of shape {examples.shape} and factors of shape {factors.shape}: one "
+            "factor for each example is needed."
         )
     if not np.issubdtype(examples.dtype, np.integer):
-        raise ValueError(f"a sampler drew examples of type {examples.dtype}: numbers of examples are needed.")
+        raise ValueError(
+            f"a sampler drew examples of type {examples.dtype}: numbers of examples are needed."
+        )
     if len(examples) and not 0 <= examples.min() <= examples.max() < n:
         raise ValueError(f"a sampler drew an example that is none of 0 .. {n - 1}.")
     if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
@@ -262,11 +266,12 @@ def check_cut(offset: float, length: float, terms: Terms) -> None:
     """Conditions (i) and (ii) for a cut that was drawn."""
     if not -ROUNDING * terms.ceiling <= offset <= (1.0 + ROUNDING) * terms.ceiling:
         raise ValueError(
-            f"condition (i) fails: the drawn cut's offset {offset:.6g} is not between 0 and {terms.ceiling:.6g}, "
-            "the largest that any labelling of all examples costs. Are the sampler's factors too large?"
+            f"condition (i) fails: the drawn cut's offset {offset:.6g} is not between 0 and "
+            f"{terms.ceiling:.6g}, the most that any labelling of all examples costs. Are the sampler's "
+            "factors too large?"
         )
     if length > (1.0 + ROUNDING) * terms.radius:
         raise ValueError(
-            f"condition (ii) fails: the drawn plane's length {length:.6g} is above {terms.radius:.6g}, that of the "
-            "longest plane of all examples. Are the sampler's factors too large?"
+            f"condition (ii) fails: the drawn plane's length {length:.6g} is above {terms.radius:.6g}, that "
+            "of the longest plane of all examples. Are the sampler's factors too large?"
         )

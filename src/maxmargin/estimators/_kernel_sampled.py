@@ -1,8 +1,9 @@
 """Kernel problems by cuts that are drawn: :class:`maxmargin.solvers.SampledCuts`.
 
-The planes are made in single precision unless the tolerance asks for more. What is claimed at the end, F of the
-function that is returned, is measured by one pass over all rows in double precision: n times the number of support
-vectors kernel values. There is no lower bound; the value of the reduced problem over drawn cuts is none.
+The planes are made in single precision unless the tolerance asks for more. What is claimed at the end, F of
+the function that is returned, is measured by one pass over all rows in double precision: n times the number
+of support vectors kernel values. There is no lower bound; the value of the reduced problem over drawn cuts is
+none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from maxmargin.risks.kernel_shard import AuditShard, KernelPart
 from maxmargin.risks.kernel_span import KernelSpanRisk
 from maxmargin.solvers.sampled import SampledCuts
 
-#: below this tolerance kernel values in single precision are too coarse; below so many rows double is as quick
+#: below this tolerance single precision is too coarse; below so many rows double precision is as quick
 SINGLE_FROM, FEW_ROWS = 1e-4, 4096
 #: rows that are measured at a time
 PIECE = 2048

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import maxmargin.estimators._kernel_exact
-import maxmargin.estimators._kernel_lowrank  # noqa: F401  (registers its methods)
+import maxmargin.estimators._kernel_lowrank
+import maxmargin.estimators._kernel_sampled  # noqa: F401  (they register their methods)
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import is_design

@@ -159,5 +159,7 @@ class AuditShard:
         part = self._part
         scores = part.rows.times(basis, coef)
         moved = scores + intercept
-        value = part.loss.value(moved[:, 0] if part.loss.n_outputs() is None else moved, part.y, part.weight)
+        value = part.loss.value(
+            moved[:, 0] if part.loss.n_outputs() is None else moved, part.y, part.weight
+        )
         return value, scores

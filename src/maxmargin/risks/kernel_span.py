@@ -1,9 +1,11 @@
-"""Score risks of functions of a kernel, seen from planes that are drawn: for :class:`maxmargin.solvers.SampledCuts`.
+"""Score risks of functions of a kernel, seen from planes that are drawn: for
+:class:`maxmargin.solvers.SampledCuts`.
 
     R(f, b) = sum_i s_i loss(y_i, f(x_i) + b)         f a function of the kernel's space, b free or none
 
-Every plane is a short sum of kernel functions, g = sum_j coef_j k(z_j, .), over rows z_j that were drawn, and every
-point a combination of planes. Kept are, for each plane, its rows and coefficients and its scores at all n rows,
+Every plane is a short sum of kernel functions, g = sum_j coef_j k(z_j, .), over rows z_j that were drawn, and
+every point a combination of planes. Kept are, for each plane, its rows and coefficients and its scores at all
+n rows,
 
     s(x_i) = sum_j coef_j k(z_j, x_i)         n r kernel values, the only ones that are ever needed
 
@@ -11,17 +13,18 @@ after which a point f = sum_k c_k g_k costs none: its scores are sum_k c_k s_k, 
 G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj). A point is the short vector of the c_k, then b. (Compare
 :mod:`maxmargin.risks.span`, where planes hold all rows and the design is linear.)
 
-Columns k(z_j, .) of rows that were drawn before are used again while they fit the memory. Slots of planes that the
-bundle has dropped are given to new ones; points that still need such a plane become planes of their own
-(:meth:`KernelSpanRisk.tidy`).
+Columns k(z_j, .) of rows that were drawn before are used again while they fit the memory. Slots of planes
+that the bundle has dropped are given to new ones; points that still need such a plane become planes of their
+own (:meth:`KernelSpanRisk.tidy`).
 
-A *pooled* risk begins with no rows and draws them by :meth:`KernelSpanRisk.extend`. It is that of the rows drawn so far,
-each standing for n / m. Kernel values are between drawn rows only.
+A *pooled* risk begins with no rows and draws them by :meth:`KernelSpanRisk.extend`. It is that of the rows
+drawn so far, each standing for n / m. Kernel values are between drawn rows only.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -143,7 +146,7 @@ class KernelSpanRisk:
                 self._slots,
                 n_columns,
             )
-            for lo, hi in zip(bounds[:-1], bounds[1:], strict=True)
+            for lo, hi in pairwise(bounds)
         ]
         self.engine.open(KernelShard, parts)
         self._pins.n_shards = n_shards
@@ -229,7 +232,7 @@ class KernelSpanRisk:
         offset, gradient = at.gradient()
         g = gradient.reshape(len(self._known), self._outputs)
         examples, place = np.unique(draw.examples, return_inverse=True)
-        factors = np.bincount(place, draw.factors, len(examples))
+        factors: Array = np.bincount(place, draw.factors, len(examples)).astype(np.float64)
         if whole:
             free = g.sum(axis=0)
         else:
@@ -253,7 +256,9 @@ class KernelSpanRisk:
         columns, held, keep = self._held.places(ids)
         front = np.concatenate([np.flatnonzero(held), np.flatnonzero(~held)])
         fresh = ids[~held]
-        basis = Basis(columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype))
+        basis = Basis(
+            columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype)
+        )
         scores = np.concatenate(self.engine.gather("add_plane", slot, basis))
         self._held.keep(fresh[:keep], columns[basis.n_held :])
         self.kernel_values += len(fresh) * len(self._known)
@@ -277,8 +282,8 @@ class KernelSpanRisk:
     def tidy(self, state: Any) -> None:
         """Between two iterations: make room, if there is none, by dropping planes that nobody needs any more.
 
-        Planes of the bundle keep their slots. Points that are combinations get one of their own: either way of
-        writing them is right, so Ctrl-C may come at any time.
+        Planes of the bundle keep their slots. Points that are combinations get one of their own: either way
+        of writing them is right, so Ctrl-C may come at any time.
         """
         state.dual = None  # it would prove nothing
         if self._slots - len(self._planes) >= SPARE:
@@ -294,9 +299,7 @@ class KernelSpanRisk:
         used = np.flatnonzero(factors)
         if len(used) > 1:
             taken = needed.union(int(k) for k in used)
-            slot = next(
-                k for k in range(self._slots) if k not in taken and k not in self._planes
-            )
+            slot = next(k for k in range(self._slots) if k not in taken and k not in self._planes)
             self._combine_into(slot, factors)
             w = np.concatenate([np.zeros(self._slots), w[self._slots :]])
             w[slot] = 1.0
@@ -317,7 +320,9 @@ class KernelSpanRisk:
     def extend(self, size: int, seed: int) -> IntArray:
         """See :class:`maxmargin.core.requests.Extend`."""
         if not self._pooled:
-            raise TypeError("this risk knows all its rows: only a pooled one can draw more of them.")
+            raise TypeError(
+                "this risk knows all its rows: only a pooled one can draw more of them."
+            )
         rng = np.random.default_rng(seed)
         drawn = np.sort(rng.choice(self.n_all, min(size, self.n_all), replace=False, shuffle=False))
         new = drawn[self._places[drawn] < 0]

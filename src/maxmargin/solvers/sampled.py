@@ -2,22 +2,23 @@
 
     minimise  F(w) = 1/2 |w|^2 + C R(w)      w, and every plane, a sum of kernel functions
 
-A plane with one kernel function for each example in it makes every inner product a double sum. So planes are made
-of few examples (:mod:`maxmargin.core.sampling`). Two algorithms:
+A plane with one kernel function for each example in it makes every inner product a double sum. So planes are
+made of few examples (:mod:`maxmargin.core.sampling`). Two algorithms:
 
-*linear time* (algorithm 3): the oracle looks at all n examples, and r of those with a loss make the plane. The
-offset, and the plane in the free coordinates (an intercept), stay exact. A plane is drawn again until it is
-violated at w_t where the exact one is. The value F(w) is exact too. The loop is that of
-:class:`maxmargin.solvers.CuttingPlane`, with the best point and the exact line search on scores that the papers asked
-for, or without; it ends when F(w) - D <= C epsilon with D the value of the reduced problem. O(T n r) kernel values.
+*linear time* (algorithm 3): the oracle looks at all n examples, and r of those with a loss make the plane.
+The offset, and the plane in the free coordinates (an intercept), stay exact. A plane is drawn again until it
+is violated at w_t where the exact one is. The value F(w) is exact too. The loop is that of
+:class:`maxmargin.solvers.CuttingPlane`, with the best point and the exact line search on scores that the
+papers asked for, or without; it ends when F(w) - D <= C epsilon with D the value of the reduced problem. O(T
+n r) kernel values.
 
-*constant time* (algorithm 2): every iteration draws r examples afresh and cuts the risk of these alone. It ends when
-such a cut was not violated by more than epsilon p times in a row. With the line search F on the line is that of all
-examples drawn so far. O(T^2 r^2) kernel values, however many examples there are.
+*constant time* (algorithm 2): every iteration draws r examples afresh and cuts the risk of these alone. It
+ends when such a cut was not violated by more than epsilon p times in a row. With the line search F on the
+line is that of all examples drawn so far. O(T^2 r^2) kernel values, however many examples there are.
 
-epsilon is relative to the risk at w = 0, which is n for the losses of classes: then it is the papers' epsilon, on
-the mean. D is no lower bound, so none is told. What is told is the measured F(w), and how far it can be from the
-optimum with probability 1 - delta (:func:`maxmargin.core.sampling.excess_bound`).
+epsilon is relative to the risk at w = 0, which is n for the losses of classes: then it is the papers'
+epsilon, on the mean. D is no lower bound, so none is told. What is told is the measured F(w), and how far it
+can be from the optimum with probability 1 - delta (:func:`maxmargin.core.sampling.excess_bound`).
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class SampledCuts:
 
     Notes
     -----
-    A number given as ``tol`` is epsilon, relative to the risk at zero: for losses of classes the papers' epsilon.
+    A number given as ``tol`` is epsilon, relative to the risk at zero: for losses of classes the papers'
+    epsilon.
 
     Examples
     --------
@@ -124,7 +126,7 @@ class SampledCuts:
             raise TypeError(f"sampler={self.sampler!r} has no method draw(terms, size, rng).")
         if self.constant_time and not isinstance(self.sampler, NonZeroLoss):
             raise ValueError(
-                "constant time knows no losses to draw by: its examples are drawn uniformly. Leave sampler out."
+                "constant time knows no losses to draw by, its examples are drawn uniformly: leave sampler out."
             )
 
     @property
@@ -186,7 +188,8 @@ class SampledCuts:
         """The cut, of few examples."""
         at: Any = wanted.at
         first = wanted.trial is None
-        terms: Terms = yield Weigh(at, at if first else wanted.trial)
+        trial: Any = at if first else wanted.trial
+        terms: Terms = yield Weigh(at, trial)
         above = -np.inf if first else wanted.model + epsilon
         draw = checked_draw(
             lambda: self.sampler.draw(terms, self.n_drawn, rng), terms, above, record
@@ -239,7 +242,8 @@ class SampledCuts:
 
 
 def _epsilon(problem: Problem, at_zero: float) -> float:
-    """How much a cut may be violated: a share of the risk at zero, or what another rule than the default says."""
+    """How much a cut may be violated: a share of the risk at zero, or what another rule than the default
+    says."""
     rule = problem.stopping
     if isinstance(rule, RelativeGap):
         return rule.tol * at_zero
