@@ -126,7 +126,7 @@ class SampledCuts:
             raise TypeError(f"sampler={self.sampler!r} has no method draw(terms, size, rng).")
         if self.constant_time and not isinstance(self.sampler, NonZeroLoss):
             raise ValueError(
-                "constant time knows no losses to draw by, its examples are drawn uniformly: leave sampler out."
+                "constant time knows no losses to draw by and draws uniformly: leave sampler out."
             )
 
     @property
