@@ -70,7 +70,6 @@ import sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
 
 from maxmargin.engines import make_engine
-from tests.cluster.conftest import processes
 from tests.cluster.shards import Part
 
 assert "ray" not in sys.modules
@@ -86,7 +85,7 @@ for order in sys.stdin:
     else:
         engine.close()
         engine.close()
-        print("left", len(processes(sys.argv[0].rsplit("/", 1)[0], "environ")) - 1, flush=True)
+        print("closed", flush=True)
 """
 
 
@@ -99,14 +98,23 @@ def _start_local(folder: str) -> subprocess.Popen[str]:
     return process
 
 
+def _work(process: subprocess.Popen[str], folder: str) -> None:
+    """Let a worker of this script, and of no other, begin to work."""
+    _told(process, "work")
+    wait_until(
+        lambda: any(
+            "ray::MaxMarginWorker.sums" in line for line in processes(folder, "environ").values()
+        )
+    )
+
+
 @pytest.fixture(scope="module")
 def dead_driver(ray_environment):
     """The folder of a script that was killed while its workers worked."""
     with _folder() as path:
         process = _start_local(path)
         assert len(processes(path, "environ")) > 4
-        _told(process, "work")
-        wait_until(lambda: processes("ray::MaxMarginWorker.sums"))
+        _work(process, path)
         process.kill()
         process.wait()
         yield path
@@ -122,12 +130,16 @@ def test_a_local_cluster_survives_ctrl_c_and_ends_with_the_engine(folder):
     # a token was made, for nobody else to read
     token = Path(folder) / "home" / ".ray" / "auth_token"
     assert token.stat().st_mode & 0o777 == 0o600
-    _told(process, "work")
-    wait_until(lambda: processes("ray::MaxMarginWorker.sums"))
+    _work(process, folder)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
     assert process.stdout.readline() == "interrupted True\n"
     _told(process, "close")
-    assert "left 0" in _finished(process, folder)
+    assert process.stdout.readline() == "closed\n"
+    # all has ended but the script, which waits for orders. Ray gives the raylet one second to end the workers
+    # and agents; if that was too short it is killed, and they end when they notice
+    wait_until(lambda: set(processes(folder, "environ")) == {process.pid}, 90.0)
+    assert process.poll() is None
+    _finished(process, folder)
 
 
 def test_workers_of_a_dead_driver_end_and_the_cluster_lives(machines, folder):
@@ -210,7 +222,14 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     from maxmargin.engines import RayEngine
     from tests.cluster.shards import Part
 
-    ray.init(num_cpus=2, object_store_memory=80 * 10**6, include_dashboard=False, log_to_driver=False)
+    ray.init(
+        num_cpus=2,
+        object_store_memory=80 * 10**6,
+        include_dashboard=False,
+        log_to_driver=False,
+        # what finds no room goes to the disk at once: by default each block waits two seconds for room
+        _system_config={"oom_grace_period_s": 0},
+    )
     engine = RayEngine(2)
     engine.open(Part, [np.full(1_250_000, float(k)) for k in range(12)])  # 120 MB
     assert engine.gather("summary") == [(1_250_000, k * 1.25e6) for k in range(12)]
@@ -247,7 +266,7 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     """
     text = _finished(_start(script, folder), folder)
     assert text.split("\n")[:3] == ["same bits", "elsewhere", "told"]
-    wait_until(lambda: not processes(folder, "environ"))
+    wait_until(lambda: not processes(folder, "environ"), 90.0)
 
 
 def test_at_last_nothing_is_left_of_a_dead_driver(dead_driver):
