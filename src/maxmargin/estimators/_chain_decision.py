@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable
 from typing import Any
 
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators import _sequences as seq
+from maxmargin.kernels import KernelExpansion
 from maxmargin.tasks.chain import Chain
 from maxmargin.tasks.chain_examples import predict_stacked
 from maxmargin.tasks.chain_order import contract
@@ -24,6 +26,7 @@ class ChainDecision:
     classes_: list[Hashable]
     vectorizer_: Any
     n_features_in_: int
+    expansion_: KernelExpansion | None
 
     @property
     def states_(self) -> list[Any]:
@@ -36,7 +39,7 @@ class ChainDecision:
     @property
     def coef_(self) -> Array:
         """Scores of features, one row per state."""
-        return self._part(0).reshape(self.n_features_in_, -1).T
+        return self._part(0).reshape(-1, self.task_.n_labels).T
 
     @property
     def transitions_(self) -> Array:
@@ -56,7 +59,7 @@ class ChainDecision:
     def _part(self, number: int) -> Array:
         check_is_fitted(self, "weights_")
         K = self.task_.n_labels
-        ends = np.cumsum([self.n_features_in_ * K, K * K, K])
+        ends = self.weights_.size - np.array([K * (K + 2), 2 * K, K])
         return np.split(self.weights_, ends)[number]
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
@@ -75,7 +78,7 @@ class ChainDecision:
             One list per sequence; one flat list if ``lengths`` was given.
         """
         rows, counts = self._stack(X, lengths)
-        flat = self._names(predict_stacked(self.task_, self.weights_, rows, counts))
+        flat = self._names(predict_stacked(*self._scorer(), rows, counts))
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
     def predict_k_best(
@@ -105,7 +108,7 @@ class ChainDecision:
         [['A', 'N'], ['A', 'A']]
         """
         rows, counts = self._stack(X, lengths)
-        found = k_best_stacked(self.task_, self.weights_, rows, counts, k)
+        found = k_best_stacked(*self._scorer(), rows, counts, k)
         return [[(self._names(codes), score) for codes, score in best] for best in found]
 
     def max_marginals(self, X: Any, lengths: Any = None) -> Any:
@@ -135,7 +138,7 @@ class ChainDecision:
         ((2, 2), ['A', 'N'])
         """
         rows, counts = self._stack(X, lengths)
-        flat = max_marginals_stacked(self.task_, self.weights_, rows, counts)
+        flat = max_marginals_stacked(*self._scorer(), rows, counts)
         K = len(self.classes_)
         flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
         return flat if lengths is not None else seq.by_sequence(flat, counts)
@@ -145,7 +148,16 @@ class ChainDecision:
         rows, counts, _ = seq.stack(
             X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
         )
-        return rows, counts
+        return rows if self.expansion_ is None else self.expansion_(rows), counts
+
+    def _scorer(self) -> tuple[Chain, Array]:
+        """The chain and its weights for what :meth:`_stack` returns: where the rows are the scores of
+        labels already, a chain whose features are these scores."""
+        if self.expansion_ is None:
+            return self.task_, self.weights_
+        K, chain = self.task_.n_labels, copy.copy(self.task_)
+        chain.n_features = K
+        return chain, np.concatenate([np.eye(K).ravel(), self.weights_[-K * (K + 2) :]])
 
     def _names(self, states: Any) -> list[Hashable]:
         return [self.classes_[k] for k in contract(states, len(self.classes_))]

@@ -167,7 +167,8 @@ def fit_nystrom(
     estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: Nystrom
 ) -> Fitted:
     """By functions of some landmarks."""
-    chosen = _landmarks(settings, problem, _seed(estimator.random_state))
+    seed = _seed(estimator.random_state)
+    chosen = choose_landmarks(settings, problem.X, problem.memory, seed)
     # one thread of BLAS everywhere: then the bits do not depend on the number of ours
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
         features = NystromMap(problem.kernel, problem.X[chosen], centre_of(problem))
@@ -195,21 +196,21 @@ def fit_nystrom(
     return Fitted(inside.claiming(kind), support, coef[order], linear.intercept, extras)
 
 
-def _landmarks(settings: Nystrom, problem: KernelProblem, seed: int) -> IntArray:
+def choose_landmarks(settings: Nystrom, X: Any, memory: int, seed: int) -> IntArray:
     """Numbers of training rows, ascending."""
-    n = problem.X.shape[0]
+    n = X.shape[0]
     rng = np.random.default_rng(seed)
     if not isinstance(settings.landmarks, str):
         chosen = np.unique(np.asarray(settings.landmarks, dtype=np.int64))
         if not len(chosen) or chosen[0] < 0 or chosen[-1] >= n:
             raise ValueError(f"landmarks must be numbers of training rows, 0 to {n - 1}.")
         return chosen
-    k = settings.count(n, problem.memory)
+    k = settings.count(n, memory)
     if settings.landmarks == "random":
         return np.sort(rng.choice(n, size=k, replace=False))
     if settings.landmarks == "kmeans++":
         pool = np.sort(rng.choice(n, size=min(n, POOL * k), replace=False))
-        _, which = kmeans_plusplus(problem.X[pool], k, random_state=int(rng.integers(2**31)))
+        _, which = kmeans_plusplus(X[pool], k, random_state=int(rng.integers(2**31)))
         return np.unique(pool[which])
     raise ValueError(
         f"landmarks={settings.landmarks!r}: use 'random', 'kmeans++' or numbers of training rows."

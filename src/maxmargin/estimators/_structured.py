@@ -10,6 +10,14 @@ import numpy as np
 
 from maxmargin.core.protocols import Examples
 from maxmargin.core.vectors import Array
+from maxmargin.estimators._base import _seed
+from maxmargin.estimators._kernel_structures import (
+    Mapped,
+    check_kernel,
+    map_rows,
+    replace_rows,
+    stack_inputs,
+)
 from maxmargin.estimators._weights import weigh
 from maxmargin.risks.latent import CompletedRisk
 from maxmargin.risks.task import TaskRisk
@@ -37,7 +45,14 @@ class StructuredProblem:
             raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'dear'.")
         self.X, self.y, self._margin = X, y, margin
         self.task: Any = copy.deepcopy(svm.task) if last is None else last.task
-        dim = self.task.setup(X, y) if last is None else last.dim
+        #: what takes the place of rows where there is a kernel, and the inputs with it
+        self.mapped: Mapped | None = None
+        self.inputs: Sequence[Any] = X
+        if last is not None:
+            self.mapped, self.inputs = last.mapped, last.inputs
+        elif getattr(svm, "kernel", None) is not None:
+            self.mapped, self.inputs = self._map(svm, X)
+        dim = self.task.setup(self.inputs, y) if last is None else last.dim
         if not isinstance(dim, int | np.integer) or dim < 1:
             raise TypeError(
                 f"{type(self.task).__name__}.setup must return the dimension of the joint "
@@ -52,6 +67,18 @@ class StructuredProblem:
         self._workers = svm._workers()
         self._examples: Examples | None = None if last is None else last._examples
 
+    def _map(self, svm: Any, X: Sequence[Any]) -> tuple[Mapped, Sequence[Any]]:
+        check_kernel(svm)
+        rows, ends = stack_inputs(self.task, X)
+        mapped = map_rows(svm, rows, np.diff(ends, prepend=0), _seed(svm.random_state))
+        if self.task.oracle_kind == "undergenerating" and mapped.claim != "exact":
+            raise ValueError(
+                f"the argmax of {type(self.task).__name__} may miss the maximum, so F is not known, and with "
+                "a basis of some rows there is no lower bound either: nothing would be certified. Use "
+                "kernel_method='map'."
+            )
+        return mapped, replace_rows(self.task, X, mapped.rows, ends)
+
     def risk(self, weight: Any) -> Any:
         """The risk with these weights of the examples. It takes the engine from the risk before it."""
         # a centre alone leaves compiled examples as they are; a dear oracle's answers are remembered by w
@@ -59,7 +86,7 @@ class StructuredProblem:
         known = centred or self._examples is not None
         risk = TaskRisk(
             self.task,
-            self.X,
+            self.inputs,
             self.y,
             self.dim,
             rescaling=self._rescaling,

@@ -8,7 +8,9 @@ import numpy as np
 
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array
+from maxmargin.estimators._kernel_structures import Mapped
 from maxmargin.estimators._sequences import Lengths, by_sequence
+from maxmargin.kernels import Kernel, KernelExpansion
 from maxmargin.risks import TaskRisk
 from maxmargin.tasks.chain import Chain, WeightedLabels
 from maxmargin.tasks.chain_examples import ChainExamples
@@ -78,3 +80,18 @@ class TaggedData(NamedTuple):
             engine=engine,
             examples=examples if rescaling == "margin" else None,
         )
+
+
+def score_parts(task: Chain, w: Array, mapped: Mapped | None) -> dict[str, Any]:
+    """What a fitted tagger scores with: its weights and, with a kernel, the functions they stand for."""
+    if mapped is None:
+        return {"weights_": w, "expansion_": None}
+    w, features = mapped.folded(task, w)
+    return {"weights_": w, "expansion_": label_functions(task, w, features.kernel, features.rows)}
+
+
+def label_functions(task: Chain, w: Array, kernel: Kernel, rows: Any) -> KernelExpansion:
+    """The scores of labels as functions of a token, by a chain whose features are values k(x, rows)."""
+    K = task.n_labels
+    coef = w[: w.size - len(task.penalty)].reshape(-1, K)
+    return KernelExpansion(kernel, rows, coef, np.zeros(K))

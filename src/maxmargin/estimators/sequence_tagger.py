@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
@@ -16,7 +17,8 @@ from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
-from maxmargin.estimators._tagging import TaggedData
+from maxmargin.estimators._kernel_structures import check_kernel, forget_kernel, map_rows
+from maxmargin.estimators._tagging import TaggedData, score_parts
 from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
@@ -50,6 +52,15 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     rescaling : {"margin", "slack"}, default "margin"
         How the loss enters. "slack" multiplies violations by the loss; it needs whole numbers as costs
         and token weights, and is much slower: its argmax is a dynamic programme over the values of the loss.
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
+        A kernel of two tokens' features that takes the place of their inner product; scores of neighbours
+        stay as they are. See the user guide, "Kernels on structures".
+    gamma, degree, coef0
+        Parameters of the kernel, as in scikit-learn's SVC.
+    kernel_method : {"auto", "map", "nystrom"} or settings object, default "auto"
+        "map" has all tokens of training in its basis: certificate "exact", for some thousand tokens.
+        "nystrom" has some (:class:`maxmargin.kernels.Nystrom`): "restricted". "auto" is "map" up to 5,000
+        tokens, else "nystrom".
     partial : {None, "complete"}, default None
         What to do with tokens whose label is None. None refuses them. "complete" trains a first model on
         the sequences that are fully labelled, gives the others the best labels that agree with what is
@@ -97,6 +108,12 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Scores of first and last labels.
     weights_ : array
         All weights, flat.
+    expansion_ : KernelExpansion
+        With a kernel: the scores of labels as functions of a token, one output each. ``coef_`` then belongs
+        to its rows, tokens of the training sequences.
+    kernel_method_, restricted_lower_bound_, restricted_gap_
+        With a kernel: how its basis was chosen; bounds of the problem of fewer functions, where the
+        certificate is "restricted".
     vectorizer_ : DictVectorizer or None
         Present if X was given as feature dicts or strings.
     n_features_in_ : int
@@ -125,6 +142,11 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         forbidden_transitions: Any = None,
         order: int = 1,
         rescaling: str = "margin",
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_method: Any = "auto",
         partial: str | None = None,
         prior: Any = None,
         solver: Any = "auto",
@@ -144,6 +166,11 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         self.forbidden_transitions = forbidden_transitions
         self.order = order
         self.rescaling = rescaling
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_method = kernel_method
         self.partial = partial
         self.prior = prior
         self.solver = solver
@@ -198,6 +225,10 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
         self._check_options(flat, counts)
+        n_features, mapped = rows.shape[1], None
+        if self.kernel is not None:
+            mapped = map_rows(self, rows, counts, _seed(self.random_state))
+            rows = sp.csr_matrix(mapped.rows)
         weight = check_example_weights(sample_weight, len(counts))
         classes = seq.alphabet(label for label in flat if label is not None)
         number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
@@ -235,24 +266,30 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if previous is not None and previous.shape == (task.dim,):
             w0 = weights.learned(previous)
             kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
-        fitted = {
+        if mapped is not None:  # the weights shown are those of other features
+            w0 = None if kept is None else np.array(kept.sets.w)
+        fitted: dict[str, Any] = {
             "classes_": classes,
             "vectorizer_": vectorizer,
-            "n_features_in_": rows.shape[1],
+            "n_features_in_": n_features,
             "task_": task,
         }
         with self._workers() as engine:
+            risk = data.risk(weight, self.rescaling, engine)
             result = self._minimize(
-                weights.risk(data.risk(weight, self.rescaling, engine)),
+                weights.risk(risk),
                 self._solver(weights),
                 start=None if w0 is None else Start(w0, None if kept is None else kept.sets),
-                fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
+                fitted=lambda w: fitted | score_parts(task, weights.whole(w).copy(), mapped),
                 data={"X": X, "y": y},
                 keeping=keeping,
             )
+        fitted |= score_parts(task, weights.whole(result.w), mapped)
         for name, value in fitted.items():
             setattr(self, name, value)
-        self.weights_ = weights.whole(result.w)
+        forget_kernel(self)
+        if mapped is not None:
+            mapped.keep(self, result, risk.caps(self.C))
         if self.warm_start:
             self._kept = keep(about, result)
         return self
@@ -268,6 +305,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         return CuttingPlane() if spread else DualCoordinate()
 
     def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:
+        check_kernel(self)
         if self.order not in (1, 2):
             raise ValueError(f"order={self.order!r}: use 1 or 2.")
         if self.partial not in (None, "complete"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,12 @@ from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
+from maxmargin.estimators._kernel_structures import PARAMETERS as KERNEL_PARAMETERS
+from maxmargin.estimators._kernel_structures import (
+    forget_kernel,
+    mapped_inputs,
+    require_kernel_inputs,
+)
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators._weights import PARAMETERS
 from maxmargin.risks.task import TaskRisk, require_rescaling
@@ -37,6 +43,16 @@ class StructuredSVM(CertifiedEstimator):
         Weight of the loss; it multiplies a sum over examples.
     rescaling : {"margin", "slack"}, default "margin"
         How the loss enters. "slack" needs the task's ``slack_augmented_inference``.
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
+        A kernel that takes the place of inner products of rows of the inputs, for tasks that define
+        ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
+    gamma, degree, coef0
+        Parameters of the kernel, as in scikit-learn's SVC.
+    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
+        "map" has all rows of the training inputs in its basis: certificate "exact", for some thousand rows.
+        "nystrom" has some (:class:`maxmargin.kernels.Nystrom`): "restricted". "sampled" learns by sampled
+        cuts (:class:`maxmargin.solvers.SampledCuts`): "measured". "auto" is "map" up to 5,000 rows, else
+        "nystrom".
     fixed : dict, optional
         Weights that are not learned, ``{index: value}``; names instead of indices where the task has an
         attribute ``feature_names``. Their share of the norm, a constant, is not part of ``objective_``.
@@ -79,9 +95,13 @@ class StructuredSVM(CertifiedEstimator):
     Attributes
     ----------
     coef_ : array
-        The weights w, fixed ones included.
+        The weights w, fixed ones included; with a kernel, those of the features ``kernel_features_``.
     task_ : Task
         The task after ``setup``.
+    kernel_features_, kernel_method_
+        With a kernel: the map of rows, and how it was chosen.
+    restricted_lower_bound_, restricted_gap_ : float
+        Of the problem of fewer functions, where the certificate is "restricted".
     objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
         The certificate; see the user guide, "What the certificate means".
 
@@ -105,6 +125,11 @@ class StructuredSVM(CertifiedEstimator):
         C: float = 1.0,
         *,
         rescaling: str = "margin",
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_method: Any = "auto",
         fixed: Any = None,
         nonnegative: Any = None,
         nonpositive: Any = None,
@@ -123,9 +148,16 @@ class StructuredSVM(CertifiedEstimator):
         checkpoint: Any = None,
     ) -> None:
         require_rescaling(task, rescaling)  # a missing capability is told before any work is done
+        if kernel is not None:
+            require_kernel_inputs(task)
         self.task = task
         self.C = C
         self.rescaling = rescaling
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_method = kernel_method
         self.fixed = fixed
         self.nonnegative = nonnegative
         self.nonpositive = nonpositive
@@ -181,11 +213,15 @@ class StructuredSVM(CertifiedEstimator):
             previous, about = getattr(self, "coef_", None), self._about(X, y, sample_margin)
             kept = recall(getattr(self, "_kept", None), about, self._solver_for_sets())
         last = None if kept is None else kept.more
+        if self.kernel is not None:  # the weights shown are those of other features
+            previous = None if kept is None else np.array(kept.sets.w)
         with StructuredProblem(self, X, y, sample_margin, last) as problem:
             start = None
             if previous is not None and previous.shape == (problem.dim,):
                 start = Start(problem.learned(previous), None if kept is None else kept.sets)
             given = {"X": X, "y": y, "sample_weight": weight, "sample_margin": sample_margin}
+            if problem.mapped is not None:
+                given["kernel_rows"] = problem.mapped.features.rows
             keeping = Keeping(self, resume_from, problem.task, **given)
             result = self._solve(problem, weight, start, keeping)
         if self.warm_start:
@@ -194,7 +230,9 @@ class StructuredSVM(CertifiedEstimator):
 
     def _about(self, X: Any, y: Any, sample_margin: Any) -> str | None:
         """All that working sets depend on."""
-        names = ("task", "rescaling", "oracle", *PARAMETERS)
+        names = ["task", "rescaling", "oracle", *PARAMETERS, *KERNEL_PARAMETERS]
+        if self.kernel is not None:
+            names.append("random_state")  # which draws landmarks
         return fingerprint(X, y, sample_margin, [getattr(self, name) for name in names])
 
     def _solver_for_sets(self) -> Any:
@@ -209,17 +247,22 @@ class StructuredSVM(CertifiedEstimator):
     ) -> SolveResult:
         """Fit with these weights of the examples."""
         risk = problem.risk(weight)
-        self.task_ = problem.task
+        self.task_, mapped = problem.task, problem.mapped
+        more = {"kernel_features_": None if mapped is None else mapped.features}
         result = self._minimize(
             risk,
             self._solver(risk, problem.omega),
             regularizer=problem.omega,
             start=start,
-            fitted=lambda w: {"coef_": problem.whole(w), "task_": self.task_},
+            fitted=lambda w: {"coef_": problem.whole(w), "task_": self.task_, **more},
             data={"X": problem.X, "y": problem.y},
             keeping=keeping,
         )
-        self.coef_ = problem.whole(result.w)
+        self.coef_, self.kernel_features_ = problem.whole(result.w), None
+        forget_kernel(self)
+        if mapped is not None:
+            mapped.keep(self, result, risk.caps(self.C))
+            self.coef_, self.kernel_features_ = mapped.folded(self.task_, self.coef_)
         return result
 
     def _solver(self, risk: TaskRisk, omega: SquaredNorm) -> Any:
@@ -243,8 +286,11 @@ class StructuredSVM(CertifiedEstimator):
             Outputs.
         """
         check_is_fitted(self, "coef_")
+        inputs: Iterable[Any] = X
+        if self.kernel_features_ is not None:
+            inputs = mapped_inputs(self.task_, self.kernel_features_, X)
         outputs = []
-        for i, x in enumerate(X):
+        for i, x in enumerate(inputs):
             try:
                 outputs.append(self.task_.inference(x, self.coef_))
             except Exception as error:

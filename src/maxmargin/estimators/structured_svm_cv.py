@@ -28,6 +28,11 @@ from maxmargin.tasks.base import Task
 #: parameters that every cell has
 SHARED = (
     "rescaling",
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "kernel_method",
     "fixed",
     "nonnegative",
     "nonpositive",
@@ -64,6 +69,10 @@ class StructuredSVMCV(BaseEstimator):
         Train with the best C on all examples.
     rescaling, fixed, nonnegative, nonpositive, prior
         See :class:`StructuredSVM`.
+    kernel, gamma, degree, coef0, kernel_method
+        See :class:`StructuredSVM`. The basis is taken from the rows of all examples, once: with "map" every
+        fold's problem is the one it would have with a basis of its own; landmarks know rows of held-out
+        inputs, though not their outputs.
     tol, solver, oracle, max_iter, n_jobs, engine, random_state
         See :class:`StructuredSVM`.
 
@@ -109,6 +118,11 @@ class StructuredSVMCV(BaseEstimator):
         scoring: Any = None,
         refit: bool = True,
         rescaling: str = "margin",
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_method: Any = "auto",
         fixed: Any = None,
         nonnegative: Any = None,
         nonpositive: Any = None,
@@ -127,6 +141,11 @@ class StructuredSVMCV(BaseEstimator):
         self.scoring = scoring
         self.refit = refit
         self.rescaling = rescaling
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_method = kernel_method
         self.fixed = fixed
         self.nonnegative = nonnegative
         self.nonpositive = nonpositive

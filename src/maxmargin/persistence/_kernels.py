@@ -75,14 +75,7 @@ def read_kernel(stored: Any) -> Kernel:
 def write_kernel_svc(est: KernelSVC, writer: ArrayWriter) -> dict[str, Any]:
     """The fitted part of a classifier."""
     kernel = store_kernel(est.kernel_)
-    vectors = est.support_vectors_
-    sparse = sp.issparse(vectors)
-    if sparse:
-        writer.add("vectors.data", vectors.data)
-        writer.add("vectors.indices", vectors.indices)
-        writer.add("vectors.indptr", vectors.indptr)
-    else:
-        writer.add("vectors", vectors)
+    sparse = write_rows(est.support_vectors_, writer)
     writer.add("support", est.support_)
     writer.add("n_support", est.n_support_)
     writer.add("dual_coef", est.dual_coef_)
@@ -129,13 +122,7 @@ def read_kernel_svc(stored: Any, reader: ArrayReader) -> dict[str, Any]:
         raise ModelFileError("the numbers of support vectors do not add up")
     if len(np.unique(support)) != len(support) or np.any((support < 0) | (support >= n)):
         raise ModelFileError("the support vectors are not rows of the training data")
-    if type(stored["sparse"]) is not bool:
-        raise ModelFileError("the file does not say whether the support vectors are sparse")
-    vectors: Any
-    if stored["sparse"]:
-        vectors = _read_sparse(reader, (len(support), d))
-    else:
-        vectors = reader.take("vectors", _FLOATS, (len(support), d))
+    vectors = read_rows(stored["sparse"], reader, (len(support), d))
     extras = _read_extras(stored["extras"])
     fitted = {
         "classes_": classes,
@@ -150,6 +137,26 @@ def read_kernel_svc(stored: Any, reader: ArrayReader) -> dict[str, Any]:
         "_said": tuple(extras),
     }
     return extras | fitted | read_names(d, reader)
+
+
+def write_rows(rows: Any, writer: ArrayWriter) -> bool:
+    """Rows that a kernel acts on; whether they are sparse."""
+    if not sp.issparse(rows):
+        writer.add("vectors", rows)
+        return False
+    writer.add("vectors.data", rows.data)
+    writer.add("vectors.indices", rows.indices)
+    writer.add("vectors.indptr", rows.indptr)
+    return True
+
+
+def read_rows(sparse: Any, reader: ArrayReader, shape: tuple[int, int]) -> Any:
+    """The same rows."""
+    if type(sparse) is not bool:
+        raise ModelFileError("the file does not say whether the support vectors are sparse")
+    if not sparse:
+        return reader.take("vectors", _FLOATS, shape)
+    return _read_sparse(reader, shape)
 
 
 def _read_sparse(reader: ArrayReader, shape: tuple[int, int]) -> Any:

@@ -28,8 +28,10 @@ from maxmargin.estimators import (
     SequenceTagger,
     StructuredSVM,
 )
+from maxmargin.estimators._tagging import label_functions
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
 from maxmargin.persistence._grammars import read_parser, write_parser
+from maxmargin.persistence._kernel_features import read_features, write_features
 from maxmargin.persistence._kernels import read_kernel_svc, write_kernel_svc
 from maxmargin.persistence._linear import (
     read_classes,
@@ -136,15 +138,19 @@ def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
         for feature in est.vectorizer_.feature_names_:
             check_label(feature)
         writer.add_names("vocabulary", est.vectorizer_.feature_names_)
-    return {
+    out = {
         "labels": [encode(label) for label in est.classes_],
         "n_features": int(est.n_features_in_),
         "order": 1 if task.n_labels == len(est.classes_) else 2,
     }
+    scores = est.expansion_
+    if scores is not None:
+        out["kernel"] = write_features(est, scores.kernel, scores.rows, None, writer)
+    return out
 
 
 def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("labels", "n_features"), ("order",))
+    stored = section(stored, "the fitted part", ("labels", "n_features"), ("order", "kernel"))
     labels = decode_labels(stored["labels"], "the labels")
     d, K = count(stored["n_features"], "n_features"), len(labels)
     if K < 1:
@@ -153,8 +159,15 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     if order not in (1, 2):
         raise ModelFileError(f"a chain of order {order!r} is not known")
     K = K if order == 1 else K * (K + 1)  # states
+    features, n_rows = None, d
+    said: dict[str, Any] = {}
+    if "kernel" in stored:
+        features, said = read_features(stored["kernel"], reader, with_factor=False)
+        n_rows = features.n_features
+        if features.rows.shape[1] != d:
+            raise ModelFileError(f"the rows of the basis do not have {d} features")
     # the weights come first: nothing of size K^2 is made unless the file holds as much
-    weights = reader.take("weights", shape=(d * K + K * K + 2 * K,))
+    weights = reader.take("weights", shape=(n_rows * K + K * K + 2 * K,))
     optional: dict[str, Any] = {}
     if reader.has("cost"):
         optional["cost"] = reader.take("cost", shape=(K, K))
@@ -162,7 +175,7 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
         if reader.has(name):
             optional[name] = reader.take(name, ("bool",), (K, K) if name == "allowed" else (K,))
     try:
-        task = Chain(n_labels=K, n_features=d, **optional)
+        task = Chain(n_labels=K, n_features=n_rows, **optional)
     except ValueError as error:
         raise ModelFileError(f"the chain cannot be built: {error}") from error
     vectorizer = None
@@ -173,10 +186,14 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
         vectorizer = DictVectorizer(sparse=True, sort=True)
         vectorizer.feature_names_ = names
         vectorizer.vocabulary_ = {name: k for k, name in enumerate(names)}
-    return {
+    scores = None
+    if features is not None:
+        scores = label_functions(task, weights, features.kernel, features.rows)
+    return said | {
         "classes_": labels,
         "n_features_in_": d,
         "weights_": weights,
+        "expansion_": scores,
         "vectorizer_": vectorizer,
         "task_": task,
     }
@@ -235,15 +252,24 @@ def _write_structured(
     est: StructuredSVM | LatentStructuredSVM, writer: ArrayWriter
 ) -> dict[str, Any]:
     writer.add("coef", est.coef_)
-    return {"task": type(est.task_).__name__, "dim": len(est.coef_)}
+    out = {"task": type(est.task_).__name__, "dim": len(est.coef_)}
+    features = getattr(est, "kernel_features_", None)
+    if features is not None:
+        parts = features.kernel, features.rows, features.factor
+        out["kernel"] = write_features(est, *parts, writer)
+    return out
 
 
 def _read_structured(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("task", "dim"))
+    stored = section(stored, "the fitted part", ("task", "dim"), ("kernel",))
     if not isinstance(stored["task"], str):
         raise ModelFileError("the name of the task is not a text")
     dim = count(stored["dim"], "dim", least=1)
-    return {"coef_": reader.take("coef", shape=(dim,))}
+    features = None
+    said: dict[str, Any] = {}
+    if "kernel" in stored:
+        features, said = read_features(stored["kernel"], reader, with_factor=True)
+    return said | {"coef_": reader.take("coef", shape=(dim,)), "kernel_features_": features}
 
 
 _CONVEX = ("convex_objective", "convex_lower_bound", "convex_gap")
@@ -260,7 +286,8 @@ def _read_latent(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     values = {f"{name}_": decode(convex[name], name) for name in _CONVEX}
     if not all(type(value) is float for value in values.values()):
         raise ModelFileError("the bounds of the last convex problem must be floats")
-    return _read_structured(stored, reader) | values
+    coef = _read_structured(stored, reader)["coef_"]
+    return {"coef_": coef, **values}
 
 
 def check_task(task: Any, stored: dict[str, Any]) -> None:

@@ -112,7 +112,8 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "C": _number,
     "tol": lambda value: _number(value) or isinstance(value, _RULES),
     "solver": lambda value: _word(value) or isinstance(value, _SOLVERS),
-    "kernel": _word,
+    "kernel": lambda value: value is None or _word(value),
+    "kernel_method": lambda value: _word(value) or type(value) in METHODS,
     "gamma": lambda value: _word(value) or _number(value),
     "degree": _number,
     "coef0": _number,
@@ -282,12 +283,14 @@ def _restore_prior(stored: dict[str, Any], what: str, reader: ArrayReader) -> Ga
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Whether a value fits a field's type: float, int, bool, None, Literal or a union of them."""
+    """Whether a value fits a field's type: float, int, bool, None, Literal, Any or a union of them."""
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
         return value in typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return any(_matches(value, part) for part in typing.get_args(hint))
+    if hint is typing.Any:  # a word or a number
+        return is_label(value)
     if hint is float:
         return type(value) in (int, float)
     return type(value) is hint

@@ -148,6 +148,14 @@ class Task(ABC):
         columns, the same for all inputs. ``setup`` is called on such inputs."""
         raise NotImplementedError(f"{type(self).__name__} defines no with_kernel_inputs(x, rows).")
 
+    def project_weights(self, w: Array, factor: Array) -> Array | None:
+        """The weights v whose scores at inputs with rows ``r`` are those of ``w`` at rows ``r @ factor``.
+
+        Optional, where a kernel is used: it makes fitted models smaller and their predictions faster. With
+        None the product is taken for every input instead.
+        """
+        return None
+
     def pack(self, X: Sequence[Any], Y: Sequence[Any]) -> Examples | None:
         """The examples in a compiled form that answers for many at a time, or None.
 

@@ -182,6 +182,19 @@ class Chain(Task):
         other = known[:, None] & (np.arange(self.n_labels) != given[:, None])
         return self._best_path(np.where(other, -np.inf, nodes), w)
 
+    def kernel_inputs(self, x: Any) -> Any:
+        """The rows of the tokens; moves, starts and stops stay as they are."""
+        return x
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
+        """The rows themselves: a sequence is nothing else."""
+        return rows
+
+    def project_weights(self, w: Array, factor: Array) -> Array:
+        """Only token scores look at rows."""
+        split = w.size - len(self.penalty)
+        return np.concatenate([(factor @ w[:split].reshape(-1, self.n_labels)).ravel(), w[split:]])
+
     def pack(
         self, X: Sequence[Any], Y: Sequence[Any], token_weight: Sequence[Any] | None = None
     ) -> ChainExamples:

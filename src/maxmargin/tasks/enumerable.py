@@ -117,6 +117,18 @@ class Enumerable(Task):
         out[y] = 0.0
         return out
 
+    def kernel_inputs(self, x: Any) -> Any:
+        """The rows of the candidates: k((x, i), (x', j)) is the kernel of two rows."""
+        return x
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
+        """The rows themselves."""
+        return rows
+
+    def project_weights(self, w: Array, factor: Array) -> Array:
+        """A score is a product with one row."""
+        return np.asarray(factor @ w, dtype=np.float64)
+
     def pack(
         self,
         X: Sequence[Any],

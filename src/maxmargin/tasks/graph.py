@@ -174,6 +174,19 @@ class GraphLabeling(Task):
         found = _METHODS[self.method](graph, scores)
         return found.y if found.upper <= found.value else Bounded(found.y, found.upper)
 
+    def kernel_inputs(self, x: Any) -> Any:
+        """The features of the nodes; those of edges stay linear."""
+        return as_graph(x).features
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Graph:
+        """The same graph with these features of nodes."""
+        return as_graph(x).with_features(rows)
+
+    def project_weights(self, w: Array, factor: Array) -> Array:
+        """Only scores of nodes look at rows."""
+        split = self.n_node_weights
+        return np.concatenate([(factor @ w[:split].reshape(-1, self.n_labels)).ravel(), w[split:]])
+
     def scores(self, graph: Graph, w: Array) -> Scores:
         """Scores of labels and of pairs of labels at w."""
         K, split = self.n_labels, self.n_node_weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,16 @@ class Graph:
     def n_edges(self) -> int:
         """Number of edges."""
         return len(self.edges)
+
+    def with_features(self, features: Any) -> Graph:
+        """The same nodes and edges with other features of nodes."""
+        other = copy.copy(self)
+        other.features = _matrix(features, "features")
+        if other.features.shape[0] != self.n_nodes:
+            raise ValueError(
+                f"{other.features.shape[0]} rows of features for {self.n_nodes} nodes: one each is needed."
+            )
+        return other
 
     def __repr__(self) -> str:
         return (

@@ -6,6 +6,7 @@ Nothing here uses the library's solvers, risks, losses or compiled code: this is
 from maxmargin.testing.checks import (
     check_engine,
     check_examples,
+    check_kernel_inputs,
     check_latent_task,
     check_loss,
     check_risk,
@@ -33,6 +34,7 @@ __all__ = [
     "brute_force_objective",
     "check_engine",
     "check_examples",
+    "check_kernel_inputs",
     "check_latent_task",
     "check_loss",
     "check_risk",

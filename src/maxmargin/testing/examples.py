@@ -76,6 +76,14 @@ class TinyMulticlass(_Enumerated):
     def loss(self, y: Any, y_hat: Any) -> float:
         return float(y != y_hat) if self.cost is None else float(self.cost[y][y_hat])
 
+    def kernel_inputs(self, x: Any) -> Any:
+        """The one row."""
+        return np.asarray(x)[None, :]
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
+        """The row."""
+        return rows[0]
+
 
 class TinyChain(_Enumerated):
     """Label sequences: node features per label, transition counts, Hamming loss; sparse features.
@@ -113,3 +121,11 @@ class TinyChain(_Enumerated):
 
     def loss(self, y: Any, y_hat: Any) -> float:
         return float(sum(a != b for a, b in zip(y, y_hat, strict=True)))
+
+    def kernel_inputs(self, x: Any) -> Any:
+        """The rows of the tokens."""
+        return x
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
+        """The rows themselves."""
+        return rows

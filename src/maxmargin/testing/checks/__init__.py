@@ -2,6 +2,7 @@
 
 from maxmargin.testing.checks.engine import check_engine
 from maxmargin.testing.checks.examples import check_examples
+from maxmargin.testing.checks.kernel_inputs import check_kernel_inputs
 from maxmargin.testing.checks.latent import check_latent_task
 from maxmargin.testing.checks.loss import check_loss
 from maxmargin.testing.checks.risk import check_risk
@@ -10,6 +11,7 @@ from maxmargin.testing.checks.task import check_task
 __all__ = [
     "check_engine",
     "check_examples",
+    "check_kernel_inputs",
     "check_latent_task",
     "check_loss",
     "check_risk",

@@ -1,0 +1,81 @@
+"""Rows seen through a kernel: features k(x, B) T of a basis B of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from maxmargin.core.vectors import Array
+from maxmargin.kernels.functions import Kernel
+from maxmargin.kernels.rows import KernelRows
+
+#: rows whose kernel values are held at a time
+ROWS = 1024
+#: rows that depend on others to this share of the largest k(x, x) do so to rounding
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelFeatures:
+    """A map of rows to features ``k(x, rows) @ factor``, in double precision.
+
+    ``factor`` is None where the kernel values are the features themselves; ``centre`` is subtracted from all
+    rows first, for kernels of differences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Polynomial
+    >>> from maxmargin.kernels.features import KernelFeatures
+    >>> features = KernelFeatures(Polynomial(degree=2, coef0=1.0), np.eye(2))
+    >>> features(np.array([[1.0, 2.0]]))
+    array([[4., 9.]])
+    """
+
+    kernel: Kernel
+    rows: Any
+    factor: Array | None = None
+    centre: Array | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Columns of what a call returns."""
+        return int(self.rows.shape[0] if self.factor is None else self.factor.shape[1])
+
+    def __call__(self, X: Any) -> Array:
+        """The features of these rows."""
+        basis = KernelRows(self.kernel, self.rows, np.float64, self.centre)
+        rows = KernelRows(self.kernel, X, np.float64, self.centre)
+        out = np.empty((len(rows), self.n_features))
+        for lo in range(0, len(rows), ROWS):
+            values = rows.take(slice(lo, lo + ROWS)).block(basis)
+            out[lo : lo + ROWS] = values if self.factor is None else values @ self.factor
+        return out
+
+
+def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, float]:
+    """Features with the very inner products of the kernel: rows of a Cholesky factor with pivots. Also, what
+    the rows that depend on others lost by rounding: a bound of the norm of K - Z Z'."""
+    rows = KernelRows(kernel, X, np.float64)
+    K = np.asarray(rows.block(rows), dtype=np.float64)
+    K = 0.5 * (K + K.T)
+    diagonal = K.diagonal().copy()
+    top = float(diagonal.max())
+    if not (top > 0.0 and np.isfinite(K).all()):
+        raise ValueError(
+            "kernel values are not finite, or none of k(x, x) is positive: there are no features. Check the "
+            "kernel's parameters and the scale of the inputs."
+        )
+    lower, pivots, rank, _ = dpstrf(K, lower=1, tol=ROUNDING * top, overwrite_a=1)
+    order = np.asarray(pivots, dtype=np.int64) - 1
+    L = np.tril(lower)[:, :rank]
+    Z = np.empty_like(L)
+    Z[order] = L  # triangular: half of it is zero
+    lost = np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0.0).sum()
+    error = float(lost) + len(K) * np.finfo(np.float64).eps * top
+    factor = np.ascontiguousarray(solve_triangular(L[:rank], np.eye(rank), lower=True).T)
+    return KernelFeatures(kernel, X[order[:rank]], factor), Z, error
