@@ -168,7 +168,7 @@ def fit_nystrom(
 ) -> Fitted:
     """By functions of some landmarks."""
     seed = _seed(estimator.random_state)
-    chosen = choose_landmarks(settings, problem.X, problem.memory, seed)
+    chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw)
     # one thread of BLAS everywhere: then the bits do not depend on the number of ours
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
         features = NystromMap(problem.kernel, problem.X[chosen], centre_of(problem))
@@ -196,7 +196,9 @@ def fit_nystrom(
     return Fitted(inside.claiming(kind), support, coef[order], linear.intercept, extras)
 
 
-def choose_landmarks(settings: Nystrom, X: Any, memory: int, seed: int) -> IntArray:
+def choose_landmarks(
+    settings: Nystrom, X: Any, memory: int, seed: int, draw: Array | None = None
+) -> IntArray:
     """Numbers of training rows, ascending."""
     n = X.shape[0]
     rng = np.random.default_rng(seed)
@@ -206,6 +208,8 @@ def choose_landmarks(settings: Nystrom, X: Any, memory: int, seed: int) -> IntAr
             raise ValueError(f"landmarks must be numbers of training rows, 0 to {n - 1}.")
         return chosen
     k = settings.count(n, memory)
+    if settings.landmarks == "random" and draw is not None:
+        return np.sort(np.argsort(draw, kind="stable")[:k])
     if settings.landmarks == "random":
         return np.sort(rng.choice(n, size=k, replace=False))
     if settings.landmarks == "kmeans++":

@@ -9,7 +9,7 @@ r-th for the pair with the r-th of the other classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -32,6 +32,11 @@ class Part:
     pair: tuple[int, int] | None = None
     #: None for one function
     n_classes: int | None = None
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether there is one class only: the other one has no weight."""
+        return self.n_classes is None and not np.any(self.y != self.y[:1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,22 +123,29 @@ def by_row(part: Part, codes: IntArray, support: IntArray, coef: Array, outputs:
     return out
 
 
-def untouched(
-    part: Part, weight: Array, C: float, fit_intercept: bool, last: SolveResult
-) -> Fitted:
-    """The answer to a problem that is not begun, because the fit was stopped in ``last``: the constant of
-    the heavier class, whose F is 2 C times the weight of the other one; no F is negative."""
+def constant(part: Part, weight: Array, C: float, fit_intercept: bool) -> Fitted:
+    """The best constant of a problem with two classes: that of the heavier one, whose F is 2 C times the
+    weight of the other. No F is negative, so where there is no other this is the optimum."""
     heavy = np.array([weight[part.y > 0].sum(), weight[part.y < 0].sum()])
     sign = (1.0 if heavy[0] >= heavy[1] else -1.0) if fit_intercept else 0.0
     F = float(C * (2.0 * heavy.min() if fit_intercept else heavy.sum()))
     gap = 1.0 if F > 0.0 else 0.0
-    result = SolveResult(
-        np.zeros(0), F, 0.0, gap, gap == 0.0, last.stop_reason, last.certificate, 0, []
+    result = SolveResult(np.zeros(0), F, 0.0, gap, gap == 0.0, "gap", "exact", 0, [])
+    none = np.zeros(0, dtype=np.int64)
+    return Fitted(result, none, np.zeros((0, 1)), np.array([sign]))
+
+
+def untouched(
+    part: Part, weight: Array, C: float, fit_intercept: bool, last: SolveResult
+) -> Fitted:
+    """The answer to a problem that is not begun, because the fit was stopped in ``last``."""
+    fitted = constant(part, weight, C, fit_intercept)
+    result = replace(
+        fitted.result, stop_reason=last.stop_reason, certificate=last.certificate, converged=False
     )
     if last.certificate in ("restricted", "measured"):
         result = result.claiming("restricted" if last.certificate == "restricted" else "measured")
-    none = np.zeros(0, dtype=np.int64)
-    return Fitted(result, none, np.zeros((0, 1)), np.array([sign]))
+    return replace(fitted, result=result)
 
 
 def weakest(results: Sequence[SolveResult]) -> Certificate:

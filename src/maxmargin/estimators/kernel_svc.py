@@ -13,13 +13,14 @@ import maxmargin.estimators._kernel_sampled  # noqa: F401  (they register their 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import is_design
-from maxmargin.estimators._base import ENDING, CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed, with_callbacks
 from maxmargin.estimators._door import Classes, Training, classes_of, loaded, training
 from maxmargin.estimators._kernel_decision import KernelDecision
 from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.estimators._kernel_parts import (
     Part,
     by_row,
+    constant,
     join,
     joined_extras,
     parts,
@@ -240,29 +241,35 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         some_weight(weight)
         kernel = self._kernel(X)
         split = parts(self.multi_class, codes, weight, K)
+        draw = None
+        if len(split) > 1:
+            draw = np.random.default_rng(_seed(self.random_state)).random(len(codes))
         found: list[Fitted] = []
-        results: list[SolveResult] = []
         for part in split:
-            own = weight[part.rows]
-            stopped = next((r for r in results if r.stop_reason in ENDING), None)
-            if stopped is not None:
-                fitted = untouched(part, own, self.C, self.fit_intercept, stopped)
-            else:
-                problem = KernelProblem(
-                    kernel=kernel,
-                    X=X if len(part.rows) == len(codes) else X[part.rows],
-                    y=part.y,
-                    weight=own,
-                    C=self.C,
-                    n_classes=part.n_classes,
-                    fit_intercept=self.fit_intercept,
-                    memory=self.memory,
-                    start=self._start(part, classes),
-                )
-                fitted = METHODS[type(settings)](self, problem, tuple(results), settings)
-            found.append(fitted)
-            results.append(fitted.result)
+            problem = KernelProblem(
+                kernel=kernel,
+                X=X if len(part.rows) == len(codes) else X[part.rows],
+                y=part.y,
+                weight=weight[part.rows],
+                C=self.C,
+                n_classes=part.n_classes,
+                fit_intercept=self.fit_intercept,
+                memory=self.memory,
+                start=self._start(part, classes),
+                draw=None if draw is None else draw[part.rows],
+            )
+            found.append(self._answer(problem, part, [fit.result for fit in found], settings))
         self._take(found, split, classes, kernel, X)
+
+    def _answer(
+        self, problem: KernelProblem, part: Part, before: list[SolveResult], settings: Any
+    ) -> Fitted:
+        stopped = next((r for r in before if r.stop_reason in ENDING), None)
+        if self.fit_intercept and part.one_sided:
+            return constant(part, problem.weight, self.C, self.fit_intercept)
+        if stopped is not None:
+            return untouched(part, problem.weight, self.C, self.fit_intercept, stopped)
+        return METHODS[type(settings)](self, problem, before, settings)
 
     def _kernel(self, X: Any) -> Kernel:
         return make_kernel(
