@@ -14,7 +14,9 @@ from tests.keeping.test_damaged_files import joined, parts, refused, survives
 from tests.keeping.test_persistence import round_trip
 from tests.kernels.libsvm_method import ByLibsvm
 
-from maxmargin import KernelSVC
+from maxmargin import KernelSVC, load
+from maxmargin.kernels import EmpiricalMap, Nystrom
+from maxmargin.solvers import ByMargin, KernelBlocks, NonZeroLoss, SampledCuts
 
 X, Y = load_iris(return_X_y=True)
 METHOD = ByLibsvm()
@@ -49,6 +51,45 @@ def test_round_trip(params, n_classes, path):
     for Z in (X, X.astype(np.float32), sp.csr_matrix(X)):
         est = KernelSVC(**{"method": METHOD, **params}).fit(Z[rows], Y[rows])
         same(round_trip(est, path), est, Z)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "exact",
+        KernelBlocks(block=50),
+        "nystrom",
+        Nystrom(n_landmarks=20),
+        EmpiricalMap(max_rows=200),
+        "sampled",
+        SampledCuts(size=50, sampler=ByMargin(free_share=0.7)),
+        SampledCuts(size=50, constant_time=True),
+    ],
+    ids=str,
+)
+def test_settings_and_what_methods_say(method, path):
+    rows = Y > 0
+    est = KernelSVC(method=method, max_iter=20).fit(X[rows], Y[rows])
+    again = round_trip(est, path)
+    same(again, est, X)
+    for name in est._said:
+        value = getattr(est, name)
+        value = value.item() if isinstance(value, np.generic) else value
+        assert identical(getattr(again, name), value), name
+    joint = None if isinstance(method, KernelBlocks) or method == "exact" else "crammer_singer"
+    if joint:
+        est = KernelSVC(method=method, multi_class=joint, max_iter=20).fit(X, Y)
+        same(round_trip(est, path), est, X)
+
+
+def test_a_sampler_of_ones_own_is_left_out(path):
+    class Mine(NonZeroLoss):
+        pass
+
+    est = KernelSVC(method=SampledCuts(sampler=Mine()), max_iter=5).fit(X, Y)
+    with pytest.warns(UserWarning, match="method=.*cannot be stored"):
+        est.save(path)
+    assert load(path).method == "auto"
 
 
 def test_pickle_and_copies_leave_packed_rows_behind():

@@ -20,6 +20,8 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._kernel_fit import Fitted
 
 KINDS = ("auto", "ovo", "crammer_singer")
+#: what else methods say that adds up over problems
+ADDED = ("restricted_lower_bound_", "kernel_values_", "expected_kernel_values_")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +165,7 @@ def joined_extras(found: Sequence[Fitted]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in dict.fromkeys(name for fit in found for name in fit.extras):
         values = [fit.extras[name] for fit in found if name in fit.extras]
-        if name in ("restricted_lower_bound_", "kernel_values_"):
+        if name in ADDED:
             out[name] = sum(values)
         else:
             out[name] = values[0] if all(_same(values[0], v) for v in values) else values

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.sampling import Sampler
 from maxmargin.estimators._kernel_fit import METHODS
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter
@@ -27,11 +28,14 @@ from maxmargin.persistence._values import (
 from maxmargin.solvers import (
     AbsoluteGap,
     Auto,
+    ByMargin,
     CuttingPlane,
     DualCoordinate,
     Newton,
+    NonZeroLoss,
     RelativeGap,
     RiskEpsilon,
+    UniformSample,
 )
 
 #: parameters that are code; a loaded estimator has no callbacks, and its task comes from the caller. A
@@ -46,8 +50,10 @@ MATRICES = frozenset({"cost", "pair_weight"})
 
 _RULES = (RelativeGap, AbsoluteGap, RiskEpsilon)
 _SOLVERS = (Auto, CuttingPlane, DualCoordinate, Newton)
+#: who draws examples: in the settings of sampled cuts
+_SAMPLERS = (NonZeroLoss, UniformSample, ByMargin)
 #: the only objects a file may ask for
-OBJECTS: dict[str, type] = {cls.__name__: cls for cls in (*_RULES, *_SOLVERS)}
+OBJECTS: dict[str, type] = {cls.__name__: cls for cls in (*_RULES, *_SOLVERS, *_SAMPLERS)}
 
 
 def _known() -> dict[str, type]:
@@ -190,7 +196,7 @@ def store_params(estimator: Any, writer: ArrayWriter) -> dict[str, Any]:
 
 def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
     if type(value) in _known().values():
-        contents = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        contents = {f.name: _store("", getattr(value, f.name), writer) for f in fields(value)}
         return {"object": type(value).__name__, "fields": contents}
     if name == "prior" and isinstance(value, GaussianPrior):
         return {"gaussian_prior": _store_prior(value, writer)}
@@ -256,7 +262,12 @@ def _restore_object(stored: dict[str, Any], what: str) -> Any:
     hints = typing.get_type_hints(cls)
     own = tuple(f.name for f in fields(cls))
     contents = section(stored["fields"], f"{name} in {what}", (), own)
-    values = {key: decode(value, f"{name}.{key}") for key, value in contents.items()}
+    values = {
+        key: _restore_object(value, f"{name}.{key}")
+        if type(value) is dict and "object" in value
+        else decode(value, f"{name}.{key}")
+        for key, value in contents.items()
+    }
     for key, value in values.items():
         if not _matches(value, hints[key]):
             raise ModelFileError(f"{name}.{key} in {what} is {value!r}, not {hints[key]}")
@@ -283,7 +294,9 @@ def _restore_prior(stored: dict[str, Any], what: str, reader: ArrayReader) -> Ga
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Whether a value fits a field's type: float, int, bool, None, Literal, Any or a union of them."""
+    """Whether a value fits a field's type: float, int, bool, None, Literal, Any, Sampler or a union."""
+    if isinstance(value, _SAMPLERS):
+        return hint is Sampler
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
         return value in typing.get_args(hint)
