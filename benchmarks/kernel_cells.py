@@ -174,7 +174,7 @@ def _certificate(svc: Any) -> Cell:
     if not hasattr(svc, "certificate_"):
         return {}
     names = ("objective", "lower_bound", "gap", "certificate", "stop_reason", "n_iter")
-    names += ("restricted_gap", "n_kernel_values")
+    names += ("restricted_gap", "kernel_values")
     out = {name: getattr(svc, name + "_", None) for name in names}
     said = svc.method_
     out["method_said"] = said if isinstance(said, str) else said[0]

@@ -46,7 +46,7 @@ FIELDS = (
         "held",
     ),
     *("SVs", "error", "test_rows", "predict_seconds", "predict_rows", "objective", "lower_bound"),
-    *("gap", "certificate", "stop_reason", "n_iter", "restricted_gap", "n_kernel_values"),
+    *("gap", "certificate", "stop_reason", "n_iter", "restricted_gap", "kernel_values"),
     "method_said",
 )
 MAIN_METHODS = ("svc", "exact", "nystrom", "auto")

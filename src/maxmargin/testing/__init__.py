@@ -12,6 +12,7 @@ from maxmargin.testing.checks import (
     check_risk,
     check_task,
 )
+from maxmargin.testing.kernels import kernel_objective, solve_kernel_qp
 from maxmargin.testing.latent import latent_objective
 from maxmargin.testing.quadratic import (
     solve_binary_qp,
@@ -39,10 +40,12 @@ __all__ = [
     "check_loss",
     "check_risk",
     "check_task",
+    "kernel_objective",
     "latent_objective",
     "multiclass_objective",
     "regression_objective",
     "solve_binary_qp",
+    "solve_kernel_qp",
     "solve_multiclass_qp",
     "solve_reduced_qp",
     "solve_regression_qp",

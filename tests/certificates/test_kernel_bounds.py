@@ -1,0 +1,156 @@
+"""lower <= F* <= upper for kernel machines: a thousand random problems, every method, any tolerance.
+
+F* lies between bounds that an independent programme proves in extended precision
+(:func:`maxmargin.testing.solve_kernel_qp`), from kernel values by the plainest formula. Claims may be off by
+what the rounding of double precision does to the terms of F, and by nothing else.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from maxmargin import KernelSVC
+from maxmargin.kernels import Nystrom
+from maxmargin.testing import multiclass_objective, solve_multiclass_qp
+from tests.certificates.kernel_problems import draw, restricted
+
+PROBLEMS, GROUP = 1000, 50
+#: units in the last place of the terms of F
+ROUNDING = 100.0
+
+
+def fit(problem, method, **more):
+    return KernelSVC(method=method, max_iter=2000, **problem.options, **more).fit(
+        problem.X, problem.y, problem.weight
+    )
+
+
+class Verdict:
+    """What was found wrong with one fit, and how."""
+
+    def __init__(self, problem, svc):
+        self.svc, self.wrong = svc, []
+        coef = np.zeros(len(problem.y))
+        coef[svc.support_] = svc.dual_coef_[0]
+        intercept = float(svc.intercept_[0])
+        self.slack = ROUNDING * problem.rounding(coef, intercept)
+        self.F = problem.objective(coef, intercept, 1)
+        # what the fit says of its own function is so
+        self.at_most(abs(svc.objective_ - self.F), 0.0, "the objective is not F of the function")
+
+    def at_most(self, a, b, text):
+        if not a <= b + self.slack:
+            self.wrong.append(f"{text}: {a!r} > {b!r}, beyond {self.slack:.1e}")
+
+    def hold(self, truth, text):
+        if not truth:
+            self.wrong.append(text)
+
+
+def judge_exact(problem, method):
+    svc = fit(problem, method)
+    found, best = Verdict(problem, svc), problem.optimum(problem.fitted_rows, 1)
+    found.at_most(svc.lower_bound_, best.upper, "the lower bound is above the optimum")
+    found.at_most(best.lower, svc.objective_, "the objective is below the optimum")
+    found.hold(svc.certificate_ == "exact", f"certificate {svc.certificate_}")
+    found.hold(svc.converged_ == (svc.stop_reason_ == "gap"), f"stop {svc.stop_reason_}")
+    if svc.converged_:
+        gap = (svc.objective_ - svc.lower_bound_) / svc.objective_
+        found.hold(gap <= problem.options["tol"] * (1 + 1e-6) + 1e-12, f"converged at {gap}")
+    return found
+
+
+def judge_nystrom(problem, seed):
+    few = 1 + seed % max(1, len(problem.fitted_rows) // 2)
+    svc = fit(problem, Nystrom(n_landmarks=few))
+    found, rows = Verdict(problem, svc), problem.fitted_rows
+    whole = problem.optimum(rows, 1)
+    K = restricted(problem.values(rows), np.searchsorted(rows, svc.support_))
+    best = problem.optimum(rows, 1, K)
+    found.at_most(whole.lower, svc.objective_, "the objective is below the optimum")
+    found.at_most(best.lower, svc.objective_, "the objective is below the restricted optimum")
+    found.at_most(svc.restricted_lower_bound_, best.upper, "the restricted bound is wrong")
+    no_claim(found, "restricted")
+    return found
+
+
+def judge_sampled(problem, method):
+    svc = fit(problem, method)
+    found, best = Verdict(problem, svc), problem.optimum(problem.fitted_rows, 1)
+    found.at_most(best.lower, svc.objective_, "the objective is below the optimum")
+    no_claim(found, "measured")
+    return found
+
+
+def no_claim(found, certificate):
+    svc = found.svc
+    found.hold(svc.certificate_ == certificate, f"certificate {svc.certificate_}")
+    found.hold(svc.lower_bound_ == -np.inf and svc.gap_ == np.inf, "a lower bound is claimed")
+    found.hold(not svc.converged_, "convergence is claimed")
+
+
+def convict(verdicts):
+    """All that is wrong, by seed."""
+    wrong = {seed: found.wrong for seed, found in verdicts.items() if found.wrong}
+    assert not wrong, "\n".join(f"{seed}: {'; '.join(text)}" for seed, text in wrong.items())
+
+
+def group(number):
+    return range(number * GROUP, (number + 1) * GROUP)
+
+
+@pytest.mark.parametrize("number", range(PROBLEMS // GROUP))
+def test_map(number):
+    convict({seed: judge_exact(draw(seed), "map") for seed in group(number) if seed % 2})
+
+
+@pytest.mark.parametrize("number", range(PROBLEMS // GROUP))
+def test_nystrom(number):
+    convict({seed: judge_nystrom(draw(seed), seed) for seed in group(number) if not seed % 2})
+
+
+@pytest.mark.parametrize("method", ["map"])
+@pytest.mark.parametrize("number", range(2))
+def test_one_against_one(method, number):
+    for seed in group(number):
+        problem = draw(seed, classes=3, most=30)
+        svc = fit(problem, method)
+        rows, lower, upper = problem.fitted_rows, 0.0, 0.0
+        for pair in combinations(range(3), 2):
+            best = problem.optimum(rows[np.isin(problem.y[rows], pair)], pair[0])
+            lower, upper = lower + best.lower, upper + best.upper
+        assert svc.lower_bound_ <= upper * (1 + 1e-10), seed
+        assert svc.objective_ >= lower * (1 - 1e-10), seed
+
+
+def test_jointly():
+    proved = 0
+    for seed in range(60):
+        problem = draw(seed, classes=3, most=20)
+        problem.options["C"] = min(problem.options["C"], 10.0)
+        svc = fit(problem, "map", multi_class="crammer_singer")
+        rows, own = problem.fitted_rows, problem.options
+        K = problem.values().astype(np.float64)
+        S, U = np.linalg.eigh(K)
+        features = U * np.sqrt(np.maximum(S, 0.0))
+        weight = None if problem.weight is None else problem.weight[rows]
+        kind = {"fit_intercept": own["fit_intercept"], "penalize_intercept": False}
+        try:
+            best, _ = solve_multiclass_qp(
+                features[rows], problem.y[rows], own["C"], None, weight, 3, **kind
+            )
+        except ArithmeticError:
+            continue
+        proved += 1
+        assert svc.lower_bound_ <= best * (1 + 1e-8), seed
+        assert svc.objective_ >= best * (1 - 1e-8), seed
+        # F of the function that was returned
+        coef = np.zeros((3, len(K)))
+        coef[:, svc.support_] = svc.dual_coef_
+        W = coef @ features
+        F = multiclass_objective(
+            W, svc.intercept_, features, problem.y, own["C"], None, problem.weight, 1.0, False
+        )
+        assert svc.objective_ == pytest.approx(F, rel=1e-6), seed
+    assert proved >= 50
