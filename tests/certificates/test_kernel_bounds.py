@@ -9,11 +9,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.certificates.kernel_problems import draw, restricted
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import Nystrom
 from maxmargin.testing import multiclass_objective, solve_multiclass_qp
-from tests.certificates.kernel_problems import draw, restricted
 
 PROBLEMS, GROUP = 1000, 50
 #: units in the last place of the terms of F
@@ -101,6 +101,11 @@ def group(number):
 
 
 @pytest.mark.parametrize("number", range(PROBLEMS // GROUP))
+def test_exact(number):
+    convict({seed: judge_exact(draw(seed), "exact") for seed in group(number)})
+
+
+@pytest.mark.parametrize("number", range(PROBLEMS // GROUP))
 def test_map(number):
     convict({seed: judge_exact(draw(seed), "map") for seed in group(number) if seed % 2})
 
@@ -110,7 +115,7 @@ def test_nystrom(number):
     convict({seed: judge_nystrom(draw(seed), seed) for seed in group(number) if not seed % 2})
 
 
-@pytest.mark.parametrize("method", ["map"])
+@pytest.mark.parametrize("method", ["exact", "map"])
 @pytest.mark.parametrize("number", range(2))
 def test_one_against_one(method, number):
     for seed in group(number):

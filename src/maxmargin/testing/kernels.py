@@ -6,7 +6,8 @@
 (the equation only with an intercept). An interior-point method (clarabel) proposes multipliers; those
 strictly between their bounds are then solved for, as a linear system. What it all is worth is found
 out at the end, in extended precision: the dual value of multipliers that obey every constraint, and the
-primal value of the function they make, with the best intercept there is for it.
+primal value of the function they make, with the best intercept there is for it, less and plus what rounding
+may have done to the kernel values.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ class _Dual:
         for scale in (float(self.caps.max()), 1.0):
             alpha = self.feasible(self.propose(scale))
             for attempt in [alpha, *self.polished(alpha)]:
-                value = attempt.sum() - attempt @ (self.Q @ attempt) / 2
+                value = attempt.sum() - attempt @ (self.Q @ attempt) / 2 - self.rounding(attempt)
                 if value > lower:
                     lower, best = value, attempt
                 cost, shift = self.primal(attempt)
@@ -225,4 +226,9 @@ class _Dual:
         shifts = self.y - f if self.intercept else np.zeros(1, Long)
         costs = np.maximum(0, 1 - self.y * (f + shifts[:, None])) @ self.caps
         k = int(np.argmin(costs))
-        return alpha @ (self.Q @ alpha) / 2 + costs[k], shifts[k]
+        return alpha @ (self.Q @ alpha) / 2 + costs[k] + self.rounding(alpha), shifts[k]
+
+    def rounding(self, alpha: Any) -> Any:
+        """What the last digits of the kernel values may be worth: values of 1e9 cost nine digits."""
+        n, eps = len(alpha), np.finfo(Long).eps
+        return 4 * n * eps * (alpha @ (np.abs(self.K) @ alpha))
