@@ -71,6 +71,10 @@ class SampledEvaluation(Evaluation, Protocol):
         """The exact cut here, example by example, seen from ``trial``; of some examples as if they were
         all."""
 
+    def fresh_terms(self, trial: Self) -> Terms:
+        """The same, where :meth:`terms` speaks of the change of a plane (``Terms.exact`` is not None),
+        without it. Otherwise never asked for."""
+
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
         """A cut of the drawn examples. ``whole``: its offset and its plane in free coordinates are those of
         all."""

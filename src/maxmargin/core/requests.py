@@ -82,11 +82,12 @@ class Cuts:
 class Weigh:
     """The exact cut at an evaluated point, example by example, seen from ``trial``. Answer: Terms.
 
-    ``examples``: only of these, as if they were all there are."""
+    ``examples``: only of these, as if they were all there are. ``afresh``: not as the change of a plane."""
 
     at: SampledEvaluation
     trial: SampledEvaluation
     examples: IntArray | None = None
+    afresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

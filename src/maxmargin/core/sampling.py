@@ -55,11 +55,22 @@ class Terms:
     ceiling: float
     #: no plane of any cut is longer
     radius: float
+    #: the exact cut at the trial, where it is not the sum: if what is drawn is the change of a drawn plane
+    exact: float | None = None
+    #: by how much the plane that is changed may be off: see :func:`spread_of`
+    spread: float = 0.0
+    #: how many examples may be drawn without further thought, because many were drawn before
+    allowance: int = 0
+
+    @property
+    def expected(self) -> float:
+        """The expectation of the drawn cut at the trial."""
+        return self.fixed + float(self.pulls.sum())
 
     @property
     def value(self) -> float:
         """The exact cut at the trial."""
-        return self.fixed + float(self.pulls.sum())
+        return self.expected if self.exact is None else self.exact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,9 +195,18 @@ class SamplingRecord:
 
     def count(self, draw: Draw, terms: Terms) -> None:
         """One more draw."""
-        largest = float(terms.sizes.max(initial=0.0))
         self.n_draws += 1
-        self.spread = max(self.spread, largest * float(np.linalg.norm(draw.factors)))
+        self.spread = max(self.spread, spread_of(draw, terms))
+
+
+def spread_of(draw: Draw, terms: Terms) -> float:
+    """sqrt(sum_j (f_j max_i |g_i|)^2), which Hoeffding's inequality takes; none if every example is in the
+    draw as often as it should be. Where a drawn plane is changed, that of the plane comes on top."""
+    there = np.count_nonzero(terms.sizes)
+    whole = len(draw.examples) == there and bool((draw.factors == 1.0).all())
+    if whole and len(np.unique(draw.examples)) == there:
+        return terms.spread
+    return terms.spread + float(terms.sizes.max(initial=0.0) * np.linalg.norm(draw.factors))
 
 
 class SampledBundle(Bundle):

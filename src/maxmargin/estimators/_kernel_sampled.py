@@ -57,6 +57,7 @@ def fit_sampled(
             fit_intercept=problem.fit_intercept,
             memory=problem.memory,
             pooled=settings.constant_time,
+            change=settings.n_drawn if settings.differences else 0,
             engine=engine,
         )
         result = estimator._minimize(risk, settings, regularizer=risk.regularizer, after=after)

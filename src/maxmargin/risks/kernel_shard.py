@@ -15,7 +15,7 @@ from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.line_shard import LossShard
 
 #: rows whose kernel values are held at a time
-TILE = 2048
+TILE = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +87,8 @@ class KernelShard(LossShard):
 
     # -- planes ----------------------------------------------------------------------------------------
 
-    def add_plane(self, slot: int, basis: Basis) -> Array:
-        """Keep the scores of a new plane, and return them."""
+    def add_plane(self, slot: int, basis: Basis, base: int | None) -> Array:
+        """Keep the scores of a new plane, those of another one and the basis', and return them."""
         out = np.empty((self._n, self._outputs), self._planes.dtype)
         held, start = basis.n_held, 0
         to_keep = basis.columns[held:]
@@ -106,6 +106,8 @@ class KernelShard(LossShard):
                     part += basis.coef[:held].T @ self._columns[basis.columns[:held], here]
                 out[here] = part.T
                 start += len(rows)
+        if base is not None:
+            out += self._planes[base, : out.size].reshape(out.shape)
         self._planes[slot, : out.size] = out.ravel()
         return out.astype(np.float64)
 

@@ -32,12 +32,13 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import OracleKind
-from maxmargin.core.sampling import Draw, Terms
+from maxmargin.core.sampling import Draw, Terms, spread_of
 from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
 from maxmargin.kernels import KernelRows
 from maxmargin.kernels.functions import Block
 from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.kernel_columns import Bases, Drawn, Held, gradient_of, pattern_of
 from maxmargin.risks.kernel_shard import Basis, KernelPart, KernelShard, offsets_of
 from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
 from maxmargin.risks.span_columns import GramNorm
@@ -71,6 +72,9 @@ class KernelSpanRisk:
         Bytes for scores of planes and columns of kernel values.
     pooled : bool, default False
         Begin without rows; see :meth:`extend`.
+    change : int, default 0
+        If not 0, the number of rows that will be drawn for a cut: then the change of an earlier plane is
+        drawn where that is better (:class:`maxmargin.risks.kernel_columns.Bases`).
     engine : Engine, optional
         Where the work is done: the calling thread or several.
 
@@ -100,6 +104,7 @@ class KernelSpanRisk:
         fit_intercept: bool = True,
         memory: int = 2**31,
         pooled: bool = False,
+        change: int = 0,
         engine: Engine | None = None,
     ) -> None:
         self._rows, self._y, self._loss = rows, np.ascontiguousarray(y), loss
@@ -116,10 +121,11 @@ class KernelSpanRisk:
         per_plane = self.n_all * self._outputs
         self._slots = int(np.clip(room // 2 // max(1, per_plane), MIN_SLOTS, MAX_SLOTS))
         n_columns = 0 if pooled else min(self.n_all, (room // 2) // max(1, self.n_all))
-        self._held = _Held(n_columns)
+        self._held = Held(n_columns)
         n_free = self._outputs if fit_intercept else 0
         self.dim = self._slots + n_free
         self._gram: Array = np.zeros((self._slots, self._slots))
+        self._bases = Bases(change) if change and not pooled else None
         #: by slot: the rows of a plane, ascending, and their coefficients
         self._planes: dict[int, tuple[IntArray, Array]] = {}
         self.regularizer = GramNorm(
@@ -188,16 +194,13 @@ class KernelSpanRisk:
         used = [int(k) for k in np.flatnonzero(factors)]
         if not used:
             return np.empty(0, dtype=np.int64), np.zeros((0, self._outputs))
-        rows = np.concatenate([self._planes[k][0] for k in used])
-        parts = np.concatenate([factors[k] * self._planes[k][1] for k in used])
-        unique, place = np.unique(rows, return_inverse=True)
-        coef = np.zeros((len(unique), self._outputs))
-        np.add.at(coef, place, parts)
-        return unique, coef
+        return _summed([(self._planes[k][0], factors[k] * self._planes[k][1]) for k in used])
 
     # -- planes ----------------------------------------------------------------------------------------
 
-    def terms(self, at: _KernelEvaluation, trial: Any, examples: IntArray | None) -> Terms:
+    def terms(
+        self, at: _KernelEvaluation, trial: Any, examples: IntArray | None, afresh: bool = False
+    ) -> Terms:
         """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
         offset, gradient = at.gradient()
         known, scale = self._known, 1.0
@@ -211,21 +214,38 @@ class KernelSpanRisk:
         costs = offsets_of(self._loss, gradient, y)
         free = trial.w[self._slots :]
         g = gradient.reshape(len(known), self._outputs)
-        s = scores.reshape(len(known), self._outputs)
-        bare = s - free if len(free) else s
+        bare = scores.reshape(g.shape) - free if len(free) else scores.reshape(g.shape)
         total = offset if examples is None else scale * float(costs.sum())
+        losses = costs + np.einsum("ik,ik->i", g, own.reshape(g.shape))
+        fixed = total + (scale * float(g.sum(axis=0) @ free) if len(free) else 0.0)
+        pulls = scale * np.einsum("ik,ik->i", g, bare)
+        exact, at.base = fixed + float(pulls.sum()), None
+        allowance, spread = 0, 0.0
+        if self._bases is not None:
+            at.pattern = pattern_of(gradient)
+            nothing = 0 if gradient.ndim == 1 else -1
+            slot, base, allowance = self._bases.choose(at.pattern, nothing, afresh)
+            if slot is not None:
+                g = g - gradient_of(self._loss, base.pattern, y, weight)
+                pulls = np.einsum("ik,ik->i", g, bare)
+                fixed += float(self._gram[slot] @ trial.w[: self._slots])
+                at.base, spread = (slot, base), base.spread
         largest = 1.0 if self._outputs == 1 else np.sqrt(2.0)
-        top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
         longest = float((self._weight * self._diagonal).max(initial=0.0))
-        return Terms(
-            fixed=total + (scale * float(g.sum(axis=0) @ free) if len(free) else 0.0),
-            pulls=scale * np.einsum("ik,ik->i", g, bare),
+        top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
+        at.drawn_from = terms = Terms(
+            fixed=fixed,
+            pulls=pulls,
             sizes=scale * np.linalg.norm(g, axis=1) * self._diagonal[known],
-            losses=costs + np.einsum("ik,ik->i", g, own.reshape(s.shape)),
+            losses=losses,
             offset=total,
             ceiling=self.n_all * top * float(self._weight.max(initial=0.0)),
             radius=self.n_all * largest * longest,
+            exact=exact,
+            spread=spread,
+            allowance=allowance,
         )
+        return terms
 
     def sampled_cut(self, at: _KernelEvaluation, draw: Draw, whole: bool) -> Cut:
         """A new plane of the drawn examples, in a slot of its own."""
@@ -233,20 +253,37 @@ class KernelSpanRisk:
         g = gradient.reshape(len(self._known), self._outputs)
         examples, place = np.unique(draw.examples, return_inverse=True)
         factors: Array = np.bincount(place, draw.factors, len(examples)).astype(np.float64)
+        change, base = g[examples], None
         if whole:
             free = g.sum(axis=0)
         else:
             factors *= len(self._known) / max(1, len(draw.examples))
             costs = offsets_of(self._loss, gradient[examples], self._y[self._known[examples]])
-            offset, free = float(factors @ costs), factors @ g[examples]
-        coef = factors[:, None] * g[examples]
+            offset, free = float(factors @ costs), factors @ change
+        if at.base is not None:
+            base, drawn = at.base
+            y, weight = self._y[examples], self._weight[examples]
+            change = change - gradient_of(self._loss, drawn.pattern[examples], y, weight)
+        coef = factors[:, None] * change
         there = coef.any(axis=1)
-        slot = self._new_plane(self._known[examples[there]], coef[there])
+        slot = self._new_plane(self._known[examples[there]], coef[there], base)
+        if self._bases is not None:
+            self._remember(slot, at, draw)
         n_free = self.dim - self._slots
         where = np.array([slot, *range(self._slots, self.dim)])
         return Cut(float(offset), SparseVector(where, np.array([1.0, *free[:n_free]]), self.dim))
 
-    def _new_plane(self, ids: IntArray, coef: Array) -> int:
+    def _remember(self, slot: int, at: _KernelEvaluation, draw: Draw) -> None:
+        assert self._bases is not None
+        terms, m = at.drawn_from, len(draw.examples)
+        before = 0.0 if at.base is None else at.base[1].error
+        n_changed = int(np.count_nonzero(terms.sizes))
+        error = self._bases.error(before, n_changed, max(1, m))
+        self._bases.add(slot, Drawn(at.pattern, error, spread_of(draw, terms)))
+        self._bases.spend(m)
+
+    def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:
+        """Keep a plane: these rows, on top of those of another plane if there is a ``base``."""
         free = sorted(set(range(self._slots)).difference(self._planes))
         if not free:
             raise RuntimeError("all slots for planes are taken: call tidy() in time.")
@@ -259,9 +296,11 @@ class KernelSpanRisk:
         basis = Basis(
             columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype)
         )
-        scores = np.concatenate(self.engine.gather("add_plane", slot, basis))
+        scores = np.concatenate(self.engine.gather("add_plane", slot, basis, base))
         self._held.keep(fresh[:keep], columns[basis.n_held :])
         self.kernel_values += len(fresh) * len(self._known)
+        if base is not None:
+            ids, coef = _summed([self._planes[base], (ids, coef)])
         self._add_products(slot, ids, coef, scores)
         return slot
 
@@ -293,6 +332,8 @@ class KernelSpanRisk:
         for evaluation in self._pins.settled():
             evaluation.rename(self._as_plane(evaluation.w, needed))
         self._planes = {k: plane for k, plane in self._planes.items() if k in needed}
+        if self._bases is not None:
+            self._bases.keep(needed)
 
     def _as_plane(self, w: Array, needed: set[int]) -> Array:
         factors = w[: self._slots]
@@ -378,6 +419,10 @@ class _KernelEvaluation(PinnedEvaluation):
         super().__init__(*args, **options)
         self._risk = risk
         self._gradient: tuple[float, Array] | None = None
+        #: of the last call of :meth:`terms`: the plane whose change is drawn, the answers of all rows
+        self.base: tuple[int, Drawn] | None = None
+        self.pattern: Any = None
+        self.drawn_from: Any = None
 
     def gradient(self) -> tuple[float, Array]:
         """Offset and derivative of the loss, of all rows known."""
@@ -389,39 +434,21 @@ class _KernelEvaluation(PinnedEvaluation):
         """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
         return self._risk.terms(self, trial, examples)
 
+    def fresh_terms(self, trial: Any) -> Terms:
+        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        return self._risk.terms(self, trial, None, afresh=True)
+
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
         """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
         return self._risk.sampled_cut(self, draw, whole)
 
 
-class _Held:
-    """Which columns of kernel values the shards hold, and where; the least recently used ones leave."""
-
-    def __init__(self, n: int) -> None:
-        self._place: dict[int, int] = {}
-        self._owner: IntArray = np.full(n, -1)
-        self._used: IntArray = np.zeros(n, dtype=np.int64)
-        self._clock = 0
-
-    def places(self, ids: IntArray) -> tuple[IntArray, Any, int]:
-        """Places of the columns of these rows: those held, then those for the first few of the others; which
-        are held; how many others find a place."""
-        found = np.array([self._place.get(int(i), -1) for i in ids], dtype=np.int64)
-        held = found >= 0
-        self._clock += 1
-        self._used[found[held]] = self._clock
-        wanted = min(int((~held).sum()), len(self._used) - int(held.sum()))
-        oldest = np.argsort(self._used, kind="stable")[:wanted]
-        for owner in self._owner[oldest].tolist():  # from now on, also if Ctrl-C comes in between
-            self._place.pop(owner, None)
-        return np.concatenate([found[held], oldest]), held, wanted
-
-    def keep(self, ids: IntArray, places: IntArray) -> None:
-        """These columns are there now."""
-        for i, place in zip(ids.tolist(), places.tolist(), strict=True):
-            self._owner[place] = i
-            self._place[i] = place
-        self._used[places] = self._clock
+def _summed(planes: list[tuple[IntArray, Array]]) -> tuple[IntArray, Array]:
+    """A sum of planes: its rows, ascending, and their coefficients."""
+    rows, place = np.unique(np.concatenate([own for own, _ in planes]), return_inverse=True)
+    parts = np.concatenate([coef for _, coef in planes])
+    columns = [np.bincount(place, part, len(rows)) for part in parts.T]
+    return rows, np.stack(columns, axis=1)
 
 
 def _slots_of(plane: Any, n_slots: int) -> IntArray:

@@ -112,8 +112,9 @@ class Driver:
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
-            case ask.Weigh(at, trial, examples):
-                answer, what = at.terms(trial, examples), "plane"
+            case ask.Weigh(at, trial, examples, afresh):
+                answer = at.fresh_terms(trial) if afresh else at.terms(trial, examples)
+                what = "plane"
             case ask.Sample(at, draw, whole):
                 answer, what = at.sampled_cut(draw, whole), "plane"
             case ask.Extend(size, seed):

@@ -76,6 +76,10 @@ class SampledCuts:
     line_search : bool, default True
         Keep the best point, and search the line from it to the reduced problem's solution; False is the
         plain form of the papers.
+    differences : bool, default True
+        Linear time: draw the change of an earlier plane, where that changes less, instead of a plane.
+        Examples whose loss is the same in both need not be drawn again, so planes become exact toward the
+        end. Needs a risk that can; False is the plain form.
     mu : float, optional
         Where the next cut is taken on that line; see :class:`CuttingPlane`.
     idle : int, default 20
@@ -106,6 +110,7 @@ class SampledCuts:
     size: int | None = None
     constant_time: bool = False
     line_search: bool = True
+    differences: bool = True
     mu: float | None = None
     idle: int = 20
     patience: int = 4
@@ -191,9 +196,10 @@ class SampledCuts:
         trial: Any = at if first else wanted.trial
         terms: Terms = yield Weigh(at, trial)
         above = -np.inf if first else wanted.model + epsilon
-        draw = checked_draw(
-            lambda: self.sampler.draw(terms, self.n_drawn, rng), terms, above, record
-        )
+        if terms.value > above >= terms.expected:  # the plane that would be changed is too far off
+            terms = yield Weigh(at, trial, afresh=True)
+        size = max(self.n_drawn, terms.allowance)
+        draw = checked_draw(lambda: self.sampler.draw(terms, size, rng), terms, above, record)
         cut: Cut = yield Sample(at, draw)
         check_cut(cut.offset, _length(cut, problem), terms)
         return [cut]
