@@ -27,16 +27,30 @@ from maxmargin.estimators._kernel_lowrank import choose_landmarks
 from maxmargin.estimators._weights import says_something
 from maxmargin.kernels import EmpiricalMap, Kernel, Nystrom, NystromMap, make_kernel
 from maxmargin.kernels.features import KernelFeatures, complete_features
+from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
+#: what a fit with a kernel may say besides the certificate
+SAID = (
+    "kernel_method_",
+    "restricted_lower_bound_",
+    "restricted_gap_",
+    "probabilistic_bound_",
+    "probabilistic_bound_is_vacuous_",
+    "kernel_values_",
+)
 PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_method")
 #: bytes that features of landmarks may take, where their number is not given
 MEMORY = 2**30
 #: rows mapped at a time when inputs are predicted
 ROWS = 4096
 
-Settings = EmpiricalMap | Nystrom
-_NAMED: dict[str, Settings] = {"map": EmpiricalMap(), "nystrom": Nystrom()}
+Settings = EmpiricalMap | Nystrom | SampledCuts
+_NAMED: dict[str, Settings] = {
+    "map": EmpiricalMap(),
+    "nystrom": Nystrom(),
+    "sampled": SampledCuts(),
+}
 
 
 def require_kernel_inputs(task: Task) -> None:
@@ -70,9 +84,15 @@ def check_kernel(estimator: Any) -> None:
         )
 
 
+def is_sampled(estimator: Any) -> bool:
+    """Whether the kernel's problem is to be solved by sampled cuts."""
+    method = getattr(estimator, "kernel_method", None)
+    return estimator.kernel is not None and (method == "sampled" or isinstance(method, SampledCuts))
+
+
 def forget_kernel(estimator: Any) -> None:
     """Remove what an earlier fit with a kernel said, which this one may not say."""
-    for name in ("kernel_method_", "restricted_lower_bound_", "restricted_gap_"):
+    for name in SAID:
         if hasattr(estimator, name):
             delattr(estimator, name)
 
@@ -127,14 +147,7 @@ def map_rows(estimator: Any, X: Any, counts: IntArray, seed: int) -> Mapped:
     n = X.shape[0]
     if n == 0:
         raise ValueError("the inputs have no rows for a kernel to act on.")
-    kernel = make_kernel(
-        estimator.kernel,
-        gamma=estimator.gamma,
-        degree=estimator.degree,
-        coef0=estimator.coef0,
-        n_features=X.shape[1],
-        variance=_variance(X),
-    )
+    kernel = kernel_of(estimator, X)
     settings, why = _settings(estimator.kernel_method, n)
     definite = kernel.positive_semidefinite
     if isinstance(settings, EmpiricalMap):
@@ -149,7 +162,19 @@ def map_rows(estimator: Any, X: Any, counts: IntArray, seed: int) -> Mapped:
     return Mapped(features, features(X), counts, "restricted" if definite else "measured", why)
 
 
-def _settings(method: Any, n: int) -> tuple[Settings, str]:
+def kernel_of(estimator: Any, X: Any) -> Kernel:
+    """The estimator's kernel, with what it takes from the rows."""
+    return make_kernel(
+        estimator.kernel,
+        gamma=estimator.gamma,
+        degree=estimator.degree,
+        coef0=estimator.coef0,
+        n_features=X.shape[1],
+        variance=_variance(X),
+    )
+
+
+def _settings(method: Any, n: int) -> tuple[Any, str]:
     """The method, and why it is this one."""
     if method != "auto":
         return (_NAMED[method] if isinstance(method, str) else method), "as asked"

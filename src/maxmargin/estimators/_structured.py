@@ -14,6 +14,7 @@ from maxmargin.estimators._base import _seed
 from maxmargin.estimators._kernel_structures import (
     Mapped,
     check_kernel,
+    is_sampled,
     map_rows,
     replace_rows,
     stack_inputs,
@@ -69,6 +70,11 @@ class StructuredProblem:
 
     def _map(self, svm: Any, X: Sequence[Any]) -> tuple[Mapped, Sequence[Any]]:
         check_kernel(svm)
+        if is_sampled(svm):
+            raise ValueError(
+                "kernel_method='sampled' keeps no planes from one fit to the next: paths and grids are for "
+                "'map' and 'nystrom'."
+            )
         rows, ends = stack_inputs(self.task, X)
         mapped = map_rows(svm, rows, np.diff(ends, prepend=0), _seed(svm.random_state))
         if self.task.oracle_kind == "undergenerating" and mapped.claim != "exact":

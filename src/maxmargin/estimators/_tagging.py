@@ -60,6 +60,11 @@ class TaggedData(NamedTuple):
         states = [expand(y, K) for y in self.split(self.codes)]
         return self._replace(task=second_order(self.task), codes=np.concatenate(states))
 
+    def labeled(self) -> tuple[list[Any], list[Any]]:
+        """Sequences and their labels, one by one."""
+        pairs = zip(self.split(self.codes), self.split(self.weight), strict=True)
+        return self.split(self.rows), [WeightedLabels(y, s) for y, s in pairs]
+
     def risk(self, sample_weight: Array | None, rescaling: str, engine: Engine) -> TaskRisk:
         """Compiled for margin rescaling; for slack rescaling one sequence at a time."""
         task = self.task
@@ -67,9 +72,7 @@ class TaggedData(NamedTuple):
         X: list[Any] = []
         Y: list[Any] = []
         if rescaling != "margin":
-            X = self.split(self.rows)
-            pairs = zip(self.split(self.codes), self.split(self.weight), strict=True)
-            Y = [WeightedLabels(y, s) for y, s in pairs]
+            X, Y = self.labeled()
         return TaskRisk(
             task,
             X,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +18,14 @@ from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
-from maxmargin.estimators._kernel_structures import check_kernel, forget_kernel, map_rows
-from maxmargin.estimators._tagging import TaggedData, score_parts
+from maxmargin.estimators._kernel_sampled_task import fit_drawn, require_alone
+from maxmargin.estimators._kernel_structures import (
+    check_kernel,
+    forget_kernel,
+    is_sampled,
+    map_rows,
+)
+from maxmargin.estimators._tagging import TaggedData, label_functions, score_parts
 from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks.chain import Chain
@@ -57,10 +64,11 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         stay as they are. See the user guide, "Kernels on structures".
     gamma, degree, coef0
         Parameters of the kernel, as in scikit-learn's SVC.
-    kernel_method : {"auto", "map", "nystrom"} or settings object, default "auto"
+    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
         "map" has all tokens of training in its basis: certificate "exact", for some thousand tokens.
-        "nystrom" has some (:class:`maxmargin.kernels.Nystrom`): "restricted". "auto" is "map" up to 5,000
-        tokens, else "nystrom".
+        "nystrom" has some (:class:`maxmargin.kernels.Nystrom`): "restricted". "sampled" learns by sampled
+        cuts (:class:`maxmargin.solvers.SampledCuts`): "measured". "auto" is "map" up to 5,000 tokens, else
+        "nystrom".
     partial : {None, "complete"}, default None
         What to do with tokens whose label is None. None refuses them. "complete" trains a first model on
         the sequences that are fully labelled, gives the others the best labels that agree with what is
@@ -226,7 +234,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             raise ValueError("all sequences are empty: there is nothing to learn from.")
         self._check_options(flat, counts)
         n_features, mapped = rows.shape[1], None
-        if self.kernel is not None:
+        drawn = is_sampled(self)
+        if self.kernel is not None and not drawn:
             mapped = map_rows(self, rows, counts, _seed(self.random_state))
             rows = sp.csr_matrix(mapped.rows)
         weight = check_example_weights(sample_weight, len(counts))
@@ -250,6 +259,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if self.order == 2:
             data = data.second_order()
         task = data.task
+        if drawn:
+            return self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
         keeping = Keeping(
             self,
             resume_from,
@@ -292,6 +303,21 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             mapped.keep(self, result, risk.caps(self.C))
         if self.warm_start:
             self._kept = keep(about, result)
+        return self
+
+    def _by_sampled_cuts(
+        self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
+    ) -> Self:
+        require_alone(self, None, resume_from)
+        X, Y = data.labeled()
+        task = copy.copy(data.task)
+        task.n_features = None  # as many as there are rows
+        found = fit_drawn(self, task, X, Y, data.rows, np.cumsum(data.counts), weight)
+        self.classes_, self.vectorizer_ = classes, vectorizer
+        self.n_features_in_ = data.rows.shape[1]
+        self.task_, self.weights_ = cast(Chain, found.task), found.w
+        features = found.features
+        self.expansion_ = label_functions(self.task_, found.w, features.kernel, features.rows)
         return self
 
     def _about(self, data: TaggedData) -> str | None:

@@ -16,14 +16,19 @@ from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
+from maxmargin.estimators._kernel_sampled_task import fit_drawn, require_alone
 from maxmargin.estimators._kernel_structures import PARAMETERS as KERNEL_PARAMETERS
 from maxmargin.estimators._kernel_structures import (
+    check_kernel,
     forget_kernel,
+    is_sampled,
     mapped_inputs,
     require_kernel_inputs,
+    stack_inputs,
 )
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators._weights import PARAMETERS
+from maxmargin.kernels.features import KernelFeatures
 from maxmargin.risks.task import TaskRisk, require_rescaling
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
@@ -102,6 +107,8 @@ class StructuredSVM(CertifiedEstimator):
         With a kernel: the map of rows, and how it was chosen.
     restricted_lower_bound_, restricted_gap_ : float
         Of the problem of fewer functions, where the certificate is "restricted".
+    probabilistic_bound_, probabilistic_bound_is_vacuous_, kernel_values_
+        With sampled cuts; see :class:`maxmargin.KernelSVC`.
     objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
         The certificate; see the user guide, "What the certificate means".
 
@@ -118,6 +125,8 @@ class StructuredSVM(CertifiedEstimator):
     >>> svm.certificate_
     'exact'
     """
+
+    kernel_features_: KernelFeatures | None
 
     def __init__(
         self,
@@ -207,6 +216,14 @@ class StructuredSVM(CertifiedEstimator):
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
+        if is_sampled(self):
+            check_kernel(self)
+            require_alone(self, sample_margin, resume_from)
+            rows, ends = stack_inputs(self.task, X)
+            self.task_, self.coef_, self.kernel_features_ = fit_drawn(
+                self, self.task, X, y, rows, ends, weight
+            )
+            return self
         previous: Array | None = None
         about, kept = None, None
         if self.warm_start:

@@ -11,7 +11,14 @@ from maxmargin.persistence._kernels import read_kernel, read_rows, store_kernel,
 from maxmargin.persistence._values import ModelFileError, count, decode, encode, section
 
 _ENTRIES = ("kernel", "sparse", "n_rows", "n_columns", "factor", "said")
-_BOUNDS = ("restricted_lower_bound_", "restricted_gap_")
+#: what may be said of a fit, and how
+_SAID: dict[str, type] = {
+    "restricted_lower_bound_": float,
+    "restricted_gap_": float,
+    "probabilistic_bound_": float,
+    "probabilistic_bound_is_vacuous_": bool,
+    "kernel_values_": int,
+}
 
 
 def write_features(
@@ -20,7 +27,7 @@ def write_features(
     """The section of a model whose rows go through a kernel."""
     if factor is not None:
         writer.add("factor", factor)
-    said = {name: encode(getattr(est, name)) for name in _BOUNDS if hasattr(est, name)}
+    said = {name: encode(getattr(est, name)) for name in _SAID if hasattr(est, name)}
     return {
         "kernel": store_kernel(kernel),
         "sparse": write_rows(rows, writer),
@@ -41,10 +48,10 @@ def read_features(
     if type(stored["factor"]) is not bool or (stored["factor"] and not with_factor):
         raise ModelFileError("the kernel's part does not say what it holds")
     factor = reader.take("factor", shape=(b, None)) if stored["factor"] else None
-    said = section(stored["said"], "what is said of the kernel", ("kernel_method_",), _BOUNDS)
+    said = section(stored["said"], "what is said of the kernel", ("kernel_method_",), tuple(_SAID))
     values = {name: decode(value, name) for name, value in said.items()}
     if not isinstance(values["kernel_method_"], str) or not all(
-        type(values[name]) is float for name in _BOUNDS if name in values
+        type(values[name]) is kind for name, kind in _SAID.items() if name in values
     ):
         raise ModelFileError("what is said of the kernel is of a kind that does not belong there")
     rows = read_rows(stored["sparse"], reader, (b, d))

@@ -1,0 +1,192 @@
+"""Sampled cuts of structured models with kernels.
+
+Claims: with all examples drawn they reach the optimum of the joint kernel's problem; F is measured, truly,
+against features of all rows; nothing is claimed below it; lengths of planes are those of the kernel's space;
+seeded and reproducible; kernel rows kept or computed anew are the same; tasks in Python and compiled ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from maxmargin import SequenceTagger, StructuredSVM, StructuredSVMCV, load, structured_path
+from maxmargin.core import SquaredNorm
+from maxmargin.core.sampling import Draw
+from maxmargin.kernels import Polynomial
+from maxmargin.risks import TaskRisk
+from maxmargin.risks.kernel_task import KernelTaskRisk
+from maxmargin.solvers import SampledCuts
+from maxmargin.tasks import Chain, Enumerable, Graph, GraphLabeling
+from maxmargin.testing import structured_objective
+from maxmargin.testing.examples import TinyChain
+from maxmargin.testing.reference import dense
+
+RBF = {"kernel": "rbf", "gamma": 0.5}
+
+
+def chains(n=15, length=3, seed=0):
+    rng = np.random.default_rng(seed)
+    Y = [rng.integers(0, 2, length) for _ in range(n)]
+    return [rng.normal(size=(length, 2)) for _ in Y], Y
+
+
+def cases():
+    X, Y = chains()
+    yield "chain", Chain(2), X, Y
+    yield "python", TinyChain(), X, [tuple(y) for y in Y]
+    yield "graph", GraphLabeling(2), [Graph(x, [[0, 1], [1, 2]]) for x in X], Y
+    yield "candidates", Enumerable(), X, [int(y.sum()) % 3 for y in Y]
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case[0])
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+def test_with_all_examples_drawn_it_is_exact(case, rescaling):
+    name, task, X, Y = case
+    if name == "graph" and rescaling == "slack":
+        pytest.skip("graphs have no argmax for slack rescaling")
+    exact = StructuredSVM(task, 0.7, tol=1e-6, rescaling=rescaling, **RBF).fit(X, Y)
+    drawn = StructuredSVM(
+        task, 0.7, tol=1e-4, rescaling=rescaling, kernel_method="sampled", **RBF
+    ).fit(X, Y)
+    assert exact.lower_bound_ <= drawn.objective_
+    assert drawn.objective_ == pytest.approx(exact.objective_, rel=2e-3)
+    assert drawn.certificate_ == "measured"
+    assert drawn.stop_reason_ == "sampled"
+    assert drawn.lower_bound_ == -np.inf
+    assert drawn.gap_ == np.inf
+    assert not drawn.converged_
+    assert drawn.probabilistic_bound_ > 0.0
+    assert all(record["lower_bound"] == -np.inf for record in drawn.history_)
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_f_is_measured_truly(size):
+    """The function returned, in features of all rows: its coefficients and their norm by another route."""
+    X, Y = chains(30)
+    svm = StructuredSVM(Chain(2), 0.7, tol=1e-2, kernel_method=SampledCuts(size=size), **RBF)
+    svm.fit(X, Y)
+    exact = StructuredSVM(Chain(2), 0.7, tol=1e-5, **RBF).fit(X, Y)
+    assert svm.objective_ >= exact.lower_bound_
+    assert svm.objective_ < 1.5 * exact.objective_
+    basis, features = svm.kernel_features_.rows, svm.kernel_features_
+    task, inputs = Chain(2), [features(x) for x in X]
+    dim = task.setup(inputs, Y)
+    loss = structured_objective(task, inputs, Y, svm.coef_, 0.7) - 0.5 * svm.coef_ @ svm.coef_
+    V = svm.coef_[: 2 * len(basis)].reshape(-1, 2)
+    tail = svm.coef_[2 * len(basis) :]
+    square = np.vdot(V, features(basis) @ V) + tail @ tail
+    assert dim == len(svm.coef_)
+    assert svm.objective_ == pytest.approx(0.5 * square + loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("memory", [2**29, 0])
+def test_planes_have_the_products_of_the_kernels_space(memory):
+    """Against a degree-2 kernel's features written out."""
+    X, Y = chains(10)
+    rows, ends = np.concatenate(X), np.cumsum([len(x) for x in X])
+    kernel = Polynomial(gamma=1.0, coef0=1.0, degree=2)
+    s = np.linspace(0.5, 2.0, 10)
+    task = Chain(2)
+    risk = KernelTaskRisk(task, X, Y, rows, ends, kernel, sample_weight=s, memory=memory)
+    root = np.sqrt(2.0)
+    phi = [
+        np.column_stack(
+            [np.ones(len(x)), root * x, x**2, root * x[:, 0] * x[:, 1]]
+        )
+        for x in X
+    ]  # fmt: skip
+    plain = Chain(2)
+    other = TaskRisk(plain, phi, Y, plain.setup(phi, Y), sample_weight=s)
+    rng = np.random.default_rng(1)
+    v = np.zeros(other.dim)  # the same point, written out
+    w = np.zeros(risk.dim)
+    for _ in range(4):
+        here, there = risk.evaluate(w), other.evaluate(v)
+        assert here.value == pytest.approx(there.value, rel=1e-10)
+        terms = here.terms(here)
+        answers = other.examples.oracle(v, 0, 10)
+        planes = [
+            dense(other.examples.cut(answers, s[i] * (np.arange(10) == i)).plane) for i in range(10)
+        ]
+        assert terms.sizes == pytest.approx([np.linalg.norm(p) for p in planes], abs=1e-9)
+        assert terms.pulls == pytest.approx([p @ v for p in planes], abs=1e-9)
+        assert terms.value == pytest.approx(there.value, rel=1e-10)
+        draw = Draw(np.array([1, 4, 4]), np.array([1.0, 2.0, 0.5]))
+        cut = here.sampled_cut(draw, True)
+        step = rng.normal()
+        plane = planes[1] + 2.5 * planes[4]
+        square = risk.regularizer.inner(cut.plane.to_dense(), cut.plane.to_dense())
+        assert square == pytest.approx(plane @ plane, rel=1e-9)
+        w = w + step * cut.plane.to_dense()
+        v = v + step * plane
+        assert risk.regularizer.value(w) == pytest.approx(SquaredNorm().value(v), rel=1e-9)
+
+
+def test_seeded_and_reproducible():
+    X, Y = chains(30)
+    params = {"kernel_method": SampledCuts(size=5), "tol": 1e-2, **RBF}
+    a, b = (StructuredSVM(Chain(2), random_state=1, **params).fit(X, Y) for _ in range(2))
+    c = StructuredSVM(Chain(2), random_state=2, **params).fit(X, Y)
+    assert np.array_equal(a.coef_, b.coef_)
+    assert a.objective_ == b.objective_
+    assert a.objective_ != c.objective_
+
+
+def test_kernel_rows_computed_anew_are_the_same(monkeypatch):
+    X, Y = chains(30)
+    params = {"kernel_method": SampledCuts(size=5), "tol": 1e-2, **RBF}
+    kept = StructuredSVM(Chain(2), **params).fit(X, Y)
+    init = KernelTaskRisk.__init__
+
+    def without_memory(*args, **options):
+        init(*args, **{**options, "memory": 0})
+
+    monkeypatch.setattr(KernelTaskRisk, "__init__", without_memory)
+    anew = StructuredSVM(Chain(2), **params).fit(X, Y)
+    assert anew.objective_ == pytest.approx(kept.objective_, rel=1e-9)
+    assert anew.kernel_values_ != kept.kernel_values_
+
+
+def test_taggers_files_and_rows_that_are_not_needed(tmp_path):
+    X, Y = chains(40)
+    tagger = SequenceTagger(0.3, tol=0.05, kernel_method=SampledCuts(size=3), **RBF).fit(X, Y)
+    svm = StructuredSVM(Chain(2), 0.3, tol=0.05, kernel_method=SampledCuts(size=3), **RBF)
+    svm.fit(X, Y)
+    assert tagger.objective_ == pytest.approx(svm.objective_, rel=1e-12)
+    assert tagger.certificate_ == "measured"
+    assert len(tagger.expansion_.rows) < 120
+    assert tagger.coef_.shape == (2, len(tagger.expansion_.rows))
+    assert [list(y) for y in svm.predict(X)] == tagger.predict(X)
+    tagger.save(tmp_path / "tagger")
+    again = load(tmp_path / "tagger")
+    assert again.predict(X) == tagger.predict(X)
+    assert again.probabilistic_bound_ == tagger.probabilistic_bound_
+    assert again.kernel_values_ == tagger.kernel_values_
+
+
+def test_limits_stop_with_the_best_point():
+    X, Y = chains(30)
+    svm = StructuredSVM(Chain(2), 5.0, tol=1e-6, kernel_method="sampled", max_iter=3, **RBF)
+    svm.fit(X, Y)
+    assert svm.stop_reason_ == "max_iter"
+    assert np.isfinite(svm.objective_)
+
+
+def test_refusals():
+    X, Y = chains(5)
+    for params, word in (
+        ({"warm_start": True}, "knows no warm_start"),
+        ({"checkpoint": "somewhere"}, "knows no checkpoint"),
+        ({"oracle": "dear"}, "knows no oracle"),
+        ({"kernel_method": SampledCuts(constant_time=True)}, "linear time only"),
+    ):
+        params = {"kernel_method": "sampled", **params}
+        with pytest.raises(ValueError, match=word):
+            StructuredSVM(Chain(2), **RBF, **params).fit(X, Y)
+    with pytest.raises(ValueError, match="paths and grids are for"):
+        structured_path(Chain(2), X, Y, [1.0], kernel_method="sampled", **RBF)
+    with pytest.raises(ValueError, match="paths and grids are for"):
+        StructuredSVMCV(Chain(2), [1.0], cv=2, kernel_method="sampled", **RBF).fit(X, Y)
+    with pytest.raises(ValueError, match="knows no warm_start"):
+        SequenceTagger(kernel_method="sampled", warm_start=True, **RBF).fit(X, Y)
