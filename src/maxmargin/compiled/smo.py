@@ -8,9 +8,9 @@ Lin's rule, which LIBSVM uses),
 
     (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij)      over those that can fall.
 
-Where curvature is not positive (equal rows, kernels that are not positive semidefinite) it is taken as a
-tiny number, so that the step goes to a bound. Single steps, without the constraint on the sum, take the
-largest v_i^2 / K_ii.
+Where curvature is not above a ``floor``, the rounding of kernel values (equal rows, kernels that are not
+positive semidefinite), it is taken as that, so that the step goes to a bound. Single steps, without the
+constraint on the sum, take the largest v_i^2 / K_ii.
 
 Maxima with their places are found in lanes: element t of each chunk competes with element t of the others, a
 loop without dependencies that vectorises, unlike a search for the largest of all.
@@ -28,12 +28,11 @@ from maxmargin.compiled.jit import entry, inlined_maxima
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 LANES = 256
-TINY = np.float32(1e-12)
 ZERO, TWO = np.float32(0.0), np.float32(2.0)
 #: steps between two looks at the violation
 LOOK = 16
 
-__all__ = ["pair_steps", "single_steps"]
+__all__ = ["gather", "pair_steps", "single_steps"]
 
 
 @inlined_maxima
@@ -44,6 +43,7 @@ def _gains(
     diagonal: Float32Array,
     vi: float,
     di: float,
+    floor: float,
     k: int,
     best: Float32Array,
     chunk: npt.NDArray[np.int32],
@@ -52,7 +52,7 @@ def _gains(
         d = np.float32(vi - v[t]) - low[t]
         d = d if d > ZERO else ZERO
         curvature = di + diagonal[t] - TWO * np.float32(row[t])
-        curvature = curvature if curvature > TINY else TINY
+        curvature = curvature if curvature > floor else floor
         gain = d * d / curvature
         better = gain > best[t]
         best[t] = gain if better else best[t]
@@ -65,6 +65,7 @@ def _single_gains(
     up: Float32Array,
     low: Float32Array,
     diagonal: Float32Array,
+    floor: float,
     k: int,
     best: Float32Array,
     chunk: npt.NDArray[np.int32],
@@ -74,7 +75,7 @@ def _single_gains(
         rise, fall = x + up[t], -x - low[t]
         d = rise if rise > fall else fall
         d = d if d > ZERO else ZERO
-        curvature = diagonal[t] if diagonal[t] > TINY else TINY
+        curvature = diagonal[t] if diagonal[t] > floor else floor
         gain = d * d / curvature
         better = gain > best[t]
         best[t] = gain if better else best[t]
@@ -148,6 +149,7 @@ def pair_steps(
     lo: FloatArray,
     hi: FloatArray,
     v: FloatArray,
+    floor: float,
     tol: float,
     max_steps: int,
 ) -> tuple[int, float]:
@@ -163,6 +165,7 @@ def pair_steps(
     for k in range(n_chunks):
         at, to = k * LANES, min(n, (k + 1) * LANES)
         _largest(v[at:to], up[at:to], np.int32(k), best, chunk)
+    least = np.float32(floor)
     steps, violation = 0, _violation(v, up, low)
     while violation > tol and steps < max_steps:
         i = _place(best, chunk)
@@ -173,13 +176,22 @@ def pair_steps(
         for k in range(n_chunks):
             at, to = k * LANES, min(n, (k + 1) * LANES)
             _gains(
-                v[at:to], low[at:to], row[at:to], diagonal[at:to], vi, di, np.int32(k), best, chunk
+                v[at:to],
+                low[at:to],
+                row[at:to],
+                diagonal[at:to],
+                vi,
+                di,
+                least,
+                np.int32(k),
+                best,
+                chunk,
             )
         j = _place(best, chunk)
         if j < 0:  # nothing that can fall is below v_i, in single precision
             violation = _violation(v, up, low)
             break
-        curvature = max(float(di) + float(diagonal[j]) - 2.0 * float(row[j]), 1e-12)
+        curvature = max(float(di) + float(diagonal[j]) - 2.0 * float(row[j]), floor)
         step, room_i, room_j = (vi - v[j]) / curvature, hi[i] - b[i], b[j] - lo[j]
         if step >= room_i and room_i <= room_j:
             step, b[i] = room_i, hi[i]
@@ -210,6 +222,7 @@ def single_steps(
     lo: FloatArray,
     hi: FloatArray,
     v: FloatArray,
+    floor: float,
     tol: float,
     max_steps: int,
 ) -> tuple[int, float]:
@@ -220,6 +233,7 @@ def single_steps(
         _free(b, lo, hi, t, up, low)
     best, chunk = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.int32)
     n_chunks = (n + LANES - 1) // LANES
+    least = np.float32(floor)
     steps, violation = 0, np.inf
     while steps < max_steps:
         if steps % LOOK == 0:
@@ -235,16 +249,25 @@ def single_steps(
         for k in range(n_chunks):
             at, to = k * LANES, min(n, (k + 1) * LANES)
             _single_gains(
-                v[at:to], up[at:to], low[at:to], diagonal[at:to], np.int32(k), best, chunk
+                v[at:to], up[at:to], low[at:to], diagonal[at:to], least, np.int32(k), best, chunk
             )
         i = _place(best, chunk)
         if i < 0:
             break
         old = b[i]
-        b[i] = min(hi[i], max(lo[i], old + v[i] / max(float(diagonal[i]), 1e-12)))
+        b[i] = min(hi[i], max(lo[i], old + v[i] / max(float(diagonal[i]), floor)))
         step, row = b[i] - old, K[i]
         _free(b, lo, hi, i, up, low)
         for t in range(n):
             v[t] -= step * row[t]
         steps += 1
     return steps, violation
+
+
+@entry
+def gather(held: Any, rows: Any, slots: Any, columns: Any, out: Any) -> None:
+    """``out[k, columns] = held[rows[k], slots]`` for all k."""
+    for k in range(len(rows)):
+        source, target = held[rows[k]], out[k]
+        for t in range(len(slots)):
+            target[columns[t]] = source[slots[t]]

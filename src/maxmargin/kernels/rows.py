@@ -15,7 +15,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels.functions import Block, FromCallable, Kernel
 
 #: rows and columns of the tiles that products with coefficients are made of: a tile stays in the cache
-TILE = (256, 2048)
+TILE = (512, 512)
 
 
 class KernelRows:

@@ -27,29 +27,10 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels import Kernel, KernelRows
 from maxmargin.risks.kernel_duals import KernelDuals, best_intercept
+from maxmargin.risks.kernel_rows import RowRange
 
 #: rows of a range: a few tiles
 RANGE = 2048
-
-
-class RowRange:
-    """Some neighbouring rows, where they are multiplied."""
-
-    def __init__(self, rows: KernelRows, keep: bool) -> None:
-        self._rows, self._keep = rows, keep
-        if keep:
-            rows.keep()
-
-    def times(self, basis: KernelRows, coef: Array) -> Array:
-        """sum_j coef_j k(., z_j), in the precision of the basis."""
-        rows = self._rows
-        if basis.dtype != rows.dtype or not self._keep:
-            rows = KernelRows(rows.kernel, rows.X, basis.dtype, rows.centre)
-        return rows.times(basis, coef)
-
-    def block(self, basis: KernelRows) -> Any:
-        """k of each of these rows with each of the others."""
-        return self._rows.block(basis)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +130,11 @@ class KernelRisk:
         #: kernel values computed so far
         self.kernel_values = 0
         self.engine: Engine = engine or SerialEngine()
+        if not self.engine.durable:
+            raise ValueError(
+                f"{type(self.engine).__name__} works in other processes; kernel problems are solved in this "
+                "one: use engine='threads'."
+            )
         n, d = self.n_examples, X.shape[1]
         self.bounds = [(lo, min(n, lo + RANGE)) for lo in range(0, n, RANGE)]
         # sparse rows are made dense once if that takes no more than what blocks may take
@@ -157,7 +143,7 @@ class KernelRisk:
         self.engine.open(self._range, self.bounds)
 
     def _range(self, bounds: tuple[int, int]) -> RowRange:
-        return RowRange(self.rows(slice(*bounds)), self._keep)
+        return RowRange(self.rows(slice(*bounds)), bounds[0], self._keep)
 
     def rows(self, which: Any, dtype: Any = np.float32) -> KernelRows:
         """Some of the rows, packed."""
@@ -166,7 +152,7 @@ class KernelRisk:
     def products(self, basis: KernelRows, coef: Array) -> Array:
         """sum_j coef_j k(x_i, z_j) for all rows, in the precision of the basis."""
         self.kernel_values += self.n_examples * len(basis)
-        return np.concatenate(self.engine.gather("times", basis, coef))
+        return np.concatenate(self.engine.gather("values", basis, coef))
 
     def values(self, beta: Array) -> Array:
         """f of all rows, in double precision."""

@@ -2,18 +2,26 @@
 
     maximise  D(beta) = <y, beta> - 1/2 beta' K beta     over  beta_i in y_i [0, c_i]  (and sum beta = 0)
 
-beta_i = y_i alpha_i, f = K beta, and v = y - f is the gradient. One step takes a block of rows, a few
-thousand of those that violate the optimality conditions most, solves the dual over it with the others held
-(:mod:`maxmargin.compiled.smo`), and adds the change to the scores of all rows by one product with the
-kernel's values, in single precision.
+beta_i = y_i alpha_i, f = K beta, and v = y - f is the gradient.
 
-D and F of the present point, from scores in single precision, steer the loop; what is claimed is computed
-from :meth:`KernelDual.value` and the risk, in double precision.
+start     rows in clusters, the dual solved on each of them alone; joined, that is a feasible point
+blocks    the rows that lack most of the gap: with m_i = y_i (v_i - b) row i lacks
+          c_i max(0, m_i) - alpha_i m_i, which adds up to F - D; then those between their bounds. The dual
+          over them with the others held (:mod:`maxmargin.compiled.smo`), and one product that brings
+          the scores of the others up to date. Kernel values are what costs, so a block is solved well
+shrink    once the gap is small, scores are followed for *active* rows only: those with a multiplier, and
+          those whose margin could be reached by a few moves as large as the last one
+columns   of rows between their bounds, which move in every block, are held where that pays
+          (:mod:`maxmargin.risks.kernel_rows`)
+
+All this in single precision first, in double precision where that is not enough. D and F from such scores
+steer the loop; what is claimed is computed by :meth:`KernelDual.value` and the risk, in double precision.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +31,26 @@ from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.kernels.clusters import clusters
+from maxmargin.kernels.functions import FromCallable
+from maxmargin.risks.kernel_rows import Columns
 
-#: steps of one call of compiled code, after which Ctrl-C is heard
-STEPS = 20_000
+#: steps of one call of compiled code, after which Ctrl-C is heard; steps of a block, for each of its rows
+STEPS, EFFORT = 20_000, 50
+#: the parts of the memory for a block and for held columns; the rest is for what is in between
+BLOCK_SHARE, HELD_SHARE = 0.3, 0.5
+#: rows of clusters; of blocks at least; of blocks for each row between its bounds; share of all rows
+CLUSTER, LEAST, PER_FREE, SHARE = 4000, 6000, 2.0, 0.125
+#: clusters are solved in pieces of about so many kernel values
+PIECE = 200_000_000
+#: features from which on a kernel value costs more than the memory to hold it
+HOLD_FROM = 100
+#: the part of the violation at which a block counts as solved
+INNER = 0.03
+#: relative gap below which rows are left aside; how many of the last moves their margins must withstand
+NEAR, MOVES = 0.2, 3.0
+#: rows are left aside when fewer than this part of those followed are left
+WORTH_IT = 0.8
 
 
 def best_intercept(v: Array, c: Array, y: Array) -> float:
@@ -40,17 +65,20 @@ def feasible(beta: Array, lo: Array, hi: Array, balanced: bool) -> Array:
     """The multipliers inside their box and, if asked, with a sum of zero: what is missing is given to those
     with the most room."""
     beta = np.clip(beta, lo, hi)
-    for _ in range(64):
-        rest = math.fsum(beta) if balanced else 0.0
-        if rest == 0.0:
-            break
-        room = beta - lo if rest > 0.0 else hi - beta
-        k = int(np.argmax(room))
-        move = math.copysign(min(abs(rest), float(room[k])), rest)
-        if beta[k] - move == beta[k]:
+    if not balanced:
+        return beta
+    rest = math.fsum(beta[beta != 0.0])
+    while rest != 0.0:
+        room, before = beta - lo if rest > 0.0 else hi - beta, rest
+        most = min(16, len(beta))
+        for k in np.argpartition(-room, most - 1)[:most]:
+            beta[k] = min(max(beta[k] - rest, lo[k]), hi[k])
+            rest = math.fsum(beta[beta != 0.0])
+            if rest == 0.0:
+                break
+        if abs(rest) >= abs(before):
             break  # below the rounding of any multiplier
-        beta[k] -= move
-    return np.clip(beta, lo, hi)
+    return beta
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,101 +98,187 @@ class KernelDuals:
 
     def __init__(self, risk: Any, C: float, settings: Any) -> None:
         self.risk, self.C, self.settings = risk, C, settings
+        n = self.n_examples = risk.n_examples
         self._y, self._c = risk.y, C * risk.weight
         self._lo, self._hi = np.minimum(0.0, self._y) * self._c, np.maximum(0.0, self._y) * self._c
-        self._diagonal = np.asarray(risk.rows(slice(None)).diagonal(), dtype=np.float32)
         # multipliers and their scores: always replaced together
-        self._now = (np.zeros(risk.n_examples), np.zeros(risk.n_examples))
-        self.n_examples = risk.n_examples
-        self.block = min(self.n_examples, settings.block)
+        self._now = (np.zeros(n), np.zeros(n))
+        self._move = np.inf
+        self.n_rows = 0
         self.steps = 0
+        self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
+        self._open(np.float32)
+        self._start = self._clusters() if n > min(self._most, LEAST) else None
+
+    def _open(self, dtype: Any) -> None:
+        memory = self.risk.memory
+        self.dtype = np.dtype(dtype)
+        self._columns = Columns(self.risk, int(HELD_SHARE * memory), dtype)
+        self._most = max(64, int(np.sqrt(BLOCK_SHARE * memory / self.dtype.itemsize)))
+
+    # -- what the loop sees ------------------------------------------------------------------------
 
     @property
-    def beta(self) -> Array:
-        """The multipliers with the labels' signs."""
-        return self._now[0]
+    def whole(self) -> bool:
+        """Whether all rows' scores are up to date."""
+        return bool(self.n_active == self.n_examples)
+
+    @property
+    def n_active(self) -> int:
+        """Rows whose scores are followed."""
+        return len(self._columns.active)
 
     @property
     def n_support(self) -> int:
         """Rows with a multiplier."""
-        return int(np.count_nonzero(self.beta))
+        return int(np.count_nonzero(self._now[0]))
+
+    def bounds(self) -> tuple[float, float, float]:
+        """(F, D, b) at the present point, from scores as they are: F is that of the active rows only, the
+        others are expected to lose nothing."""
+        active = self._columns.active
+        beta, f, y, c = (a[active] for a in (*self._now, self._y, self._c))
+        square, v = float(beta @ f), y - f
+        b = best_intercept(v, c, y) if self.risk.fit_intercept else 0.0
+        loss = float(c @ np.maximum(0.0, y * (v - b)))
+        return 0.5 * square + loss, float(y @ beta) - 0.5 * square, b
+
+    def kept(self, b: float) -> tuple[Array, KernelDual]:
+        """The present point w, and its multipliers as a dual point."""
+        beta = frozen(feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept))
+        w = frozen(np.append(beta, b)) if self.risk.fit_intercept else beta
+        return w, KernelDual(self.risk, beta)
 
     def load(self, beta: Array) -> None:
         """Start from these, brought into the box."""
         beta = feasible(beta, self._lo, self._hi, self.risk.fit_intercept)
-        self._now = (beta, self._scores(beta))
+        self._now, self._start = (beta, self._scores(beta)), None
 
-    def _scores(self, beta: Array) -> Array:
-        support = np.flatnonzero(beta)
-        scores: Array = self.risk.products(self.risk.rows(support), beta[support])
-        return scores
-
-    def bounds(self) -> tuple[float, float, float]:
-        """(F, D, b) at the present point, from scores in single precision."""
-        beta, f = self._now
-        square = float(beta @ f)
-        v = self._y - f
-        b = best_intercept(v, self._c, self._y) if self.risk.fit_intercept else 0.0
-        loss = float(self._c @ np.maximum(0.0, self._y * (v - b)))
-        return 0.5 * square + loss, float(self._y @ beta) - 0.5 * square, b
-
-    def point(self, b: float) -> Array:
-        """w of the present multipliers."""
-        return frozen(np.append(self.beta, b) if self.risk.fit_intercept else self.beta)
-
-    def dual(self) -> KernelDual:
-        """The present multipliers, kept."""
-        beta = feasible(self.beta, self._lo, self._hi, self.risk.fit_intercept)
-        return KernelDual(self.risk, frozen(beta))
+    def refresh(self, sharper: bool) -> None:
+        """Follow all rows again, from scores in double precision; ``sharper``: and stay with it."""
+        beta = feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept)
+        f = np.array(self.risk.values(beta))
+        if sharper and self.dtype == np.float32:
+            self._open(np.float64)
+        else:
+            self._columns.follow(np.arange(self.n_examples), np.zeros(self.n_examples, dtype=bool))
+        self._now = (beta, f)
 
     def improve(self, seed: int) -> SweepStats:
-        """One block: choose it, solve it, and bring all scores up to date."""
+        """One piece of the start, or one block."""
+        if self._start is not None:
+            if next(self._start, None) is not None:
+                return SweepStats(0, np.inf, 0)
+            self._start = None
         F, D, b = self.bounds()
-        gap = F - D
+        self._shrink(NEAR * abs(F) >= F - D, b)
         rows = self._choose(b)
-        if len(rows) == 0:
-            return SweepStats(0, gap, 0)
+        if not len(rows):
+            return SweepStats(0, F - D, 0)
         beta, f = self._now
-        packed = self.risk.rows(rows)
-        K = packed.block(packed)
-        self.risk.kernel_values += K.size
         part, v = beta[rows], (self._y - f)[rows]
-        self._solve(K, rows, part, v, b)
-        changed = np.flatnonzero(part != beta[rows])
-        change = part[changed] - beta[rows[changed]]
+        self._solve(self._columns.block(rows), rows, part, v, INNER * self._violation)
+        changed = part != beta[rows]
         moved = beta.copy()
         moved[rows] = part
-        scores = f + self.risk.products(packed.take(changed), change)
+        scores = self._moved(moved, rows[changed], (part - beta[rows])[changed], rows)
+        scores[rows] = self._y[rows] - v
         self._now = (moved, scores)
-        return SweepStats(self.n_examples, gap, len(changed))
+        return SweepStats(self.n_active, F - D, int(changed.sum()))
 
-    def _solve(self, K: Any, rows: IntArray, beta: Array, v: Array, b: float) -> None:
+    # -- the start ---------------------------------------------------------------------------------
+
+    def _clusters(self) -> Iterator[int]:
+        """The dual on clusters alone, a few at a time."""
+        rng, n = np.random.default_rng(0), self.n_examples
+        largest, everything = min(CLUSTER, self._most), np.arange(n)
+        if isinstance(self.risk.kernel, FromCallable):  # whose rows may be anything
+            parts = np.array_split(rng.permutation(n), math.ceil(n / largest))
+        else:
+            parts = clusters(self.risk.X, everything, largest, rng)
+        beta, work = np.zeros(n), 0
+        for rows in parts:
+            rows = np.sort(rows)
+            packed = self.risk.rows(rows)
+            K = packed.block(packed)
+            self.risk.kernel_values += K.size
+            part = np.zeros(len(rows))
+            self._solve(K, rows, part, self._y[rows].copy(), 2.0 * INNER)
+            beta[rows], work = part, work + K.size
+            if work > PIECE:
+                work = 0
+                yield 0
+        support = np.flatnonzero(beta)
+        self._now = (beta, self._moved(beta, support, beta[support], support[:0]))
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _solve(self, K: Any, rows: IntArray, beta: Array, v: Array, tol: float) -> None:
+        """The dual over these rows, the others held: their multipliers and gradient change in place."""
         lo, hi = self._lo[rows], self._hi[rows]
-        balanced = self.risk.fit_intercept
-        steps = pair_steps if balanced else single_steps
-        tol = self.settings.inner * self._violation
-        left = 50 * len(rows)
+        steps = pair_steps if self.risk.fit_intercept else single_steps
+        diagonal = np.ascontiguousarray(np.diagonal(K), dtype=np.float32)
+        floor = 4.0 * float(np.finfo(K.dtype).eps) * max(float(np.abs(diagonal).max()), 1e-30)
+        left = EFFORT * len(rows)
         while left > 0:
-            done, violation = steps(K, self._diagonal[rows], beta, lo, hi, v, tol, min(STEPS, left))
+            done, violation = steps(K, diagonal, beta, lo, hi, v, floor, tol, min(STEPS, left))
             self.steps += done
             left -= done
             if done < STEPS or violation <= tol:
                 break
 
+    def _moved(self, beta: Array, rows: IntArray, change: Array, known: IntArray) -> Array:
+        """The scores after a change of some rows' multipliers to ``beta``; anything for ``known`` rows."""
+        worth = self._free(beta) if self._hold else np.zeros(self.n_examples, dtype=bool)
+        difference = self._columns.times(rows, change, worth, known)
+        self._move = float(np.abs(difference).max(initial=0.0))
+        f = self._now[1].copy()
+        f[self._columns.active] += difference
+        return f
+
+    def _free(self, beta: Array) -> Any:
+        """Which multipliers are between their bounds."""
+        return (beta > self._lo) & (beta < self._hi)
+
+    def _scores(self, beta: Array) -> Array:
+        support = np.flatnonzero(beta)
+        scores: Array = self.risk.products(self.risk.rows(support, self.dtype), beta[support])
+        return scores
+
+    def _shrink(self, near: bool, b: float) -> None:
+        """Leave rows aside that have no multiplier and a margin that will not be reached."""
+        if not near:
+            return
+        active, (beta, f) = self._columns.active, self._now
+        margin = self._y[active] * (f[active] + b)
+        stay = active[(beta[active] != 0.0) | (margin < 1.0 + MOVES * self._move)]
+        if len(stay) <= WORTH_IT * len(active):
+            self._columns.follow(stay, self._free(beta))
+
     def _choose(self, b: float) -> IntArray:
-        """Half of the block from those that should rise, half from those that should fall."""
-        beta, f = self._now
-        v = self._y - f - b
-        rise, fall = np.where(beta < self._hi, v, -np.inf), np.where(beta > self._lo, -v, -np.inf)
-        self._violation = max(float(rise.max() + fall.max()), 0.0)
-        if self._violation <= 0.0:
-            return np.empty(0, dtype=np.int64)
-        if self.block >= self.n_examples:
-            return np.arange(self.n_examples)
-        half = self.block // 2
-        top = np.argpartition(-rise, half)[:half]
-        fall[top] = -np.inf
-        bottom = np.argpartition(-fall, half)[:half]
-        chosen = np.concatenate([top[rise[top] > -np.inf], bottom[fall[bottom] > -np.inf]])
-        chosen.sort()
-        return chosen
+        """Active rows that lack most of the gap, then those between their bounds."""
+        active = self._columns.active
+        beta, f, y, c, lo, hi = (
+            a[active] for a in (*self._now, self._y, self._c, self._lo, self._hi)
+        )
+        v = y - f - b
+        rise, fall = beta < hi, beta > lo
+        if not (rise.any() and fall.any()) and self.risk.fit_intercept:
+            return active[:0]
+        up, down = v[rise].max(initial=-np.inf), (-v[fall]).max(initial=-np.inf)
+        self._violation = float(up + down if self.risk.fit_intercept else max(up, down))
+        if not self._violation > 0.0:
+            return active[:0]
+        m = y * v
+        lack = c * np.maximum(0.0, m) - np.abs(beta) * m
+        free = rise & fall
+        lack[free] += 1e-9 * c[free]
+        n_free = int(np.count_nonzero(free))
+        size = min(self._most, int(max(LEAST, PER_FREE * n_free, SHARE * self.n_examples)))
+        if len(active) <= size:
+            chosen = np.arange(len(active)) if len(active) <= LEAST else np.flatnonzero(lack > 0.0)
+        else:
+            chosen = np.argpartition(-lack, size)[:size]
+            chosen = np.sort(chosen[lack[chosen] > 0.0])
+        self.n_rows = len(chosen)
+        return active[chosen]

@@ -1,30 +1,29 @@
 """Exact kernel machines by large blocks: the loop.
 
-improve   one block of the dual (:mod:`maxmargin.risks.kernel_duals`); F and D of the whole problem come
-          with it, from scores in single precision
-audit     when they meet the stopping rule: F of the point and D of the multipliers in double precision.
-          If these do not meet it, go on.
+improve   one block of the dual (:mod:`maxmargin.risks.kernel_duals`); F and D come with it, from scores in
+          single precision and of the rows that are followed
+audit     when these meet the stopping rule: F of the point and D of its multipliers, over all rows and in
+          double precision. If they do not meet it, go on from there; in double precision if it was
+          the rounding that made the difference
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from maxmargin.core.requests import Evaluate, Improve, OpenDuals, Report, Steps
+from maxmargin.core.requests import Evaluate, Improve, OpenDuals, Report, Request, Steps
+from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
+
+#: the part of what the stopping rule allows at which an audit is worth it
+READY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class KernelBlocks:
     """Exact solver of kernel machines with two classes.
-
-    Parameters
-    ----------
-    block : int, default 6000
-        Rows of a block.
-    inner : float, default 0.1
-        The part of the violation at which a block counts as solved.
 
     Examples
     --------
@@ -37,23 +36,26 @@ class KernelBlocks:
     ('exact', True)
     """
 
-    block: int = 6000
-    inner: float = 0.1
-
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
         duals: Any = state.duals.get("blocks")
         if duals is None:
             duals = state.duals["blocks"] = yield OpenDuals("blocks", problem.C, self)
-        stall = StallDetector(window=30, patience=300)
+        stall, audited = StallDetector(window=30, patience=300), False
         while True:
             F, D, b = duals.bounds()
-            state.offer(duals.point(b), F)
-            state.raise_lower(D, duals.dual())
-            if state.met(problem):
-                yield from self._audit(problem, state)
-            asked = yield Report(duals.block, duals.n_support, None, "blocks")
-            if state.met(problem):
+            w, dual = duals.kept(b)
+            state.raise_lower(D, dual)
+            state.candidate = _later(w)
+            if duals.whole:
+                state.offer(w, F)
+                state.candidate = None if state.w is w else state.candidate
+            gap, allowed = F - D, problem.stopping.allowed_gap(F, problem.C)
+            if gap <= READY * allowed:
+                yield from _audit(problem, state, w, dual)
+                audited = True
+            asked = yield Report(duals.n_rows, duals.n_support, None, "blocks")
+            if audited and state.met(problem):
                 state.stop = "gap"
                 return
             if asked is not None:
@@ -62,12 +64,25 @@ class KernelBlocks:
             if stall.stalled(state.gap, state.upper):
                 state.stop = "stalled"
                 return
-            yield Improve(duals, 0)
+            if audited:
+                duals.refresh(sharper=duals.whole)  # then nothing but rounding was different
+                audited = False
+            stats = yield Improve(duals, problem.random_state)
+            if stats.gap < float("inf") and stats.new_planes == 0:
+                # nothing moves any more
+                yield from _audit(problem, state, *duals.kept(duals.bounds()[2]))
+                audited = True
 
-    def _audit(self, problem: Problem, state: SolverState) -> Steps:
-        """True bounds of what is claimed."""
-        at = yield Evaluate(state.w)
-        omega = problem.regularizer
-        state.upper = omega.value(state.w) + problem.C * at.upper
-        if state.dual is not None:
-            state.lower = max(0.0, state.dual.value(omega, problem.dim))
+
+def _later(w: Array) -> Any:
+    return lambda: w
+
+
+def _audit(
+    problem: Problem, state: SolverState, w: Array, dual: Any
+) -> Generator[Request, Any, None]:
+    """True bounds of this point and its multipliers take the place of estimates."""
+    at = yield Evaluate(w)
+    upper = problem.regularizer.value(w) + problem.C * at.upper
+    state.w, state.upper, state.candidate = w, upper, None
+    state.lower, state.dual = dual.value(problem.regularizer, problem.dim), dual
