@@ -109,9 +109,9 @@ def _short(value: object) -> object:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-def work(cell: str, methods: Iterable[str], mark: str) -> None:
-    """All runs of a cell that are missing."""
-    for seed in seeds(cell):
+def work(cell: str, methods: Iterable[str], mark: str, most: int) -> None:
+    """All runs of a cell that are missing, with at most so many seeds."""
+    for seed in seeds(cell)[:most]:
         for method in methods:
             known = read().get((cell, seed, method))
             if known is None or known["status"].startswith("failed"):
@@ -129,6 +129,7 @@ def main() -> None:
     parser.add_argument("--cell", help="some cells: names with commas, 'main' or 'small'")
     parser.add_argument("--methods", help="some methods: svc, exact, nystrom, auto, sampled, ...")
     parser.add_argument("--forget", help="methods whose runs (of these cells) are measured anew")
+    parser.add_argument("--seeds", type=int, default=3, help="at most so many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
     parser.add_argument("--report", action="store_true", help="write the tables only")
     parser.add_argument("--run", help=argparse.SUPPRESS)
@@ -147,7 +148,7 @@ def main() -> None:
         mark = source_mark()
         some = options.methods.split(",") if options.methods else None
         with ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(lambda c: work(c, some or methods_of(c), mark), cells))
+            list(pool.map(lambda c: work(c, some or methods_of(c), mark, options.seeds), cells))
     report(read())
 
 
