@@ -62,7 +62,7 @@ def report(runs: Runs) -> None:
         ("What auto chose", choices(runs), CHOICES),
     ]
     dates = sorted({run["date"] for run in runs.values()})
-    marks = sorted({run["sources"] for run in runs.values() if run["method"] != "svc"})
+    marks = sorted({run["sources"] for run in runs.values() if run["method"] != "svc"} - {""})
     lines = [
         "# Kernel machines against LIBSVM",
         "",

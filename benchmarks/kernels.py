@@ -80,7 +80,7 @@ def write(change: dict[Key, Cell | None]) -> None:
 # -- running ---------------------------------------------------------------------------------------
 
 
-def measure(cell: str, seed: int, method: str, mark: str) -> None:
+def measure(cell: str, seed: int, method: str) -> None:
     """One run in a process of its own, or a line that says how it ended."""
     command = [sys.executable, "-m", "benchmarks.kernels", "--run", f"{cell},{seed},{method}"]
     began = time.time()
@@ -97,7 +97,7 @@ def measure(cell: str, seed: int, method: str, mark: str) -> None:
             found = {"status": f"failed {done.returncode}"}
         break
     found |= {"cell": cell, "seed": seed, "method": method, "n": CELLS[cell][1]}
-    found |= {"date": datetime.date.today().isoformat(), "sources": mark}
+    found = {"date": datetime.date.today().isoformat(), "sources": "", **found}
     write({(cell, seed, method): {k: _short(v) for k, v in found.items()}})
     line = {k: _short(found.get(k)) for k in ("status", "seconds", "error", "SVs", "gap")}
     print(
@@ -109,13 +109,13 @@ def _short(value: object) -> object:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-def work(cell: str, methods: Iterable[str], mark: str, most: int) -> None:
+def work(cell: str, methods: Iterable[str], most: int) -> None:
     """All runs of a cell that are missing, with at most so many seeds."""
     for seed in seeds(cell)[:most]:
         for method in methods:
             known = read().get((cell, seed, method))
             if known is None or known["status"].startswith("failed"):
-                measure(cell, seed, method, mark)
+                measure(cell, seed, method)
 
 
 def methods_of(cell: str) -> tuple[str, ...]:
@@ -136,7 +136,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.run:
         cell, seed, method = options.run.split(",")
-        print(json.dumps(run(cell, int(seed), method), default=float))
+        mark = source_mark()  # before the fit: the files may change under a long one
+        print(json.dumps({**run(cell, int(seed), method), "sources": mark}, default=float))
         return
     from benchmarks.kernel_tables import report
 
@@ -145,10 +146,9 @@ def main() -> None:
         if options.forget:
             forget = options.forget.split(",")
             write({key: None for key in read() if key[0] in cells and key[2] in forget})
-        mark = source_mark()
         some = options.methods.split(",") if options.methods else None
         with ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(lambda c: work(c, some or methods_of(c), mark, options.seeds), cells))
+            list(pool.map(lambda c: work(c, some or methods_of(c), options.seeds), cells))
     report(read())
 
 
