@@ -153,12 +153,15 @@ class NystromMap:
         n, k = X.shape[0], self.n_features
         if out is None:
             out = np.empty((n, k))
+        room = np.empty((min(n, ROWS), k))
         for lo in range(0, n, ROWS):
             hi = min(n, lo + ROWS)
-            values = self.values(X[lo:hi])
+            values, here = self.values(X[lo:hi]), room[: hi - lo]
             for first in range(0, k, PANEL):
                 last = min(k, first + PANEL)
-                out[lo:hi, first:last] = values[:, :last] @ self.factor[:last, first:last]
+                factor = self.factor[:last, first:last]
+                np.matmul(values[:, :last], factor, out=here[:, first:last])
+            out[lo:hi] = here
         return out
 
     def values(self, X: Any) -> Block:

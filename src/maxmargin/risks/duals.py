@@ -15,6 +15,7 @@ from maxmargin.losses import (
     OneClass,
     SquaredHinge,
 )
+from maxmargin.risks.free_coordinates import FreeCoordinates, serves
 from maxmargin.risks.interior_point import InteriorPoint
 from maxmargin.risks.multipliers import coordinates
 from maxmargin.risks.rows import Rows
@@ -39,6 +40,8 @@ def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
     signs = method == "coordinate" and not isinstance(rows.loss, CrammerSinger)
     if len(regularizer.nonnegative) and not signs:
         return "it does not keep weights from becoming negative"
+    if method == "coordinate" and serves(rows, regularizer):
+        return None
     if method != "newton" and len(regularizer.free):
         return "it penalises every coordinate, and an intercept that is not penalised is asked for"
     return None
@@ -59,4 +62,6 @@ def row_duals(
         return (SmoothNewton if rows.loss.smooth else InteriorPoint)(rows, C, regularizer)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
+    if len(regularizer.free):
+        return FreeCoordinates(rows, C, regularizer)
     return coordinates(rows)(rows, C, regularizer)
