@@ -90,14 +90,15 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         fitted: Callable[[Array], Mapping[str, Any]] | None = None,
         data: Mapping[str, Any] | None = None,
         keeping: Keeping | None = None,
+        stopping: StoppingRule | None = None,
     ) -> SolveResult:
         """Run the solver with this estimator's limits and watchers, and keep the certificate.
 
         ``after``: results of problems solved before, which together with this one are the fit: their
         objectives and bounds add up, and what stopped them early stops this one after one iteration.
-        ``keeping``: the checkpoints of the fit.
+        ``keeping``: the checkpoints of the fit. ``stopping``: instead of ``tol``.
         """
-        stopping = _stopping(self.tol)
+        stopping = stopping or _stopping(self.tol)
         if keeping is None and getattr(self, "checkpoint", None) is not None:
             raise ValueError(
                 "checkpoint= is for one fit; paths and grids, whose fits go on from one another, write none. "

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from sklearn.cluster import kmeans_plusplus
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, relative_gap
-from maxmargin.core.stopping import Bounds
+from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, Design, largest_square, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
@@ -46,6 +47,8 @@ from maxmargin.solvers import Auto
 
 #: features are kept in single precision where there are more than this many, and the tolerance allows
 MANY, LOOSE = 2**22, 1e-4
+#: the part of the tolerance that is then asked of the linear problem
+FINER = 0.98
 #: rows that k-means++ looks at for each landmark
 POOL = 20
 
@@ -78,11 +81,12 @@ def solve_linear(
     design: Design,
     largest: float,
     engine: Any,
+    stopping: StoppingRule | None = None,
 ) -> Linear:
     """Minimise over functions of these features, none of which is longer than ``largest``."""
     risk, d = risk_on(problem, design, engine), design.shape[1]
     norm = _norm(problem, d, largest, risk.rows.loss)
-    result = estimator._minimize(risk, Auto(), regularizer=norm, after=after)
+    result = estimator._minimize(risk, Auto(), regularizer=norm, after=after, stopping=stopping)
     W = result.w.reshape(-1, problem.n_classes or 1)
     bias = W[d] if problem.fit_intercept else np.zeros(W.shape[1])
     return Linear(result, np.ascontiguousarray(W[:d]), np.array(bias))
@@ -175,7 +179,9 @@ def fit_nystrom(
         implicit = KernelDesign(features, problem.X)
         largest = float(np.sqrt(implicit.largest_square)) * (1.0 + 1e-6)
         design, error = _features(estimator, problem, implicit, engine)
-        linear = solve_linear(estimator, problem, after, design, largest, engine)
+        # what is kept in single precision is paid for in the bounds: a little more is asked for
+        finer = RelativeGap(FINER * estimator.tol) if error else None
+        linear = solve_linear(estimator, problem, after, design, largest, engine, finer)
         coef = features.coefficients(linear.W)
         norm = 0.5 * float(np.vdot(coef, features.gram @ coef))
         audit = risk_on(problem, implicit, engine).evaluate(linear.result.w)
@@ -187,8 +193,11 @@ def fit_nystrom(
     )
     kind: Any = "restricted" if problem.kernel.positive_semidefinite else "measured"
     order = np.argsort(chosen[features.kept])
+    # features in memory are computed once; others for every product, at most two for a point
+    passes = 1 if design is not implicit else 2 * int(np.ceil(linear.result.oracle_calls))
     extras = {
         "n_landmarks_": features.n_features,
+        "kernel_values_": len(chosen) ** 2 + (passes + 1) * implicit.nnz,
         "restricted_lower_bound_": inside.lower_bound,
         "restricted_gap_": inside.gap,
     }
@@ -226,7 +235,7 @@ def _features(
 ) -> tuple[Design, float]:
     """The features in memory if there is room, and the relative error that their precision makes."""
     n, k = implicit.shape
-    single = n * k > MANY and isinstance(estimator.tol, float | int) and estimator.tol >= LOOSE
+    single = n * k > MANY and isinstance(estimator.tol, Real) and float(estimator.tol) >= LOOSE
     dtype = np.dtype(np.float32 if single else np.float64)
     if n * k * dtype.itemsize > problem.memory:
         return implicit, 0.0

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+import maxmargin.estimators._kernel_auto
 import maxmargin.estimators._kernel_exact
 import maxmargin.estimators._kernel_lowrank
 import maxmargin.estimators._kernel_sampled  # noqa: F401  (they register their methods)

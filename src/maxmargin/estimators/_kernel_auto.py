@@ -1,0 +1,164 @@
+"""``method="auto"``: an exact fit while its kernel values are within the budget, landmarks otherwise.
+
+The work of an exact fit is counted in kernel values, and these go with n times the number of support vectors:
+each pass over the rows needs the kernel of all of them with those that changed. The support vectors are
+forecast by a power law through two small exact fits, to seeded samples of the rows (the pilot):
+
+    support(n) = support(m) (n / m)^p,     p = log2(support(m) / support(m / 2)),  between 0 and 1
+    values(n)  = PASSES n support(n)
+
+Only counts enter, never a clock, so that a fit repeats. The choice itself is a pure function.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.result import SolveResult
+from maxmargin.core.vectors import IntArray
+from maxmargin.estimators._base import _seed
+from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
+
+#: rows of the larger pilot; from twice as many rows on there is one
+PILOT = 2000
+#: kernel values of an exact fit in units of n times its support vectors
+PASSES = 6.0
+#: bytes of a row that an exact fit works with besides the data and the blocks
+ROW_BYTES = 64
+#: rows up to which several classes at once are solved by the map of all rows
+MAPPED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Automatic:
+    """Exact while that is affordable, landmarks otherwise: ``method="auto"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What an exact fit would take."""
+
+    support: float
+    kernel_values: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The name of a method, and why."""
+
+    method: str
+    why: str
+
+
+def forecast(n: int, pilot: int, support: int, support_half: int) -> Forecast:
+    """From the support vectors of exact fits to ``pilot`` rows and to half of them.
+
+    Examples
+    --------
+    >>> forecast(100_000, 2_000, 400, 200)              # half of twice as many: a fifth of the rows
+    Forecast(support=20000.0, kernel_values=12000000000.0)
+    """
+    power = math.log2(max(1, support) / max(1, support_half))
+    expected = max(1, support) * (n / pilot) ** min(1.0, max(0.0, power))
+    return Forecast(expected, PASSES * n * expected)
+
+
+def choose(
+    n: int,
+    *,
+    joint: bool,
+    semidefinite: bool,
+    budget: float,
+    memory: int,
+    expected: Forecast | None,
+) -> Choice | None:
+    """The method for a problem; None if that takes a forecast which is not there.
+
+    Examples
+    --------
+    >>> choose(500, joint=False, semidefinite=True, budget=2e11, memory=2**31, expected=None).method
+    'exact'
+    """
+    if joint:
+        if n <= MAPPED:
+            return Choice("map", f"several classes at once, {n} rows: the map of all rows is exact")
+        why = f"several classes at once, and {n} rows are too many for the map of all of them"
+        return Choice("nystrom", f"{why}: a restricted problem was solved")
+    if not semidefinite:
+        return Choice("exact", "the kernel is not positive semidefinite: there are no landmarks")
+    if n < 2 * PILOT:
+        return Choice("exact", f"{n} rows are few")
+    if expected is None:
+        return None
+    counted = (
+        f"about {expected.kernel_values:.1e} kernel values ({n} rows, some {expected.support:.0f} of them "
+        "support vectors)"
+    )
+    if ROW_BYTES * n > memory:
+        why = f"an exact fit of {n} rows needs {ROW_BYTES * n} bytes, memory={memory}"
+    elif expected.kernel_values > budget:
+        why = f"an exact fit takes {counted}, max_kernel_values={budget:.1e}"
+    else:
+        return Choice("exact", f"{counted}, within max_kernel_values={budget:.1e}")
+    return Choice("nystrom", f"{why}: a restricted problem was solved")
+
+
+def fit_automatically(
+    estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: Automatic
+) -> Fitted:
+    """Choose, and solve."""
+    n, expected = problem.X.shape[0], None
+    known: dict[str, Any] = {
+        "joint": problem.n_classes is not None,
+        "semidefinite": problem.kernel.positive_semidefinite,
+        "budget": float(estimator.max_kernel_values),
+        "memory": problem.memory,
+    }
+    choice, tried = choose(n, expected=None, **known), 0
+    if choice is None:
+        support, tried = _pilot(estimator, problem, PILOT)
+        half, more = _pilot(estimator, problem, PILOT // 2)
+        expected, tried = forecast(n, PILOT, support, half), tried + more
+        choice = choose(n, expected=expected, **known)
+    assert choice is not None
+    inner = NAMED[choice.method]
+    fitted = METHODS[type(inner)](estimator, problem, after, inner)
+    extras = {**fitted.extras, "method_": f"{choice.method}: {choice.why}"}
+    if expected is not None:
+        extras["expected_kernel_values_"] = expected.kernel_values
+        extras["kernel_values_"] = extras.get("kernel_values_", 0) + tried
+    return replace(fitted, extras=extras)
+
+
+def _pilot(estimator: Any, problem: KernelProblem, m: int) -> tuple[int, int]:
+    """Support vectors of an exact fit to a sample of the rows, and the kernel values that took."""
+    some = sample(problem.y, m, _seed(estimator.random_state))
+    small = replace(
+        problem, X=problem.X[some], y=problem.y[some], weight=problem.weight[some], start=None
+    )
+    quiet = copy.copy(estimator)
+    quiet.callbacks, quiet.verbose, quiet.max_iter = None, 0, None
+    quiet.__dict__.pop("_skl_callbacks", None)
+    exact = NAMED["exact"]
+    fitted = METHODS[type(exact)](quiet, small, (), exact)
+    return len(fitted.support), int(fitted.extras["kernel_values_"])
+
+
+def sample(y: Any, m: int, seed: int) -> IntArray:
+    """About ``m`` rows, ascending, with every label in proportion."""
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        chosen.append(rng.choice(own, size=math.ceil(m * len(own) / len(y)), replace=False))
+    return np.sort(np.concatenate(chosen))
+
+
+METHODS[Automatic] = fit_automatically
+NAMED["auto"] = Automatic()
