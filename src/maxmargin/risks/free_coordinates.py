@@ -14,6 +14,7 @@ paid for by the bound of the optimal intercept.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import Hinge
 from maxmargin.risks.binary_coordinates import BinaryCoordinates
@@ -30,6 +31,8 @@ from maxmargin.risks.rows import Rows
 
 #: what summing multipliers may leave of a zero, in units of their sum
 ROUNDING = 1e-14
+#: rows that are looked at for their length
+SAMPLE = 1000
 
 
 def serves(rows: Rows, regularizer: SquaredNorm) -> bool:
@@ -38,78 +41,161 @@ def serves(rows: Rows, regularizer: SquaredNorm) -> bool:
     return alone and rows.intercept != 0.0 and type(rows.loss) is Hinge
 
 
+def _mean_square(rows: Rows) -> float:
+    """The mean of |x|^2 over some rows: its order of magnitude will do."""
+    design = rows.design
+    assert isinstance(design, DenseDesign | CSRDesign)
+    n = design.shape[0]
+    some = design.take(np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)))
+    entries = some.X if isinstance(some, DenseDesign) else some.data
+    return float(np.sum(np.square(entries, dtype=np.float64))) / max(1, some.shape[0])
+
+
 class FreeCoordinates(BinaryCoordinates):
-    """See :class:`maxmargin.core.RowDuals`. The last weight is ``centre`` + intercept * r."""
+    """See :class:`maxmargin.core.RowDuals`. The last weight is ``centre`` + intercept * r.
+
+    D at r = 0 does not rise with every epoch: the best multipliers are kept, and are what is claimed.
+    """
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
-        self._centre = 0.0
-        super().__init__(rows, C)
-        self._bound = regularizer.free_bound
+        # the constant feature of one's own: as long as rows are, or so long that r moves b where C is small
+        total = C * float(np.sum(rows.weight[:]))
+        own = float(np.sqrt(max(_mean_square(rows), 1.0 / max(total, 1e-300))))
+        self._ratio, self._centre = own / rows.intercept, 0.0
+        super().__init__(replace(rows, intercept=own), C)
+        self._bound = regularizer.free_bound * rows.intercept  # of the intercept itself
+        self._forget()
+
+    def _forget(self) -> None:
+        """No multipliers are the best so far; the first ones to be are copied as a whole."""
+        self._kept: Array = np.zeros(len(self._state))
+        self._value, self._stale = -np.inf, True
+        self._gave: IntArray = np.empty(0, dtype=np.int64)
+
+    @property
+    def w(self) -> Array:
+        """The weights of the multipliers, and the intercept of the epochs."""
+        w = self._u.copy()
+        w[-1] *= self._ratio
+        return w
+
+    @property
+    def multipliers(self) -> Array:
+        """One per row."""
+        return self._state[:, ALPHA]
 
     def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
         """A step of the multiplier of r = 0, and an epoch."""
+        before = None if self._stale else self.active.copy()
         self._move(float(self._u[-1]))
-        return super().improve(seed, epochs)
+        stats = super().improve(seed, epochs)
+        self._keep(before)
+        return stats
 
     def _move(self, centre: float) -> None:
         self._u[-1] += centre - self._centre
         self._centre = centre
 
-    def _balanced(self) -> tuple[float, Array]:
-        """The linear part of D and the weights at r = 0; zeros where that is out of reach."""
+    def _keep(self, changed: IntArray | None) -> None:
+        """Keep the multipliers at r = 0 if they are the best so far; ``changed``: none but these differ."""
+        linear, u, rows, taken = self._balanced()
+        value = self._worth(linear, u)
+        self._stale = value <= self._value
+        if self._stale:
+            return
+        # rows that gave something away the last time are not what the state says
+        every = changed is None
+        changed = np.arange(len(self._kept)) if every else np.concatenate([changed, self._gave])
+        self._kept[changed] = self._state[changed, ALPHA]
+        self._kept[rows] -= taken
+        self._best, self._value, self._gave = (linear, u), value, rows
+
+    def _worth(self, linear: float, u: Array, t: float = 1.0) -> float:
+        """The dual value of a multiple; what rounding may leave of r is given away."""
+        rest = ROUNDING * t * abs(linear) * self._bound
+        return t * linear - 0.5 * t * t * float(u @ u) - rest
+
+    def _balanced(self) -> tuple[float, Array, IntArray, Array]:
+        """The linear part of D and the weights at r = 0, and what was taken from which rows for it."""
         excess = float(self._u[-1] - self._centre) / self.rows.intercept
-        active = self.active
-        own = self._state[active]
+        u = self._u.copy()
+        u[-1] = 0.0
+        if excess == 0.0:
+            return self._linear, u, np.empty(0, dtype=np.int64), np.empty(0)
+        rows, taken = self._givers(self.active, excess)
+        if rows is None:  # the others do not change, but may have something to give
+            rows, taken = self._givers(self._members, excess)
+        if rows is None:  # rounding: there is nothing but zeros
+            return 0.0, np.zeros_like(u), self._members, self._state[self._members, ALPHA]
+        margins = self._common if self._margins is None else self._margins[rows]
+        design = self.rows.design
+        assert isinstance(design, DenseDesign | CSRDesign)
+        change = np.zeros(len(u) - 1)
+        coef = taken * self._state[rows, LABEL]
+        design.take(rows).accumulate(coef, 0, len(rows), change)
+        u[:-1] -= change
+        return self._linear - float(np.sum(margins * taken)), u, rows, taken
+
+    def _givers(self, among: IntArray, excess: float) -> Any:
+        """Rows of the heavier class that give away the excess, and how much each; None if they cannot."""
+        own = self._state[among]
         alpha = own[:, ALPHA]
         heavy = (own[:, LABEL] * excess > 0.0) & (alpha > 0.0)
         inside = heavy & (alpha < own[:, CAP])
         order = np.concatenate([np.flatnonzero(inside), np.flatnonzero(heavy & ~inside)])
         total = np.cumsum(alpha[order])
-        if excess != 0.0 and not (len(total) and total[-1] >= abs(excess)):
-            return 0.0, np.zeros_like(self._u)
-        last = int(np.searchsorted(total, abs(excess))) + 1 if excess != 0.0 else 0
-        taken, rows = alpha[order[:last]].copy(), active[order[:last]]
-        if last:
-            taken[-1] -= total[last - 1] - abs(excess)
-        margins = self._common if self._margins is None else self._margins[rows]
-        design = self.rows.design
-        assert isinstance(design, DenseDesign | CSRDesign)
-        u = np.zeros_like(self._u)
-        design.take(rows).accumulate(taken * own[order[:last], LABEL], 0, last, u[:-1])
-        np.subtract(self._u[:-1], u[:-1], out=u[:-1])
-        return self._linear - float(np.sum(margins * taken)), u
+        if not (len(total) and total[-1] >= abs(excess)):
+            return None, None
+        last = int(np.searchsorted(total, abs(excess))) + 1
+        taken = alpha[order[:last]].copy()
+        taken[-1] -= total[last - 1] - abs(excess)
+        return among[order[:last]], taken
 
     def dual_estimate(self, C: float) -> float:
-        """See :class:`BinaryCoordinates`; of the multipliers at r = 0."""
-        linear, u = self._balanced()
-        square = float(u @ u)
-        t = 1.0 if C == self.C else C / self.C
+        """See :class:`BinaryCoordinates`; of the best multipliers at r = 0."""
+        if not np.isfinite(self._value):
+            self._keep(None)
+        linear, u = self._best
+        t, square = C / self.C, float(u @ u)
         if C != self.C and square > 0.0:
             t = min(t, max(0.0, linear / square))
-        rest = ROUNDING * t * abs(linear) * self._bound
-        return t * linear - 0.5 * t * t * square - rest
+        return self._worth(linear, u, t)
 
     def dual_value(self, C: float) -> float:
-        """See :class:`BinaryCoordinates`."""
+        """See :class:`BinaryCoordinates`; both points are computed anew."""
         centre, self._centre = self._centre, 0.0
-        super().dual_value(C)  # which sets the weights anew, without a centre
+        super().dual_value(self.C)  # sets the weights of the epochs, without a centre
         self._move(centre)
+        if np.isfinite(self._value):
+            y = self._state[:, LABEL]
+            u = self.rows.accumulate(self._kept * y)
+            u[-1] = 0.0
+            margins = self._common if self._margins is None else self._margins
+            self._best = (float(np.sum(margins * self._kept)), u)
+            self._value = self._worth(*self._best)
         return self.dual_estimate(C)
 
     def aggregate(self) -> Cut:
-        """The multipliers at r = 0 as one cut."""
-        linear, u = self._balanced()
+        """The best multipliers as one cut, which does not look at the intercept."""
+        self.dual_estimate(self.C)
+        linear, u = self._best
         return Cut(linear / self.C, u / -self.C)
+
+    def load(self, multipliers: Array) -> None:
+        """See :class:`BinaryCoordinates`."""
+        self._forget()
+        super().load(multipliers)
 
     def start_at(self, w: Array, gap: float) -> None:
         """A point says where the intercept may end."""
-        self._move(float(w[-1]) - (float(self._u[-1]) - self._centre))
+        self._move(float(w[-1]) / self._ratio - (float(self._u[-1]) - self._centre))
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :class:`BinaryCoordinates`."""
         self._centre *= C / self.C
-        self._bound = regularizer.free_bound
+        self._bound = regularizer.free_bound * self.rows.intercept / self._ratio
         super().rescale(C, regularizer)
+        self._forget()
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.RowDuals`."""
