@@ -139,9 +139,9 @@ def table(bench: Bench) -> None:
 
 NOTES = f"""
 "theirs": `Nystroem(n_components=k)` and `LinearSVC(loss="hinge")`, whose intercept is penalised and whose
-tolerance proves nothing; it stops after 1,000 iterations, converged or not, or here after {LIMIT} s. "their map,
-our solver": the same features, then `maxmargin.LinearSVC(penalize_intercept=False)`. "certified gap" is that of
-the restricted problem. Peak memory includes the rows and the test rows, in double precision (next column).
+tolerance proves nothing; it stops after 1,000 iterations, converged or not, or here after {LIMIT} s.
+"their map, our solver": the same features, then `maxmargin.LinearSVC(penalize_intercept=False)`. "certified gap"
+is that of the restricted problem. Peak memory includes the rows and the test rows, in double precision.
 """
 
 

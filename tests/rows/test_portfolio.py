@@ -47,9 +47,7 @@ def test_a_free_intercept_takes_a_method_that_can():
     planes = LinearSVC(penalize_intercept=False, tol=1e-5, solver=CuttingPlane()).fit(scale(X), y)
     assert svc.objective_ == pytest.approx(planes.objective_, rel=2e-5)
     with pytest.raises((TypeError, ValueError), match="penalise"):
-        LinearSVC(
-            penalize_intercept=False, loss="squared_hinge", solver=DualCoordinate()
-        ).fit(X, y)
+        LinearSVC(penalize_intercept=False, loss="squared_hinge", solver=DualCoordinate()).fit(X, y)
 
 
 def test_losses_without_a_dual_form_take_cutting_planes():
