@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._base import _blas
 from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows
+from maxmargin.kernels.thin import thin_squares
 
 #: rows that a thread takes at a time: fixed, so that the number of threads changes no bit
 ROWS = 256
@@ -128,7 +129,7 @@ class KernelScores:
 def _squares(X: Any, centre: Array | None) -> Array:
     """|x - centre|^2 of each row."""
     if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        return thin_squares(X)
     X = X if centre is None else X - centre
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 

@@ -1,7 +1,8 @@
 """Rows packed for a kernel, and blocks of its values by one matrix product each.
 
 Packed rows are dense, in the precision asked for, lifted for the left and for the right side of a product
-(:mod:`maxmargin.kernels.functions`). Sparse rows stay sparse until a block needs them.
+(:mod:`maxmargin.kernels.functions`). Sparse rows stay sparse until a block needs them, and altogether where
+they have very few entries (:mod:`maxmargin.kernels.thin`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels.functions import Block, FromCallable, Kernel
+from maxmargin.kernels.thin import is_thin, thin_block, thin_squares
 
 #: rows and columns of the tiles that products with coefficients are made of: a tile stays in the cache
 TILE = (512, 512)
@@ -51,6 +53,7 @@ class KernelRows:
         self.centre = centre if kernel.shift_invariant else None
         self._left: Block | None = None
         self._right: Block | None = None
+        self._thin = not isinstance(kernel, FromCallable) and is_thin(X)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -58,6 +61,7 @@ class KernelRows:
     def take(self, rows: IntArray | slice) -> Self:
         """Some of the rows."""
         out = type(self)(self.kernel, self.X[rows], self.dtype, self.centre)
+        out._thin = self._thin
         if self._left is not None:
             out._left = self._left[rows]
         if self._right is not None:
@@ -66,7 +70,7 @@ class KernelRows:
 
     def keep(self) -> Self:
         """Lift the rows once and for all, for the left side of blocks."""
-        if not isinstance(self.kernel, FromCallable):
+        if not isinstance(self.kernel, FromCallable) and not self._thin:
             self._left = self._lifted(True)
         return self
 
@@ -85,6 +89,8 @@ class KernelRows:
             return out
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
+        if self._thin and other._thin:
+            return thin_block(self.kernel, self.X, other.X, out)
         left, right = self._lifted(True), other._lifted(False)
         for k in range(0, len(self), TILE[0]):
             for lo in range(0, len(other), TILE[1]):
@@ -101,7 +107,7 @@ class KernelRows:
         if not len(other) or not len(self):
             return out
         coef = np.ascontiguousarray(coef, dtype=self.dtype)
-        if isinstance(self.kernel, FromCallable):
+        if isinstance(self.kernel, FromCallable) or (self._thin and other._thin):
             for k in range(0, len(self), TILE[0]):
                 part = self.take(slice(k, k + TILE[0]))
                 for lo in range(0, len(other), TILE[1]):
@@ -124,6 +130,8 @@ class KernelRows:
         if isinstance(self.kernel, FromCallable):
             each = [self.take(slice(i, i + 1)) for i in range(len(self))]
             return np.array([row.block(row)[0, 0] for row in each], dtype=np.float64)
+        if self._thin:
+            return self.kernel.diagonal(thin_squares(self.X))
         return self.kernel.diagonal(self._squares(self._dense(np.float64)))
 
     def _dense(self, dtype: Any) -> Block:
