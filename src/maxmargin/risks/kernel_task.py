@@ -154,7 +154,7 @@ class KernelTaskRisk:
             K = self._rows.block(self._rows)
             self.kernel_values += K.size
             inputs = [self._with_rows(i, K[self._part(i)]) for i in range(self.n_examples)]
-            self._kept = inputs, self._examples(self.task, inputs, range(self.n_examples))
+            self._kept = self._examples(self.task, inputs, range(self.n_examples))
         self._lengths = self._own_lengths()
         #: of each plane: its coefficients, and the examples it was drawn from
         self._planes: dict[int, tuple[Vector, IntArray]] = {}
@@ -187,10 +187,10 @@ class KernelTaskRisk:
             inputs.append(self._with_rows(i, rows))
         return self._examples(self.task, inputs, ids)
 
-    def _with_values(self, ids: Any) -> Any:
-        """These examples with kernel rows; columns of rows that no plane has stay zero."""
+    def _with_values(self, ids: Any) -> tuple[Any, Any]:
+        """These examples with kernel rows, and their places; columns of rows that no plane has stay zero."""
         if self._kept is not None:
-            return self._examples(self.task, [self._kept[0][i] for i in ids], ids)
+            return self._kept, ids
         columns = self._columns(examples for _, examples in self._planes.values())
         used, inputs = self._rows.take(columns), []
         for i in ids:
@@ -198,7 +198,7 @@ class KernelTaskRisk:
             rows[:, columns] = self._rows.take(self._part(i)).block(used)
             self.kernel_values += len(rows) * len(columns)
             inputs.append(self._with_rows(i, rows))
-        return self._examples(self.task, inputs, ids)
+        return self._examples(self.task, inputs, ids), np.arange(len(inputs))
 
     def _columns(self, groups: Any) -> IntArray:
         """The rows of examples."""
@@ -236,13 +236,13 @@ class KernelTaskRisk:
         V, _ = self.coefficients(w)
         answers: list[Answers] = []
         if self._kept is not None:
-            answers = [self._ask(self._kept[1], V, i, i) for i in range(self.n_examples)]
+            answers = [self._ask(self._kept, V, i, i) for i in range(self.n_examples)]
         else:
             lo = 0
             while lo < self.n_examples:
                 hi = int(np.searchsorted(self._ends, self._starts[lo] + ROWS, side="right"))
                 hi = min(self.n_examples, max(lo + 1, hi))
-                examples = self._with_values(range(lo, hi))
+                examples, _ = self._with_values(range(lo, hi))
                 answers += [self._ask(examples, V, i - lo, i) for i in range(lo, hi)]
                 lo = hi
         found = DrawnEvaluation(self, frozen(w), answers)
@@ -284,9 +284,10 @@ class KernelTaskRisk:
         slot = next((k for k in range(SLOTS) if k not in self._planes), None)
         if slot is None:
             raise RuntimeError(f"{SLOTS} planes are in use: give a smaller C or a larger tol.")
-        plane = self._sum(self._one_hot(examples), at, examples, factors)
+        places = np.arange(len(examples))
+        plane = self._sum(self._one_hot(examples), places, at, examples, factors)
         self._planes = {**self._planes, slot: (sparsify(plane), examples)}
-        values = self._sum(self._with_values(examples), at, examples, factors)
+        values = self._sum(*self._with_values(examples), at, examples, factors)
         products = np.zeros(SLOTS)
         for k, (other, _) in self._planes.items():
             products[k] = dot(other, values)
@@ -295,10 +296,12 @@ class KernelTaskRisk:
             float(self._weight @ at.losses), SparseVector(np.array([slot]), np.ones(1), SLOTS)
         )
 
-    def _sum(self, packed: Any, at: DrawnEvaluation, examples: IntArray, factors: Array) -> Array:
+    def _sum(
+        self, packed: Any, places: Any, at: DrawnEvaluation, examples: IntArray, factors: Array
+    ) -> Array:
         out = np.zeros(self.width)
-        for k, (i, factor) in enumerate(zip(examples, factors, strict=True)):
-            answer = replace(at.answers[int(i)], lo=k, hi=k + 1)
+        for k, i, factor in zip(places, examples, factors, strict=True):
+            answer = replace(at.answers[int(i)], lo=int(k), hi=int(k) + 1)
             add_scaled(out, 1.0, packed.cut(answer, np.array([factor])).plane)
         return out
 
