@@ -1,0 +1,422 @@
+"""Sampled cuts: what is told is true, draws are what they should be, and the plain form is the papers'."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
+
+from maxmargin import KernelSVC, minimize
+from maxmargin.core.sampling import Draw, SamplingRecord, Terms, check_cut, excess_bound, spread_of
+from maxmargin.kernels import RBF, KernelRows
+from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.risks import ScoreRisk, kernel_span
+from maxmargin.risks.kernel_span import KernelSpanRisk
+from maxmargin.solvers import (
+    AbsoluteGap,
+    ByMargin,
+    CuttingPlane,
+    NonZeroLoss,
+    SampledCuts,
+    UniformSample,
+)
+
+GAMMA = 2.0
+
+
+def checkerboard(n, seed=0, n_classes=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 3.0, (n, 2))
+    y = np.floor(X).sum(axis=1).astype(int) % n_classes
+    return X + rng.normal(scale=0.1, size=X.shape), y
+
+
+def objective(svc, X, y, weight=None):
+    """F of a fitted two-class model, from its coefficients and the matrix of the kernel."""
+    weight = np.ones(len(y)) if weight is None else weight
+    K = rbf_kernel(X, svc.support_vectors_, gamma=GAMMA)
+    coef = svc.dual_coef_[0]
+    f = K @ coef
+    sign = np.where(y == svc.classes_[1], 1.0, -1.0)
+    loss = weight @ np.maximum(0.0, 1.0 - sign * (f + svc.intercept_[0]))
+    return 0.5 * coef @ f[svc.support_] + svc.C * loss
+
+
+def fit(X, y, method=None, **options):
+    return KernelSVC(gamma=GAMMA, method=method or SampledCuts(), **options).fit(X, y)
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constant_time", [False, True])
+@pytest.mark.parametrize("n", [300, 5000])
+def test_the_objective_is_that_of_the_function_and_there_is_no_lower_bound(n, constant_time):
+    X, y = checkerboard(n)
+    svc = fit(X, y, SampledCuts(size=200, constant_time=constant_time), tol=1e-2)
+    assert svc.objective_ == pytest.approx(objective(svc, X, y), rel=1e-10)
+    assert svc.certificate_ == "measured"
+    assert svc.stop_reason_ == "sampled"
+    assert svc.lower_bound_ == -np.inf
+    assert svc.gap_ == np.inf
+    assert not svc.converged_
+    assert all(r["lower_bound"] == -np.inf and r["gap"] == np.inf for r in svc.history_)
+    assert svc.score(X, y) > 0.85
+
+
+def test_constant_time_without_a_measurement_has_no_objective():
+    X, y = checkerboard(400)
+    svc = fit(X, y, SampledCuts(size=100, constant_time=True, measure=False), max_iter=5)
+    assert np.isnan(svc.objective_)
+    assert svc.probabilistic_bound_is_vacuous_
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_sample_of_all_rows_is_exact_cuts(intercept):
+    X, y = checkerboard(150)
+    svc = fit(X, y, SampledCuts(size=150), tol=1e-4, fit_intercept=intercept)
+    exact = fit(X, y, "map", tol=1e-7, fit_intercept=intercept)
+    optimum = exact.objective_
+    assert optimum * (1.0 - 1e-9) <= svc.objective_ <= optimum + 1.1e-4 * 150
+    assert svc.reduced_value_ <= optimum * (1.0 + 1e-9)
+    # nothing was left to chance: the probabilistic bound is the gap
+    gap = svc.objective_ - svc.reduced_value_
+    assert svc.probabilistic_bound_ == pytest.approx(gap)
+    assert not svc.probabilistic_bound_is_vacuous_
+    assert svc.objective_ - optimum <= svc.probabilistic_bound_
+
+
+def test_several_classes_jointly():
+    X, y = checkerboard(200, n_classes=3)
+    options = {"multi_class": "crammer_singer"}
+    svc = fit(X, y, SampledCuts(size=100), **options)
+    whole = fit(X, y, SampledCuts(size=200), tol=1e-4, **options)
+    exact = fit(X, y, "map", tol=1e-6, **options)
+    assert exact.objective_ <= whole.objective_ <= exact.objective_ + 1.1e-4 * 200
+    assert exact.objective_ <= svc.objective_ <= 1.05 * exact.objective_
+    assert svc.certificate_ == "measured"
+
+
+def test_weights_are_factors_of_c():
+    X, y = checkerboard(120)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    svc = KernelSVC(gamma=GAMMA, method=SampledCuts(size=400), tol=1e-4)
+    svc.fit(X, y, sample_weight=weight)
+    assert svc.objective_ == pytest.approx(objective(svc, X, y, weight), rel=1e-10)
+    rows = np.repeat(np.arange(len(y)), weight.astype(int))
+    again = fit(X[rows], y[rows], "map", tol=1e-6)
+    assert again.lower_bound_ <= svc.objective_ <= again.objective_ + 1.1e-4 * weight.sum()
+    assert not np.isin(svc.support_, np.flatnonzero(weight == 0.0)).any()
+
+
+# -- the same numbers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constant_time", [False, True])
+def test_reproducible_to_the_bit_whoever_computes(constant_time):
+    X, y = checkerboard(6000)
+    method = SampledCuts(size=50, constant_time=constant_time)
+    options = {"method": method, "max_iter": 12}
+    first = fit(X, y, **options)
+    for jobs in (1, 2, 7):
+        other = fit(X, y, n_jobs=jobs, **options)
+        assert np.array_equal(first.dual_coef_, other.dual_coef_)
+        assert first.objective_ == other.objective_
+    assert fit(X, y, random_state=1, **options).objective_ != first.objective_
+
+
+def test_a_limit_returns_the_best_point():
+    X, y = checkerboard(500)
+    svc = fit(X, y, SampledCuts(size=60), max_iter=4)
+    assert svc.stop_reason_ == "max_iter"
+    assert svc.n_iter_ == 4
+    assert svc.objective_ == pytest.approx(objective(svc, X, y), rel=1e-10)
+    assert svc.objective_ <= min(r["objective"] for r in svc.history_) * (1.0 + 1e-9)
+    stopped = fit(X, y, SampledCuts(size=60), callbacks=[lambda record: record.iteration == 3])
+    assert (stopped.stop_reason_, stopped.n_iter_) == ("callback", 3)
+
+
+# -- the papers' form, and ours --------------------------------------------------------------------
+
+
+def test_the_plain_form_with_all_rows_takes_the_steps_of_plain_cutting_planes():
+    X, y = checkerboard(120)
+    plain = SampledCuts(size=120, line_search=False, differences=False)
+    svc = fit(X, y, plain, tol=1e-2, fit_intercept=False)
+    K = rbf_kernel(X, gamma=GAMMA)
+    values, vectors = np.linalg.eigh(K)
+    features = vectors * np.sqrt(np.maximum(values, 0.0))
+    sign = np.where(y == 1, 1.0, -1.0)
+    steps = minimize(
+        ScoreRisk(features, sign, Hinge()),
+        1.0,
+        solver=CuttingPlane(line_search=False, idle=20),
+        stopping=AbsoluteGap(1e-2 * 120),
+    )
+    assert svc.n_iter_ == steps.n_iter
+    told = [r["objective"] for r in svc.history_]
+    np.testing.assert_allclose(told, [r.objective for r in steps.history], rtol=1e-6)
+
+
+def test_line_search_and_differences_need_fewer_iterations():
+    X, y = checkerboard(3000)
+    plain = fit(X, y, SampledCuts(line_search=False, differences=False))
+    search = fit(X, y, SampledCuts(differences=False))
+    both = fit(X, y)
+    assert search.n_iter_ < 0.8 * plain.n_iter_
+    assert both.n_iter_ < 0.5 * plain.n_iter_
+    assert both.objective_ < plain.objective_
+
+
+def test_constant_time_does_not_depend_on_the_rows():
+    method = SampledCuts(size=100, constant_time=True, measure=False)
+    few, many = (fit(*checkerboard(n), method, max_iter=10) for n in (5_000, 50_000))
+    assert many.kernel_values_ <= 1.2 * few.kernel_values_
+    linear = SampledCuts(size=100)
+    few, many = (fit(*checkerboard(n), linear, max_iter=5) for n in (5_000, 20_000))
+    assert 3.0 < many.kernel_values_ / few.kernel_values_ < 5.0
+
+
+# -- planes ----------------------------------------------------------------------------------------
+
+
+class Watch:
+    """A risk's planes against sums over all rows, in one matrix."""
+
+    def __init__(self, loss, y, change, memory=2**20, seed=0, n=60):
+        rng = np.random.default_rng(seed)
+        self.X, self.y, self.loss = rng.normal(size=(n, 2)), y(rng, n), loss
+        self.weight = rng.integers(0, 3, n) / 2.0 + (np.arange(n) == 0)
+        self.K = rbf_kernel(self.X, gamma=GAMMA)
+        rows = KernelRows(RBF(GAMMA), self.X, np.float64)
+        self.risk = KernelSpanRisk(
+            rows, self.y, loss, 1.0, weight=self.weight, change=change, memory=memory
+        )
+
+    def function(self, w):
+        rows, coef, intercept = self.risk.expansion(w)
+        scores = self.K[:, rows] @ coef + intercept
+        square = np.vdot(coef, self.K[np.ix_(rows, rows)] @ coef)
+        return (scores[:, 0] if self.loss.n_outputs() is None else scores), square
+
+    def check(self, w):
+        at = self.risk.evaluate(w)
+        scores, square = self.function(w)
+        np.testing.assert_allclose(self.risk.scores(at), scores, rtol=1e-9, atol=1e-9)
+        assert 2.0 * self.risk.regularizer.value(w) == pytest.approx(square, rel=1e-9, abs=1e-12)
+        assert at.value == pytest.approx(self.loss.value(scores, self.y, self.weight))
+        return at
+
+
+def binary(rng, n):
+    return rng.choice([-1.0, 1.0], n)
+
+
+def three(rng, n):
+    return rng.integers(0, 3, n)
+
+
+LOSSES = [(Hinge(), binary), (CrammerSinger(1.0 - np.eye(3)), three)]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0, 1]), st.sampled_from([0, 7, 30]))
+@settings(max_examples=60, deadline=None)
+def test_points_planes_and_terms_are_what_they_stand_for(seed, which, change):
+    loss, labels = LOSSES[which]
+    watch = Watch(loss, labels, change, seed=seed)
+    risk, rng = watch.risk, np.random.default_rng(seed)
+    planes, w = [], np.zeros(risk.dim)
+    for _ in range(6):
+        at, trial = watch.check(w), watch.check(w * rng.uniform())
+        terms = at.terms(trial)
+        scores, there = (watch.function(e.w)[0] for e in (at, trial))
+        offset, gradient = loss.cut(scores, watch.y, watch.weight)
+        exact = offset + np.vdot(gradient, there)
+        assert terms.value == pytest.approx(exact, abs=1e-9)
+        assert 0.0 <= terms.offset <= terms.ceiling
+        costs = watch.loss.value(scores, watch.y, watch.weight)
+        assert terms.losses.sum() == pytest.approx(costs)
+        draw = NonZeroLoss().draw(terms, max(change, 7), rng)
+        cut = at.sampled_cut(draw, whole=True)
+        # the drawn cut at the trial is what the solver thinks it is
+        drawn = terms.fixed + draw.factors @ terms.pulls[draw.examples]
+        norm = risk.regularizer
+        value = (
+            cut.offset
+            + norm.inner(cut.plane.to_dense(), trial.w)
+            + cut.plane.values[1:] @ trial.w[norm.free]
+        )
+        assert value == pytest.approx(drawn, abs=1e-9)
+        plane = cut.plane.to_dense()
+        assert np.sqrt(norm.inner(plane, plane)) <= terms.radius * (1.0 + 1e-9)
+        planes.append(plane)
+        w = rng.normal(size=len(planes)) @ np.array(planes)
+        w[norm.free] = rng.normal(size=len(norm.free))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0, 1]))
+@settings(max_examples=40, deadline=None)
+def test_changes_that_are_drawn_whole_give_the_exact_plane(seed, which):
+    loss, labels = LOSSES[which]
+    watch = Watch(loss, labels, change=60, seed=seed)
+    risk, rng = watch.risk, np.random.default_rng(seed)
+    w = np.zeros(risk.dim)
+    for slot in range(5):
+        at = watch.check(w)
+        terms = at.terms(at)
+        cut = at.sampled_cut(NonZeroLoss().draw(terms, 60, rng), whole=True)
+        _, gradient = loss.cut(watch.function(w)[0], watch.y, watch.weight)
+        rows, coef = risk._planes[slot]
+        found = np.zeros((60, risk.n_columns))
+        found[rows] = coef
+        np.testing.assert_allclose(found, gradient.reshape(60, -1), atol=1e-12)
+        assert terms.spread == 0.0
+        w = w - rng.uniform() * cut.plane.to_dense()
+
+
+@pytest.mark.parametrize("differences", [False, True])
+def test_slots_are_given_to_new_planes(monkeypatch, differences):
+    X, y = checkerboard(400)
+    method = SampledCuts(size=60, differences=differences)
+    roomy = fit(X, y, method, max_iter=60)
+    monkeypatch.setattr(kernel_span, "MIN_SLOTS", 24)
+    monkeypatch.setattr(kernel_span, "MAX_SLOTS", 24)
+    narrow = fit(X, y, method, max_iter=60)
+    assert narrow.objective_ == pytest.approx(objective(narrow, X, y), rel=1e-10)
+    told = min(r["objective"] for r in narrow.history_)
+    assert narrow.objective_ == pytest.approx(told, rel=1e-9)
+    assert narrow.objective_ < 1.1 * roomy.objective_
+
+
+def test_columns_that_are_held_are_not_computed_again(monkeypatch):
+    X, y = checkerboard(600)
+    method = SampledCuts(size=300, differences=False)
+    held = fit(X, y, method, max_iter=15)
+    for memory in (600 * 8 * 2 * 50, 1):  # fifty columns; none
+        poor = fit(X, y, method, max_iter=15, memory=memory)
+        assert poor.kernel_values_ > 2 * held.kernel_values_
+        assert poor.objective_ == pytest.approx(held.objective_, rel=1e-6)
+
+
+# -- draws -----------------------------------------------------------------------------------------
+
+
+def terms_of(sizes, pulls=None, losses=None, **options):
+    sizes = np.asarray(sizes, dtype=float)
+    one = np.ones(len(sizes))
+    named = {"fixed": 0.0, "offset": 0.0, "ceiling": 10.0, "radius": 10.0, **options}
+    return Terms(
+        pulls=one if pulls is None else np.asarray(pulls),
+        sizes=sizes,
+        losses=one if losses is None else np.asarray(losses),
+        **named,
+    )
+
+
+@pytest.mark.parametrize(
+    "sampler", [NonZeroLoss(), UniformSample(), ByMargin(), ByMargin(free_share=0.9, width=1.5)]
+)
+def test_samplers_expect_every_example_once(sampler):
+    rng = np.random.default_rng(0)
+    sizes = np.where(rng.uniform(size=50) < 0.6, 1.0, 0.0)
+    terms = terms_of(sizes, losses=rng.exponential(size=50))
+    total = np.zeros(50)
+    for _ in range(4000):
+        draw = sampler.draw(terms, 12, rng)
+        assert len(draw.examples) <= 12
+        np.add.at(total, draw.examples, draw.factors)
+    assert np.all(total[sizes == 0.0] == 0.0)
+    np.testing.assert_allclose(total[sizes > 0.0] / 4000, 1.0, atol=0.15)
+    whole = sampler.draw(terms, 50, rng)
+    assert np.array_equal(np.sort(whole.examples), np.flatnonzero(sizes))
+    assert np.all(whole.factors == 1.0)
+
+
+class Wrong:
+    """A sampler that does something that it should not."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def draw(self, terms, size, rng):
+        draw = NonZeroLoss().draw(terms, size, rng)
+        return self.how(draw)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (lambda d: Draw(d.examples, d.factors * 1e4), r"condition \(ii\) fails"),
+        (lambda d: Draw(d.examples, d.factors * 3.0), r"condition \(iii\) fails"),
+        (lambda d: Draw(d.examples + 10**6, d.factors), "none of 0 .. 199"),
+        (lambda d: Draw(d.examples, -d.factors), "not negative"),
+        (lambda d: Draw(d.examples, d.factors[:-1]), "one factor for each"),
+        (lambda d: Draw(d.examples * 1.0, d.factors), "numbers of examples"),
+    ],
+)
+def test_draws_of_a_users_sampler_are_checked(how, message):
+    X, y = checkerboard(200)
+    with pytest.raises(ValueError, match=message):
+        fit(X, y, SampledCuts(size=50, sampler=Wrong(how), differences=False))
+
+
+def test_a_users_sampler_that_is_right():
+    X, y = checkerboard(300)
+    twice = Wrong(lambda d: Draw(np.r_[d.examples, d.examples], np.r_[d.factors, d.factors] / 2.0))
+    svc = fit(X, y, SampledCuts(size=80, sampler=twice))
+    same = fit(X, y, SampledCuts(size=80))
+    assert svc.objective_ == pytest.approx(same.objective_, rel=1e-2)
+
+
+def test_offsets_out_of_bounds_are_refused():
+    for offset in (-1.0, 11.0):
+        with pytest.raises(ValueError, match=r"condition \(i\) fails"):
+            check_cut(offset, 1.0, terms_of([1.0]))
+    check_cut(10.0, 10.0, terms_of([1.0]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"size": 0}, {"size": 2.5}, {"idle": 0}, {"patience": 0}, {"mu": 0.0}, {"delta": 1.0}],
+)
+def test_settings_are_checked(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        SampledCuts(**options)
+
+
+def test_settings_that_do_not_go_together():
+    with pytest.raises(ValueError, match="leave sampler out"):
+        SampledCuts(constant_time=True, sampler=ByMargin())
+    with pytest.raises(TypeError, match="draw"):
+        SampledCuts(sampler="uniform")
+
+
+# -- the probabilistic bound -----------------------------------------------------------------------
+
+
+def test_the_bound_holds_for_sums_that_are_drawn():
+    """How far a drawn plane is off, at a fixed v, against Hoeffding's inequality: never seen to fail, and not
+    by a large factor."""
+    rng = np.random.default_rng(0)
+    n, size, delta = 400, 40, 0.05
+    terms = terms_of(np.ones(n), pulls=rng.choice([-1.0, 1.0], n))
+    exact, worst = terms.pulls.sum(), []
+    for _ in range(2000):
+        draw = NonZeroLoss().draw(terms, size, rng)
+        worst.append((draw.factors @ terms.pulls[draw.examples] - exact) / spread_of(draw, terms))
+    allowed = np.sqrt(2.0 * np.log(1.0 / delta))
+    assert np.mean(np.array(worst) > allowed) <= delta
+    assert np.max(worst) > 0.5 * allowed
+
+
+def test_the_bound_is_the_papers_up_to_what_a_fit_knows():
+    n, size, C, delta, epsilon = 1000, 400, 1.0, 0.05, 1e-3
+    record = SamplingRecord(n_draws=100, spread=n / np.sqrt(size), reduced=700.0)
+    found = excess_bound(record, 700.0 + C * n * epsilon, C, delta)
+    mean = C * n  # C of the papers, on the mean
+    cuts = 8.0 * mean / epsilon**2
+    papers = mean * (epsilon + np.sqrt(4.0 * mean / size * np.log(cuts / delta)))
+    assert 0.3 * papers < found < papers
+    assert np.isnan(excess_bound(SamplingRecord(), 1.0, 1.0, delta))
