@@ -17,11 +17,13 @@ from maxmargin.core.protocols import (
     OracleKind,
     Risk,
     RowDuals,
+    SampledEvaluation,
     SweepStats,
     WorkingSets,
 )
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start
+from maxmargin.core.sampling import Draw, Sampler, Terms, excess_bound
 from maxmargin.core.summation import tree_sum
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
@@ -34,6 +36,7 @@ __all__ = [
     "ConstraintCache",
     "CoordinateRisk",
     "Cut",
+    "Draw",
     "DualPoint",
     "Evaluation",
     "Examples",
@@ -46,13 +49,17 @@ __all__ = [
     "OracleKind",
     "Risk",
     "RowDuals",
+    "SampledEvaluation",
+    "Sampler",
     "SolveResult",
     "SparseVector",
     "SquaredNorm",
     "Start",
     "SweepStats",
+    "Terms",
     "Vector",
     "WorkingSets",
     "add_cuts",
+    "excess_bound",
     "tree_sum",
 ]

@@ -248,6 +248,8 @@ def checked_draw(
 ) -> Draw:
     """Draw until condition (iii) holds: the drawn cut is above this value at the trial, if the exact one
     is."""
+    if not terms.sizes.any():  # nothing to draw from
+        return Draw(np.empty(0, dtype=np.int64), np.empty(0))
     needed = terms.value > above
     value = -np.inf
     for _ in range(MAX_DRAWS):
