@@ -196,8 +196,8 @@ def sizes(bench: Bench) -> list[Row]:
 # -- the report ------------------------------------------------------------------------------------
 
 FORM_NOTES = """
-tol = 1e-3: F within 1e-3 of F(0) = C n of the value over drawn planes; at most 600 iterations. "plain" is the paper's
-algorithm 3. The bound of F - F* holds with probability 0.95; it is vacuous where it is larger than F, for F*
+tol = 1e-3: F within 1e-3 of F(0) = C n of the value over drawn planes; at most 600 iterations. "plain" is the
+paper's algorithm 3. The bound of F - F* holds with probability 0.95; it is vacuous where it is larger than F, for F*
 >= 0 is known anyway. Memory for kernel values 2 GiB. The seconds include the measurement of F in double
 precision.
 """
