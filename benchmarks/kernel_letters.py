@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import datasets
 
 TITLE = "Kernels on structures: OCR letters"
-TOL = 1e-2
+TOL = 5e-2
 KERNELS: dict[str, Cell] = {
     "linear": {},
     "poly 2": {"kernel": "poly", "degree": 2, "coef0": 1.0},
@@ -24,9 +24,9 @@ KERNELS: dict[str, Cell] = {
 }
 GRIDS = {
     "linear": [0.03, 0.1, 0.3],
-    "poly 2": [0.3, 1.0, 3.0],
-    "poly 3": [0.1, 0.3, 1.0],
-    "rbf": [1.0, 3.0, 10.0],
+    "poly 2": [0.3, 1.0],
+    "poly 3": [0.1, 0.3],
+    "rbf": [1.0, 3.0],
 }
 #: method of the cell -> kernel_method, by the name of its settings and their arguments
 METHODS: dict[str, tuple[str, Cell]] = {
@@ -37,7 +37,7 @@ METHODS: dict[str, tuple[str, Cell]] = {
     "sampled 100": ("SampledCuts", {"size": 100}),
 }
 #: seconds after which sampled cuts are stopped
-LIMIT = 400.0
+LIMIT = 300.0
 
 
 def words(folds: range, quick: bool) -> tuple[list[Any], list[Any]]:
@@ -119,8 +119,8 @@ def table(bench: Bench) -> None:
         )
         chosen[name] = done.get("C", grid[0])
         report(bench)
-    later = [(name, method, False) for name in ("rbf", "poly 3") for method in list(METHODS)[1:4]]
-    later += [("linear", "map", True), ("rbf", "nystrom 1000", True)]
+    later = [("rbf", "nystrom 500", False), ("linear", "map", True), ("rbf", "nystrom 500", True)]
+    later += [("rbf", "nystrom 1000", False), ("rbf", "nystrom 2000", False)]
     later += [("poly 2", "sampled 100", False), ("rbf", "sampled 100", False)]
     for name, method, large in later:
         size = "large" if large else "small"
