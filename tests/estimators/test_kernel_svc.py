@@ -32,7 +32,7 @@ def expected(estimator):
 
 @parametrize_with_checks(
     [
-        KernelSVC(method="exact"),
+        KernelSVC(),
         KernelSVC(method="exact", gamma=0.3, tol=1e-9),
         KernelSVC(method="map", gamma=0.3, tol=1e-12, multi_class="crammer_singer"),
         KernelSVC(method="nystrom", n_jobs=2),
@@ -231,6 +231,21 @@ def test_attributes_of_the_last_method_go_away():
     assert est.n_support_.sum() <= 40  # pairs share their landmarks
 
 
+def test_pairs_share_the_budget_of_auto(monkeypatch):
+    X, y = scaled(load_digits)
+    shares = []
+    spy = METHODS[type(NAMED["exact"])]
+
+    def watch(estimator, problem, before, settings):
+        shares.append(problem.share)
+        return spy(estimator, problem, before, settings)
+
+    monkeypatch.setitem(METHODS, type(NAMED["exact"]), watch)
+    KernelSVC(method="exact").fit(X, y)
+    assert len(shares) == 45
+    assert sum(shares) == pytest.approx(1.0)
+
+
 def test_refusals():
     X, y = scaled(load_iris)
     for params, words in [
@@ -259,7 +274,8 @@ def test_in_pipelines_and_searches():
 
 
 def test_every_name_has_a_method():
-    assert {"exact", "map", "nystrom"} <= set(NAMED)
+    names = {"auto", "exact", "map", "nystrom", "sampled", "sampled-constant"}
+    assert names == set(NAMED)
     assert {type(settings) for settings in NAMED.values()} <= set(METHODS)
 
 

@@ -117,7 +117,7 @@ def fit_automatically(
     known: dict[str, Any] = {
         "joint": problem.n_classes is not None,
         "semidefinite": problem.kernel.positive_semidefinite,
-        "budget": float(estimator.max_kernel_values),
+        "budget": float(estimator.max_kernel_values) * problem.share,
         "memory": problem.memory,
     }
     choice, tried = choose(n, expected=None, **known), 0

@@ -41,6 +41,8 @@ class KernelProblem:
     #: a random number by row, the same in all problems of a fit: a method that draws rows takes the smallest,
     #: so that the problems share them; None where there is one problem
     draw: Array | None = None
+    #: the part of the fit's work that this problem is, of several
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

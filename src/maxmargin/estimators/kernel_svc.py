@@ -80,7 +80,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     memory : int, default 2**31
         Bytes that blocks of kernel values may take.
     max_kernel_values : float, default 2e11
-        Kernel values that "auto" may expect an exact fit to take.
+        Kernel values that "auto" may expect an exact fit to take; each of several pairs has its share.
     max_iter, max_seconds : optional
         Limits, of each problem and of the whole fit. The best point is returned with its bounds.
     n_jobs : int, optional
@@ -130,7 +130,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from maxmargin import KernelSVC
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), KernelSVC(method="exact")).fit(X, y)
+    >>> model = make_pipeline(StandardScaler(), KernelSVC()).fit(X, y)
     >>> svc = model[-1]
     >>> svc.converged_, svc.certificate_, svc.gap_ <= 1e-3
     (True, 'exact', True)
@@ -246,6 +246,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         draw = None
         if len(split) > 1:
             draw = np.random.default_rng(_seed(self.random_state)).random(len(codes))
+        work = sum(len(part.rows) ** 2 for part in split)
         found: list[Fitted] = []
         for part in split:
             problem = KernelProblem(
@@ -259,6 +260,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
                 memory=self.memory,
                 start=self._start(part, classes),
                 draw=None if draw is None else draw[part.rows],
+                share=len(part.rows) ** 2 / work,
             )
             # what counts of the problems before: why and when they ended
             before = [replace(fit.result, history=fit.result.history[-1:]) for fit in found]
