@@ -148,7 +148,10 @@ class ChainDecision:
         rows, counts, _ = seq.stack(
             X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
         )
-        return rows if self.expansion_ is None else self.expansion_(rows), counts
+        if self.expansion_ is not None:
+            # coefficients of landmarks that are much alike are large: too large for single precision
+            rows = self.expansion_(rows, np.float64)
+        return rows, counts
 
     def _scorer(self) -> tuple[Chain, Array]:
         """The chain and its weights for what :meth:`_stack` returns: where the rows are the scores of
