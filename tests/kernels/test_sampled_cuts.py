@@ -420,3 +420,19 @@ def test_the_bound_is_the_papers_up_to_what_a_fit_knows():
     papers = mean * (epsilon + np.sqrt(4.0 * mean / size * np.log(cuts / delta)))
     assert 0.3 * papers < found < papers
     assert np.isnan(excess_bound(SamplingRecord(), 1.0, 1.0, delta))
+
+
+def test_ctrl_c_returns_the_best_point():
+    X, y = checkerboard(500)
+
+    def stop(record):
+        if record.iteration == 5:
+            raise KeyboardInterrupt
+
+    for constant_time in (False, True):
+        method = SampledCuts(size=60, constant_time=constant_time)
+        svc = fit(X, y, method, callbacks=[stop])
+        assert svc.stop_reason_ == "interrupted"
+        assert svc.certificate_ == "measured"
+        assert svc.objective_ == pytest.approx(objective(svc, X, y), rel=1e-10)
+        assert svc.objective_ < 500.0

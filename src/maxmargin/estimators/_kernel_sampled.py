@@ -69,7 +69,10 @@ def fit_sampled(
             values += n * len(support)
         elif settings.constant_time:
             objective = float("nan")
-    extras = _said(result, settings, problem, objective)
+    # in constant time free coordinates are drawn too: all of them together are not larger than this
+    drawn_free = settings.constant_time and problem.fit_intercept
+    reach = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
+    extras = _said(result, settings, problem.C, objective, reach)
     extras["kernel_values_"] = values
     result = replace(result, objective=objective, dual=None).claiming("measured")
     return Fitted(result, support, coef, intercept, extras)
@@ -106,12 +109,11 @@ def _measured(
 
 
 def _said(
-    result: SolveResult, settings: SampledCuts, problem: KernelProblem, objective: float
+    result: SolveResult, settings: SampledCuts, C: float, objective: float, reach: float
 ) -> dict[str, Any]:
     """The probabilistic bound of F(w) - F*, and whether it says anything: F* >= 0 is known anyway."""
     record = result.dual.record
-    reach = 0.0
-    bound = excess_bound(record, objective, problem.C, settings.delta, reach=reach)
+    bound = excess_bound(record, objective, C, settings.delta, reach=reach)
     return {
         "probabilistic_bound_": bound,
         "probabilistic_bound_is_vacuous_": bool(not bound < objective),

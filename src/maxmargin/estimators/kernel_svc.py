@@ -118,6 +118,9 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         What was done; after "auto", why.
     n_features_in_, feature_names_in_
         Number of features; their names, if X had names.
+    probabilistic_bound_, probabilistic_bound_is_vacuous_, reduced_value_
+        After "sampled" and "sampled-constant": how far ``objective_`` is from the optimum at most, with
+        probability 0.95; whether that says nothing; the value over the planes drawn, which bounds nothing.
     restricted_lower_bound_, restricted_gap_ : float
         After "nystrom": bound and gap of the problem that was solved.
     objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_

@@ -167,8 +167,8 @@ class KernelSpanRisk:
 
     def _times_gram(self, u: Array) -> Array:
         out = np.zeros(len(u))
-        m = self._slots
-        out[:m] = self._gram @ u[:m]
+        m = max(self._planes, default=-1) + 1
+        out[:m] = self._gram[:m, :m] @ u[:m]
         return out
 
     # -- points ----------------------------------------------------------------------------------------
@@ -230,13 +230,16 @@ class KernelSpanRisk:
                 pulls = np.einsum("ik,ik->i", g, bare)
                 fixed += float(self._gram[slot] @ trial.w[: self._slots])
                 at.base, spread = (slot, base), base.spread
+        lengths = self._diagonal[known]
+        if examples is not None and len(free):  # then free coordinates are drawn too
+            lengths = np.sqrt(lengths**2 + 1.0)
         largest = 1.0 if self._outputs == 1 else np.sqrt(2.0)
         longest = float((self._weight * self._diagonal).max(initial=0.0))
         top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
         at.drawn_from = terms = Terms(
             fixed=fixed,
             pulls=pulls,
-            sizes=scale * np.linalg.norm(g, axis=1) * self._diagonal[known],
+            sizes=scale * np.linalg.norm(g, axis=1) * lengths,
             losses=losses,
             offset=total,
             ceiling=self.n_all * top * float(self._weight.max(initial=0.0)),

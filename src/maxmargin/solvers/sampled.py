@@ -92,8 +92,8 @@ class SampledCuts:
     delta : float, default 0.05
         The probabilistic bound holds with probability 1 - delta.
     measure : bool, default True
-        Measure F of the result by a pass over all examples, in double precision. Without it constant time
-        has no ``objective_`` (NaN).
+        Measure F of the result by a pass over all examples, in double precision. Without it ``objective_`` is
+        what the fit itself computed, in linear time, and NaN in constant time.
 
     Notes
     -----
