@@ -22,6 +22,7 @@ from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProbl
 from maxmargin.kernels import KernelRows
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.kernel_pool import PooledKernelRisk
 from maxmargin.risks.kernel_shard import AuditShard, KernelPart
 from maxmargin.risks.kernel_span import KernelSpanRisk
 from maxmargin.solvers.sampled import SampledCuts
@@ -48,7 +49,8 @@ def fit_sampled(
     if problem.n_classes is not None:
         loss = CrammerSinger(1.0 - np.eye(problem.n_classes))
     with estimator._workers() as engine:
-        risk = KernelSpanRisk(
+        kind = PooledKernelRisk if settings.constant_time else KernelSpanRisk
+        risk = kind(
             rows,
             problem.y,
             loss,
@@ -56,8 +58,7 @@ def fit_sampled(
             weight=problem.weight,
             fit_intercept=problem.fit_intercept,
             memory=problem.memory,
-            pooled=settings.constant_time,
-            change=settings.n_drawn if settings.differences else 0,
+            change=settings.n_drawn if settings.differences and not settings.constant_time else 0,
             engine=engine,
         )
         result = estimator._minimize(risk, settings, regularizer=risk.regularizer, after=after)

@@ -16,13 +16,11 @@ G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj). A point is the short vector of the 
 Columns k(z_j, .) of rows that were drawn before are used again while they fit the memory. Slots of planes
 that the bundle has dropped are given to new ones; points that still need such a plane become planes of their
 own (:meth:`KernelSpanRisk.tidy`).
-
-A *pooled* risk begins with no rows and draws them by :meth:`KernelSpanRisk.extend`. It is that of the rows
-drawn so far, each standing for n / m. Kernel values are between drawn rows only.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -35,10 +33,10 @@ from maxmargin.core.protocols import OracleKind
 from maxmargin.core.sampling import Draw, Terms, spread_of
 from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
 from maxmargin.kernels import KernelRows
-from maxmargin.kernels.functions import Block
 from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.kernel_columns import Bases, Drawn, Held, gradient_of, pattern_of
+from maxmargin.risks.kernel_evaluation import CutByRow, KernelEvaluation
 from maxmargin.risks.kernel_shard import Basis, KernelPart, KernelShard, offsets_of
 from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
 from maxmargin.risks.span_columns import GramNorm
@@ -70,8 +68,6 @@ class KernelSpanRisk:
         A free intercept for each output.
     memory : int, default 2**31
         Bytes for scores of planes and columns of kernel values.
-    pooled : bool, default False
-        Begin without rows; see :meth:`extend`.
     change : int, default 0
         If not 0, the number of rows that will be drawn for a cut: then the change of an earlier plane is
         drawn where that is better (:class:`maxmargin.risks.kernel_columns.Bases`).
@@ -103,7 +99,6 @@ class KernelSpanRisk:
         weight: Any = None,
         fit_intercept: bool = True,
         memory: int = 2**31,
-        pooled: bool = False,
         change: int = 0,
         engine: Engine | None = None,
     ) -> None:
@@ -114,18 +109,18 @@ class KernelSpanRisk:
         self._outputs = loss.n_outputs() or 1
         self.n_columns, self.n_examples, self.nnz = self._outputs, self.n_all, 0
         self._diagonal = np.sqrt(np.maximum(0.0, rows.diagonal()))
-        self._pooled = pooled
         self.engine: Engine = engine or SerialEngine()
         self.kernel_values = 0
+        self._pins = Pins(self.engine, 1, partial(KernelEvaluation, self))
         room = max(1, memory // rows.dtype.itemsize)
         per_plane = self.n_all * self._outputs
         self._slots = int(np.clip(room // 2 // max(1, per_plane), MIN_SLOTS, MAX_SLOTS))
-        n_columns = 0 if pooled else min(self.n_all, (room // 2) // max(1, self.n_all))
+        n_columns = self._begin(min(self.n_all, (room // 2) // max(1, self.n_all)))
         self._held = Held(n_columns)
         n_free = self._outputs if fit_intercept else 0
         self.dim = self._slots + n_free
         self._gram: Array = np.zeros((self._slots, self._slots))
-        self._bases = Bases(change) if change and not pooled else None
+        self._bases = Bases(change) if change else None
         #: by slot: the rows of a plane, ascending, and their coefficients
         self._planes: dict[int, tuple[IntArray, Array]] = {}
         self.regularizer = GramNorm(
@@ -133,12 +128,17 @@ class KernelSpanRisk:
             free_bound=self._reach(C),
             times_gram=self._times_gram,
         )
+        # the most that labels can cost, and the length that no plane exceeds
+        apart = 1.0 if loss.n_outputs() is None else np.sqrt(2.0)
+        self.ceiling = self.n_all * self._top() * float(self._weight.max(initial=0.0))
+        self.radius = self.n_all * apart * float((self._weight * self._diagonal).max(initial=0.0))
+
+    def _begin(self, n_columns: int) -> int:
+        """Let the shards know their rows; how many columns of kernel values they may hold."""
         #: rows known to the shards, in their order
-        self._known: IntArray = np.arange(0 if pooled else self.n_all)
-        self._places: IntArray = np.full(self.n_all if pooled else 0, -1)
-        self._pins = Pins(self.engine, 1, partial(_KernelEvaluation, self))
-        if not pooled:
-            self._open(n_columns)
+        self._known: IntArray = np.arange(self.n_all)
+        self._open(n_columns)
+        return n_columns
 
     def _open(self, n_columns: int) -> None:
         n_shards = int(np.clip(self.n_all // SHARD_ROWS, 1, MAX_SHARDS))
@@ -162,8 +162,10 @@ class KernelSpanRisk:
         radius = np.sqrt(2.0 * C * self._weight.sum()) * float(self._diagonal.max(initial=0.0))
         if self._loss.n_outputs() is None:
             return float(1.0 + radius)
-        top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
-        return float(0.5 * (self._outputs - 1) * (top + np.sqrt(2.0) * radius))
+        return float(0.5 * (self._outputs - 1) * (self._top() + np.sqrt(2.0) * radius))
+
+    def _top(self) -> float:
+        return float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
 
     def _times_gram(self, u: Array) -> Array:
         out = np.zeros(len(u))
@@ -174,8 +176,8 @@ class KernelSpanRisk:
     # -- points ----------------------------------------------------------------------------------------
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """Scores are combinations of the planes': no kernel values. What a pool says bounds nothing."""
-        return self._pins.evaluate(w, is_upper=not self._pooled)
+        """Scores are combinations of the planes': no kernel values."""
+        return self._pins.evaluate(w)
 
     def evaluate_many(self, points: Any) -> list[PinnedEvaluation]:
         """One after the other."""
@@ -199,58 +201,46 @@ class KernelSpanRisk:
     # -- planes ----------------------------------------------------------------------------------------
 
     def terms(
-        self, at: _KernelEvaluation, trial: Any, examples: IntArray | None, afresh: bool = False
+        self, at: KernelEvaluation, trial: Any, examples: IntArray | None, afresh: bool = False
     ) -> Terms:
         """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        offset, gradient = at.gradient()
-        known, scale = self._known, 1.0
-        scores = self.scores(trial)
-        own = self.scores(at) if trial is not at else scores
-        y, weight = self._y[known], self._weight[known]
-        if examples is not None:
-            scale = len(known) / max(1, len(examples))
-            gradient, scores, own = gradient[examples], scores[examples], own[examples]
-            known, y, weight = known[examples], y[examples], weight[examples]
-        costs = offsets_of(self._loss, gradient, y)
-        free = trial.w[self._slots :]
-        g = gradient.reshape(len(known), self._outputs)
-        bare = scores.reshape(g.shape) - free if len(free) else scores.reshape(g.shape)
-        total = offset if examples is None else scale * float(costs.sum())
-        losses = costs + np.einsum("ik,ik->i", g, own.reshape(g.shape))
-        fixed = total + (scale * float(g.sum(axis=0) @ free) if len(free) else 0.0)
-        pulls = scale * np.einsum("ik,ik->i", g, bare)
-        exact, at.base = fixed + float(pulls.sum()), None
-        allowance, spread = 0, 0.0
+        rows = self._by_row(at, trial, examples)
+        terms, at.base = rows.terms(self.ceiling, self.radius), None
         if self._bases is not None:
-            at.pattern = pattern_of(gradient)
-            nothing = 0 if gradient.ndim == 1 else -1
+            at.pattern = pattern_of(at.gradient()[1])
+            nothing = 0 if self._loss.n_outputs() is None else -1
             slot, base, allowance = self._bases.choose(at.pattern, nothing, afresh)
             if slot is not None:
-                g = g - gradient_of(self._loss, base.pattern, y, weight)
-                pulls = np.einsum("ik,ik->i", g, bare)
-                fixed += float(self._gram[slot] @ trial.w[: self._slots])
-                at.base, spread = (slot, base), base.spread
-        lengths = self._diagonal[known]
-        if examples is not None and len(free):  # then free coordinates are drawn too
-            lengths = np.sqrt(lengths**2 + 1.0)
-        largest = 1.0 if self._outputs == 1 else np.sqrt(2.0)
-        longest = float((self._weight * self._diagonal).max(initial=0.0))
-        top = float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
-        at.drawn_from = terms = Terms(
-            fixed=fixed,
-            pulls=pulls,
-            sizes=scale * np.linalg.norm(g, axis=1) * lengths,
-            losses=losses,
-            offset=total,
-            ceiling=self.n_all * top * float(self._weight.max(initial=0.0)),
-            radius=self.n_all * largest * longest,
-            exact=exact,
-            spread=spread,
-            allowance=allowance,
-        )
+                before = gradient_of(self._loss, base.pattern, self._y, self._weight)
+                value = float(self._gram[slot] @ trial.w[: self._slots])
+                terms = rows.changed(terms, before, value, base.spread)
+                at.base = slot, base
+            terms = replace(terms, allowance=allowance)
+        at.drawn_from = terms
         return terms
 
-    def sampled_cut(self, at: _KernelEvaluation, draw: Draw, whole: bool) -> Cut:
+    def _by_row(self, at: KernelEvaluation, trial: Any, examples: IntArray | None) -> CutByRow:
+        offset, gradient = at.gradient()
+        scores = self.scores(trial)
+        own = self.scores(at) if trial is not at else scores
+        here, scale = self._known, 1.0
+        if examples is not None:
+            scale = len(here) / max(1, len(examples))
+            gradient, scores, own = gradient[examples], scores[examples], own[examples]
+            here = here[examples]
+        costs = offsets_of(self._loss, gradient, self._y[here])
+        shape = (len(here), self._outputs)
+        free = trial.w[self._slots :]
+        lengths = self._diagonal[here]
+        if examples is not None:
+            offset = float(costs.sum())
+            if len(free):  # which are drawn too, then
+                lengths = np.sqrt(lengths**2 + 1.0)
+        bare = scores.reshape(shape) - free if len(free) else scores.reshape(shape)
+        g = gradient.reshape(shape)
+        return CutByRow(offset, costs, g, bare, own.reshape(shape), lengths, free, scale)
+
+    def sampled_cut(self, at: KernelEvaluation, draw: Draw, whole: bool) -> Cut:
         """A new plane of the drawn examples, in a slot of its own."""
         offset, gradient = at.gradient()
         g = gradient.reshape(len(self._known), self._outputs)
@@ -276,7 +266,7 @@ class KernelSpanRisk:
         where = np.array([slot, *range(self._slots, self.dim)])
         return Cut(float(offset), SparseVector(where, np.array([1.0, *free[:n_free]]), self.dim))
 
-    def _remember(self, slot: int, at: _KernelEvaluation, draw: Draw) -> None:
+    def _remember(self, slot: int, at: KernelEvaluation, draw: Draw) -> None:
         assert self._bases is not None
         terms, m = at.drawn_from, len(draw.examples)
         before = 0.0 if at.base is None else at.base[1].error
@@ -317,7 +307,7 @@ class KernelSpanRisk:
 
     def _place(self, ids: IntArray) -> IntArray:
         """Where the shards have these rows."""
-        return self._places[ids] if self._pooled else ids
+        return ids
 
     # -- slots -----------------------------------------------------------------------------------------
 
@@ -359,48 +349,6 @@ class KernelSpanRisk:
         self._gram[slot], self._gram[:, slot] = products, products
         self._planes = {**self._planes, slot: plane}
 
-    # -- rows that are drawn ---------------------------------------------------------------------------
-
-    def extend(self, size: int, seed: int) -> IntArray:
-        """See :class:`maxmargin.core.requests.Extend`."""
-        if not self._pooled:
-            raise TypeError(
-                "this risk knows all its rows: only a pooled one can draw more of them."
-            )
-        rng = np.random.default_rng(seed)
-        drawn = np.sort(rng.choice(self.n_all, min(size, self.n_all), replace=False, shuffle=False))
-        new = drawn[self._places[drawn] < 0]
-        if len(new):
-            self._take(new)
-        return self._places[drawn]
-
-    def _take(self, new: IntArray) -> None:
-        rows, first = self._rows.take(new), not len(self._known)
-        planes = self._scores_of_planes(rows)
-        self._places[new] = np.arange(len(self._known), len(self._known) + len(new))
-        self._known = np.concatenate([self._known, new])
-        weight = self._weight[self._known] * (self.n_all / len(self._known))
-        if first:
-            part = KernelPart(rows, self._y[new], weight, self._loss, self._slots, 0)
-            self.engine.open(KernelShard, [part])
-        else:
-            self.engine.gather("grow", rows, self._y[new], planes)
-            self.engine.gather("weigh", weight)
-
-    def _scores_of_planes(self, rows: KernelRows) -> Block:
-        """Of all planes, at rows that are not known yet: one row each."""
-        if not self._planes:
-            return np.zeros((0, len(rows) * self._outputs), rows.dtype)
-        ids = np.unique(np.concatenate([own for own, _ in self._planes.values()]))
-        n_slots = max(self._planes) + 1
-        coef = np.zeros((len(ids), n_slots, self._outputs))
-        for k, (own, factors) in self._planes.items():
-            coef[np.searchsorted(ids, own), k] = factors
-        self.kernel_values += len(rows) * len(ids)
-        scores = rows.times(self._rows.take(ids), coef.reshape(len(ids), -1))
-        by_plane = scores.reshape(len(rows), n_slots, self._outputs).transpose(1, 0, 2)
-        return np.ascontiguousarray(by_plane.reshape(n_slots, -1), dtype=rows.dtype)
-
     # -- evaluations -----------------------------------------------------------------------------------
 
     def scores(self, at: PinnedEvaluation) -> Array:
@@ -413,37 +361,6 @@ class KernelSpanRisk:
         point = at.point
         parts = self._pins.ask((point,), "gradient", point.key, gather=True)
         return float(sum(offset for offset, _ in parts)), np.concatenate([g for _, g in parts])
-
-
-class _KernelEvaluation(PinnedEvaluation):
-    """An evaluation whose cuts are drawn."""
-
-    def __init__(self, risk: KernelSpanRisk, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._risk = risk
-        self._gradient: tuple[float, Array] | None = None
-        #: of the last call of :meth:`terms`: the plane whose change is drawn, the answers of all rows
-        self.base: tuple[int, Drawn] | None = None
-        self.pattern: Any = None
-        self.drawn_from: Any = None
-
-    def gradient(self) -> tuple[float, Array]:
-        """Offset and derivative of the loss, of all rows known."""
-        if self._gradient is None:
-            self._gradient = self._risk.gradient(self)
-        return self._gradient
-
-    def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        return self._risk.terms(self, trial, examples)
-
-    def fresh_terms(self, trial: Any) -> Terms:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        return self._risk.terms(self, trial, None, afresh=True)
-
-    def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        return self._risk.sampled_cut(self, draw, whole)
 
 
 def _summed(planes: list[tuple[IntArray, Array]]) -> tuple[IntArray, Array]:
