@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from maxmargin import KernelSVC
-from maxmargin.estimators._kernel_auto import PASSES, PILOT, Forecast, choose, forecast, sample
+from maxmargin.estimators._kernel_auto import (
+    FEWEST,
+    PASSES,
+    Forecast,
+    choose,
+    forecast,
+    sample,
+)
 
 KNOWN = {"joint": False, "semidefinite": True, "budget": 1e10, "memory": 2**31}
 
@@ -13,7 +20,8 @@ KNOWN = {"joint": False, "semidefinite": True, "budget": 1e10, "memory": 2**31}
     ("n", "values", "change", "method"),
     [
         (500, None, {}, "exact"),
-        (2 * PILOT - 1, None, {"budget": 1.0}, "exact"),  # few rows are never too many
+        (2 * FEWEST, None, {"budget": 1.0}, "exact"),  # few rows are never too many
+        (40_000, None, {}, "exact"),  # nor are n^2 values that are affordable
         (50_000, 1e9, {}, "exact"),
         (50_000, 1e10, {}, "exact"),
         (50_000, 1.1e10, {}, "nystrom"),
@@ -32,7 +40,7 @@ def test_the_table_of_choices(n, values, change, method):
 
 
 def test_many_rows_need_a_forecast():
-    assert choose(2 * PILOT, expected=None, **KNOWN) is None
+    assert choose(50_000, expected=None, **KNOWN) is None
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def board(n=6000):
 
 def test_the_result_says_what_was_done_and_why():
     X, y = board()
-    model = KernelSVC(10.0, gamma=10.0).fit(X, y)
+    model = KernelSVC(10.0, gamma=10.0, max_kernel_values=1.5e8).fit(X, y)
     assert model.certificate_ == "exact"
     assert model.converged_
     assert model.method_.startswith("exact: about ")
@@ -83,7 +91,9 @@ def test_the_result_says_what_was_done_and_why():
 def test_a_pilot_leaves_no_trace_in_the_watchers():
     X, y = board()
     seen = []
-    KernelSVC(10.0, gamma=10.0, callbacks=[lambda record: seen.append(record)]).fit(X, y)
+    KernelSVC(
+        10.0, gamma=10.0, max_kernel_values=1.5e8, callbacks=[lambda record: seen.append(record)]
+    ).fit(X, y)
     assert [record.iteration for record in seen] == list(range(1, len(seen) + 1))
 
 

@@ -1,8 +1,9 @@
 """``method="auto"``: an exact fit while its kernel values are within the budget, landmarks otherwise.
 
 The work of an exact fit is counted in kernel values, and these go with n times the number of support vectors:
-each pass over the rows needs the kernel of all of them with those that changed. The support vectors are
-forecast by a power law through two small exact fits, to seeded samples of the rows (the pilot):
+each pass over the rows needs the kernel of all of them with those that changed. Where n^2 of them would be
+affordable there is nothing to forecast. Otherwise the support vectors are, by a power law through exact fits
+to two seeded samples of the rows (the pilots), which cost some thousandth of the whole:
 
     support(n) = support(m) (n / m)^p,     p = log2(support(m) / support(m / 2)),  between 0 and 1
     values(n)  = PASSES n support(n)
@@ -25,10 +26,10 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.estimators._base import _seed
 from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
 
-#: rows of the larger pilot; from twice as many rows on there is one
-PILOT = 2000
-#: kernel values of an exact fit in units of n times its support vectors
-PASSES = 6.0
+#: the larger pilot has this part of the rows, but not fewer or more than these
+PART, FEWEST, MOST = 20, 2_000, 20_000
+#: kernel values of an exact fit in units of n times its support vectors: 2.5 to 9 on the benchmark's data
+PASSES = 5.0
 #: bytes of a row that an exact fit works with besides the data and the blocks
 ROW_BYTES = 64
 #: rows up to which several classes at once are solved by the map of all rows
@@ -56,13 +57,24 @@ class Choice:
     why: str
 
 
+def pilot_rows(n: int) -> int:
+    """Rows of the larger pilot.
+
+    Examples
+    --------
+    >>> [pilot_rows(n) for n in (5_000, 100_000, 10**6)]
+    [2000, 5000, 20000]
+    """
+    return min(MOST, max(FEWEST, n // PART))
+
+
 def forecast(n: int, pilot: int, support: int, support_half: int) -> Forecast:
     """From the support vectors of exact fits to ``pilot`` rows and to half of them.
 
     Examples
     --------
     >>> forecast(100_000, 2_000, 400, 200)              # half of twice as many: a fifth of the rows
-    Forecast(support=20000.0, kernel_values=12000000000.0)
+    Forecast(support=20000.0, kernel_values=10000000000.0)
     """
     power = math.log2(max(1, support) / max(1, support_half))
     expected = max(1, support) * (n / pilot) ** min(1.0, max(0.0, power))
@@ -82,7 +94,7 @@ def choose(
 
     Examples
     --------
-    >>> choose(500, joint=False, semidefinite=True, budget=2e11, memory=2**31, expected=None).method
+    >>> choose(500, joint=False, semidefinite=True, budget=1e11, memory=2**31, expected=None).method
     'exact'
     """
     if joint:
@@ -92,8 +104,11 @@ def choose(
         return Choice("nystrom", f"{why}: a restricted problem was solved")
     if not semidefinite:
         return Choice("exact", "the kernel is not positive semidefinite: there are no landmarks")
-    if n < 2 * PILOT:
+    if n <= 2 * FEWEST:
         return Choice("exact", f"{n} rows are few")
+    if ROW_BYTES * n <= memory and PASSES * n * n <= budget:
+        why = f"{n} rows, and were they all support vectors, within max_kernel_values={budget:.1e}"
+        return Choice("exact", why)
     if expected is None:
         return None
     counted = (
@@ -122,9 +137,10 @@ def fit_automatically(
     }
     choice, tried = choose(n, expected=None, **known), 0
     if choice is None:
-        support, tried = _pilot(estimator, problem, PILOT)
-        half, more = _pilot(estimator, problem, PILOT // 2)
-        expected, tried = forecast(n, PILOT, support, half), tried + more
+        m = pilot_rows(n)
+        support, tried = _pilot(estimator, problem, m)
+        half, more = _pilot(estimator, problem, m // 2)
+        expected, tried = forecast(n, m, support, half), tried + more
         choice = choose(n, expected=expected, **known)
     assert choice is not None
     inner = NAMED[choice.method]

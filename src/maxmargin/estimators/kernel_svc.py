@@ -79,7 +79,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         Relative gap at which to stop.
     memory : int, default 2**31
         Bytes that blocks of kernel values may take.
-    max_kernel_values : float, default 2e11
+    max_kernel_values : float, default 1e11
         Kernel values that "auto" may expect an exact fit to take; each of several pairs has its share.
     max_iter, max_seconds : optional
         Limits, of each problem and of the whole fit. The best point is returned with its bounds.
@@ -159,7 +159,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         decision_function_shape: str = "ovr",
         tol: Any = 1e-3,
         memory: int = 2**31,
-        max_kernel_values: float = 2e11,
+        max_kernel_values: float = 1e11,
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
