@@ -20,7 +20,7 @@ from maxmargin import StructuredSVM, StructuredSVMCV, structured_path
 from maxmargin.kernels import EmpiricalMap, Nystrom, Polynomial
 from maxmargin.solvers import CuttingPlane
 from maxmargin.tasks import Chain, Enumerable, Graph, GraphLabeling, Task
-from maxmargin.testing import check_kernel_inputs, solve_reduced_qp
+from maxmargin.testing import check_kernel_inputs, solve_reduced_qp, structured_objective
 from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 KERNELS = {
@@ -151,6 +151,23 @@ def test_landmarks_of_all_rows_are_the_map_and_fewer_cost_something():
     assert fits[2].kernel_features_.n_features == 4
 
 
+@pytest.mark.parametrize("method", ["map", Nystrom(9)])
+@pytest.mark.parametrize("gamma", [0.7, 1e-2, 1e-4])
+def test_f_is_that_of_the_function_returned(method, gamma):
+    """From kernel values in double precision, also where rows are so much alike that features are few."""
+    X, Y = chains(np.random.default_rng(14), 12, 3)
+    svm = StructuredSVM(Chain(2), 2.0, tol=1e-7, kernel="rbf", gamma=gamma, kernel_method=method)
+    svm.fit(X, Y)
+    features, task = svm.kernel_features_, Chain(2)
+    inputs = [features(x) for x in X]
+    task.setup(inputs, Y)
+    loss = structured_objective(task, inputs, Y, svm.coef_, 2.0) - 0.5 * svm.coef_ @ svm.coef_
+    split = 2 * features.n_features
+    V, tail = svm.coef_[:split].reshape(-1, 2), svm.coef_[split:]
+    F = 0.5 * (np.vdot(V, features(features.rows) @ V) + tail @ tail) + loss
+    assert svm.objective_ == pytest.approx(F, rel=1e-8)
+
+
 def test_a_linear_kernel_is_the_linear_model():
     X, Y = chains(np.random.default_rng(3), 10, 3)
     plain = StructuredSVM(Chain(2), tol=1e-7).fit(X, Y)
@@ -244,6 +261,12 @@ def test_words_of_certificates():
     assert sigmoid.certificate_ == "measured"
     assert sigmoid.lower_bound_ == -np.inf
     assert not hasattr(sigmoid, "restricted_gap_")
+    good = StructuredSVM(Chain(2), kernel=lambda A, B: (A @ B.T) ** 2).fit(X, Y)
+    assert good.certificate_ == "exact"
+    same = StructuredSVM(Chain(2), kernel="poly", gamma=1.0, degree=2).fit(X, Y)
+    assert good.objective_ == pytest.approx(same.objective_, rel=1e-9)
+    false = StructuredSVM(Chain(2), kernel=lambda A, B: 1.0 - (A @ B.T) ** 2).fit(X, Y)
+    assert false.certificate_ == "measured"  # it said nothing, and is found out
     triangles = [Graph(x, [[0, 1], [1, 2], [2, 0]]) for x in X]
     relaxed = StructuredSVM(GraphLabeling(2, inference="lp"), kernel="rbf").fit(triangles, Y)
     assert relaxed.certificate_ == "relaxed"

@@ -117,8 +117,10 @@ class Mapped:
         if self.claim == "restricted":
             estimator.restricted_lower_bound_ = result.lower_bound
             estimator.restricted_gap_ = result.gap
-        shown = self._less_rounding(estimator, result, caps)
-        estimator._keep([shown if self.claim == "exact" else result.claiming(self.claim)])
+        if self.claim == "exact":
+            estimator._keep([self._less_rounding(estimator, result, caps)])
+        else:
+            estimator._keep([result.claiming(self.claim)])
 
     def _less_rounding(self, estimator: Any, result: SolveResult, caps: Array) -> SolveResult:
         """With a lower bound that gives away what the features lack. The dual value at multipliers of caps
@@ -157,7 +159,8 @@ def map_rows(estimator: Any, X: Any, counts: IntArray, seed: int) -> Mapped:
                 f"{settings.max_rows}. Use kernel_method='nystrom', or EmpiricalMap(max_rows=...)."
             )
         features, rows, error = complete_features(kernel, X)
-        return Mapped(features, rows, counts, "exact" if definite else "measured", why, error)
+        claim: Any = "exact" if definite and np.isfinite(error) else "measured"
+        return Mapped(features, rows, counts, claim, why, error)
     features = _some_rows(kernel, X, settings, seed)
     return Mapped(features, features(X), counts, "restricted" if definite else "measured", why)
 

@@ -10,13 +10,15 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from maxmargin.core.vectors import Array
-from maxmargin.kernels.functions import Kernel
+from maxmargin.kernels.functions import FromCallable, Kernel
 from maxmargin.kernels.rows import KernelRows
 
 #: rows whose kernel values are held at a time
 ROWS = 1024
 #: rows that depend on others to this share of the largest k(x, x) do so to rounding
 ROUNDING = 1e-13
+#: what features of a user's function may lack, by row, as a share of the largest k(x, x)
+INDEFINITE = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +60,11 @@ class KernelFeatures:
 
 
 def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, float]:
-    """Features with the very inner products of the kernel: rows of a Cholesky factor with pivots. Also, what
-    the rows that depend on others lost by rounding: a bound of the norm of K - Z Z'."""
+    """Features Z with the very inner products of the kernel: rows of a Cholesky factor with pivots.
+
+    Also, what rows that depend on others lost by rounding: a bound of the norm of K - Z Z'. Infinite, where
+    that is no rounding: the kernel is not positive semidefinite.
+    """
     rows = KernelRows(kernel, X, np.float64)
     K = np.asarray(rows.block(rows), dtype=np.float64)
     K = 0.5 * (K + K.T)
@@ -70,12 +75,17 @@ def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, fl
             "kernel values are not finite, or none of k(x, x) is positive: there are no features. Check the "
             "kernel's parameters and the scale of the inputs."
         )
-    lower, pivots, rank, _ = dpstrf(K, lower=1, tol=ROUNDING * top, overwrite_a=1)
+    known = kernel.positive_semidefinite and not isinstance(kernel, FromCallable)
+    lower, pivots, rank, _ = dpstrf(K, lower=1, tol=ROUNDING * top, overwrite_a=int(known))
     order = np.asarray(pivots, dtype=np.int64) - 1
     L = np.tril(lower)[:, :rank]
     Z = np.empty_like(L)
     Z[order] = L  # triangular: half of it is zero
-    lost = np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0.0).sum()
-    error = float(lost) + len(K) * np.finfo(np.float64).eps * top
+    # of a remainder that is positive semidefinite the trace bounds the norm
+    error = float(np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0.0).sum())
+    if not known:
+        error = float(np.linalg.norm(K - Z @ Z.T))
+        error = error if error <= INDEFINITE * len(K) * top else float("inf")
+    error += len(K) * np.finfo(np.float64).eps * top
     factor = np.ascontiguousarray(solve_triangular(L[:rank], np.eye(rank), lower=True).T)
     return KernelFeatures(kernel, X[order[:rank]], factor), Z, error
