@@ -105,7 +105,7 @@ def _move(
     chunk: npt.NDArray[np.int32],
 ) -> None:
     for t in range(len(v)):
-        x = v[t] - step * (a[t] - b[t])
+        x = v[t] - step * (np.float64(a[t]) - np.float64(b[t]))
         v[t] = x
         y = np.float32(x) + up[t]
         better = y > best[t]

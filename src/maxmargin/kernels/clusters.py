@@ -24,7 +24,7 @@ def clusters(X: Any, rows: IntArray, largest: int, rng: np.random.Generator) -> 
     """The rows in clusters, each at most ``largest`` of them, ascending inside."""
     if len(rows) <= largest:
         return [rows]
-    k = min(MOST, int(np.ceil(SLACK * len(rows) / largest)))
+    k = min(MOST, len(rows), int(np.ceil(SLACK * len(rows) / largest)))
     centres = _centres(X, rows, k, rng)
     nearest = np.concatenate(
         [_nearest(X[rows[lo : lo + PIECE]], centres) for lo in range(0, len(rows), PIECE)]

@@ -104,6 +104,7 @@ class KernelDuals:
         # multipliers and their scores: always replaced together
         self._now = (np.zeros(n), np.zeros(n))
         self._move = np.inf
+        self._cluster = np.zeros(n, dtype=np.int64)
         self.n_rows = 0
         self.steps = 0
         self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
@@ -114,7 +115,8 @@ class KernelDuals:
         memory = self.risk.memory
         self.dtype = np.dtype(dtype)
         self._columns = Columns(self.risk, int(HELD_SHARE * memory), dtype)
-        self._most = max(64, int(np.sqrt(BLOCK_SHARE * memory / self.dtype.itemsize)))
+        share = BLOCK_SHARE if self._hold else BLOCK_SHARE + HELD_SHARE
+        self._most = max(64, int(np.sqrt(share * memory / self.dtype.itemsize)))
 
     # -- what the loop sees ------------------------------------------------------------------------
 
@@ -176,13 +178,14 @@ class KernelDuals:
         if not len(rows):
             return SweepStats(0, F - D, 0)
         beta, f = self._now
-        part, v = beta[rows], (self._y - f)[rows]
+        # pairs see differences of v only; those near b are told apart better when they are near zero
+        part, v = beta[rows], (self._y - f)[rows] - b
         self._solve(self._columns.block(rows), rows, part, v, INNER * self._violation)
         changed = part != beta[rows]
         moved = beta.copy()
         moved[rows] = part
         scores = self._moved(moved, rows[changed], (part - beta[rows])[changed], rows)
-        scores[rows] = self._y[rows] - v
+        scores[rows] = self._y[rows] - (v + b)
         self._now = (moved, scores)
         return SweepStats(self.n_active, F - D, int(changed.sum()))
 
@@ -197,8 +200,9 @@ class KernelDuals:
         else:
             parts = clusters(self.risk.X, everything, largest, rng)
         beta, work = np.zeros(n), 0
-        for rows in parts:
+        for k, rows in enumerate(parts):
             rows = np.sort(rows)
+            self._cluster[rows] = k
             packed = self.risk.rows(rows)
             K = packed.block(packed)
             self.risk.kernel_values += K.size
@@ -275,10 +279,21 @@ class KernelDuals:
         lack[free] += 1e-9 * c[free]
         n_free = int(np.count_nonzero(free))
         size = min(self._most, int(max(LEAST, PER_FREE * n_free, SHARE * self.n_examples)))
-        if len(active) <= size:
-            chosen = np.arange(len(active)) if len(active) <= LEAST else np.flatnonzero(lack > 0.0)
-        else:
-            chosen = np.argpartition(-lack, size)[:size]
-            chosen = np.sort(chosen[lack[chosen] > 0.0])
+        chosen = np.flatnonzero(lack > 0.0)
+        if len(active) <= min(size, LEAST):
+            chosen = np.arange(len(active))
+        elif len(chosen) > size:
+            chosen = self._of_clusters(chosen, lack, self._cluster[active], size)
         self.n_rows = len(chosen)
         return active[chosen]
+
+    @staticmethod
+    def _of_clusters(rows: IntArray, lack: Array, cluster: IntArray, size: int) -> IntArray:
+        """As many of these rows as a block holds: whole clusters, those that lack most first. (The rows that
+        lack most, wherever they are, would all move for the sake of those left out, and too far.)"""
+        label = cluster[rows]
+        order = np.argsort(-np.bincount(label, weights=lack[rows]), kind="stable")
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        sequence = np.lexsort((-lack[rows], rank[label]))
+        return np.sort(rows[sequence[:size]])
