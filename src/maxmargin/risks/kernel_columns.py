@@ -13,7 +13,7 @@ from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
 
 #: which answer each row gave to a cut: 1 or 0 (hinge), the class that leads or -1 (Crammer and Singer)
-Pattern = npt.NDArray[np.int16]
+Pattern = npt.NDArray[np.int8] | npt.NDArray[np.int16]
 #: the part of all columns drawn that whole planes may take
 WHOLE_SHARE = 0.25
 
@@ -51,7 +51,7 @@ class Held:
 def pattern_of(gradient: Array) -> Pattern:
     """What a cut's derivative says of each row."""
     if gradient.ndim == 1:
-        losing: Pattern = (gradient != 0.0).astype(np.int16)
+        losing: Pattern = (gradient != 0.0).astype(np.int8)
         return losing
     top = gradient.argmax(axis=1)
     return np.where(gradient.any(axis=1), top, -1).astype(np.int16)
@@ -113,7 +113,7 @@ class Bases:
             planes += self._drawn.items()
         changed = [int(np.count_nonzero(own.pattern != pattern)) for _, own in planes]
         errors = [
-            self.error(own.error, m, self._size)
+            self.error(own.error, m if m > self._size else 0, self._size)
             for (_, own), m in zip(planes, changed, strict=True)
         ]
         best = int(np.argmin(errors))
@@ -126,5 +126,5 @@ class Bases:
 
     @staticmethod
     def error(base: float, m: int, size: int) -> float:
-        """See above."""
-        return float(np.sqrt(base**2 + (m**2 / size if m > size else 0.0)))
+        """Of a plane made of another one and a draw of so many of m rows (0: of all of them)."""
+        return float(np.sqrt(base**2 + m**2 / size))

@@ -51,7 +51,7 @@ class KernelShard(LossShard):
         super().__init__()
         self._loss, self._slots = part.loss, part.slots
         self._outputs = part.loss.n_outputs() or 1
-        self._chunks, self._y, self._weight = [part.rows], part.y, part.weight
+        self._chunks, self._y, self._weight = _tiles(part.rows), part.y, part.weight
         self._n = len(part.rows)
         self._planes: Block = np.zeros((part.slots, self._n * self._outputs), part.rows.dtype)
         self._columns: Block = np.zeros((part.n_columns, self._n), part.rows.dtype)
@@ -93,19 +93,17 @@ class KernelShard(LossShard):
         held, start = basis.n_held, 0
         to_keep = basis.columns[held:]
         for chunk in self._chunks:
-            for lo in range(0, len(chunk), TILE):
-                rows = chunk.take(slice(lo, lo + TILE)) if len(chunk) > TILE else chunk
-                here = slice(start, start + len(rows))
-                part = np.zeros((self._outputs, len(rows)), self._planes.dtype)
-                if len(basis.fresh):
-                    block = basis.fresh.block(rows)
-                    part += basis.coef[held:].T @ block
-                    if len(to_keep):
-                        self._columns[to_keep, here] = block[: len(to_keep)]
-                if held:
-                    part += basis.coef[:held].T @ self._columns[basis.columns[:held], here]
-                out[here] = part.T
-                start += len(rows)
+            here = slice(start, start + len(chunk))
+            part = np.zeros((self._outputs, len(chunk)), self._planes.dtype)
+            if len(basis.fresh):
+                block = basis.fresh.block(chunk)
+                part += basis.coef[held:].T @ block
+                if len(to_keep):
+                    self._columns[to_keep, here] = block[: len(to_keep)]
+            if held:
+                part += basis.coef[:held].T @ self._columns[basis.columns[:held], here]
+            out[here] = part.T
+            start += len(chunk)
         if base is not None:
             out += self._planes[base, : out.size].reshape(out.shape)
         self._planes[slot, : out.size] = out.ravel()
@@ -130,7 +128,7 @@ class KernelShard(LossShard):
             room[: len(planes), :size] = self._planes[: len(planes), :size]
             self._planes = room
         self._planes[: len(planes), size : size + planes.shape[1]] = planes
-        self._chunks = [*self._chunks, rows]
+        self._chunks = [*self._chunks, *_tiles(rows)]
         self._y = np.concatenate([self._y, y])
         self._n += len(rows)
         self._scores.clear()
@@ -138,6 +136,11 @@ class KernelShard(LossShard):
     def weigh(self, weight: Array) -> None:
         """Other weights."""
         self._weight = weight
+
+
+def _tiles(rows: KernelRows) -> list[KernelRows]:
+    """A few rows each, which stay packed."""
+    return [rows.take(slice(lo, lo + TILE)) for lo in range(0, len(rows), TILE)]
 
 
 def offsets_of(loss: ScoreLoss, gradient: Array, y: Any) -> Array:

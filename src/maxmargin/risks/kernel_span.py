@@ -67,7 +67,7 @@ class KernelSpanRisk:
     fit_intercept : bool, default True
         A free intercept for each output.
     memory : int, default 2**31
-        Bytes for scores of planes and columns of kernel values.
+        Bytes for scores of planes, of which 48 are held in any case, and columns of kernel values.
     change : int, default 0
         If not 0, the number of rows that will be drawn for a cut: then the change of an earlier plane is
         drawn where that is better (:class:`maxmargin.risks.kernel_columns.Bases`).
@@ -112,10 +112,11 @@ class KernelSpanRisk:
         self.engine: Engine = engine or SerialEngine()
         self.kernel_values = 0
         self._pins = Pins(self.engine, 1, partial(KernelEvaluation, self))
-        room = max(1, memory // rows.dtype.itemsize)
-        per_plane = self.n_all * self._outputs
-        self._slots = int(np.clip(room // 2 // max(1, per_plane), MIN_SLOTS, MAX_SLOTS))
-        n_columns = self._begin(min(self.n_all, (room // 2) // max(1, self.n_all)))
+        # half for planes, their scores and which rows lose; half for columns of kernel values
+        each, half = rows.dtype.itemsize, memory // 2
+        per_plane = max(1, self.n_all * (each * self._outputs + 1))
+        self._slots = int(np.clip(half // per_plane, MIN_SLOTS, MAX_SLOTS))
+        n_columns = self._begin(min(self.n_all, half // max(1, each * self.n_all)))
         self._held = Held(n_columns)
         n_free = self._outputs if fit_intercept else 0
         self.dim = self._slots + n_free
@@ -271,8 +272,9 @@ class KernelSpanRisk:
         terms, m = at.drawn_from, len(draw.examples)
         before = 0.0 if at.base is None else at.base[1].error
         n_changed = int(np.count_nonzero(terms.sizes))
-        error = self._bases.error(before, n_changed, max(1, m))
-        self._bases.add(slot, Drawn(at.pattern, error, spread_of(draw, terms)))
+        spread = spread_of(draw, terms)
+        error = self._bases.error(before, n_changed if spread > terms.spread else 0, max(1, m))
+        self._bases.add(slot, Drawn(at.pattern, error, spread))
         self._bases.spend(m)
 
     def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:
