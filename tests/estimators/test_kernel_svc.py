@@ -252,6 +252,13 @@ def test_refusals():
         ({"method": "fast"}, "method='fast'.*exact.*nystrom"),
         ({"kernel": "laplace"}, "kernel='laplace'"),
         ({"gamma": "large"}, "gamma='large'"),
+        ({"gamma": None}, "gamma=None"),
+        ({"kernel": "poly", "degree": -1}, "degree=-1"),
+        ({"kernel": "poly", "degree": 2.5}, "degree=2.5"),
+        ({"kernel": "sigmoid", "coef0": "x"}, "coef0='x'"),
+        ({"memory": -1}, "memory=-1"),
+        ({"max_kernel_values": "all"}, "max_kernel_values='all'"),
+        ({"C": -1.0}, "C=-1.0"),
         ({"multi_class": "ovr"}, "multi_class='ovr'.*ovo"),
         ({"decision_function_shape": "both"}, "decision_function_shape='both'"),
     ]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -208,9 +209,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         KernelSVC
             The fitted estimator.
         """
-        settings, shape = self._settings(), self.decision_function_shape
-        if shape not in ("ovr", "ovo"):
-            raise ValueError(f"decision_function_shape={shape!r}: use 'ovr' or 'ovo'.")
+        settings = self._settings()
         X, y, sample_weight = loaded(X, y, sample_weight)
         if is_design(X):
             raise TypeError(
@@ -228,6 +227,15 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         return self
 
     def _settings(self) -> Any:
+        """Those of the method, with the parameters that do not depend on the data checked."""
+        if self.decision_function_shape not in ("ovr", "ovo"):
+            raise ValueError(
+                f"decision_function_shape={self.decision_function_shape!r}: use 'ovr' or 'ovo'."
+            )
+        for name in ("memory", "max_kernel_values"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) >= 0.0:
+                raise ValueError(f"{name}={value!r}: use a number that is not negative.")
         settings = self.method
         if isinstance(settings, str):
             settings = NAMED.get(settings)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -178,14 +179,18 @@ def make_kernel(
         gamma = 1.0 / (n_features * variance) if variance > 0.0 else 1.0
     elif gamma == "auto":
         gamma = 1.0 / n_features
-    elif isinstance(gamma, str) or not (np.isfinite(gamma) and gamma >= 0.0):
+    elif not isinstance(gamma, Real) or not 0.0 <= float(gamma) < np.inf:
         raise ValueError(f"gamma={gamma!r}: use 'scale', 'auto' or a number that is not negative.")
     gamma = float(gamma)
+    if kernel == "poly" and not (isinstance(degree, Integral) and degree >= 0):
+        raise ValueError(f"degree={degree!r}: use a whole number that is not negative.")
+    if kernel in ("poly", "sigmoid") and not (isinstance(coef0, Real) and np.isfinite(coef0)):
+        raise ValueError(f"coef0={coef0!r}: use a number.")
     match kernel:
         case "rbf":
             return RBF(gamma)
         case "poly":
-            return Polynomial(gamma, float(coef0), degree)
+            return Polynomial(gamma, float(coef0), int(degree))
         case "sigmoid":
             return Sigmoid(gamma, float(coef0))
         case "linear":
