@@ -14,6 +14,7 @@ from maxmargin import KernelSVC
 from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.kernels import RBF, KernelRows, Linear, Polynomial
 from maxmargin.kernels.clusters import clusters
+from maxmargin.risks import kernel_duals
 from maxmargin.risks.kernel_duals import best_intercept, feasible
 
 #: bytes with which blocks have 280 rows
@@ -210,6 +211,15 @@ def test_interrupts_in_the_middle(at):
     assert svc.stop_reason_ == "interrupted"
     assert svc.lower_bound_ <= best.objective_
     assert best.lower_bound_ <= svc.objective_
+
+
+def test_a_start_of_many_pieces(monkeypatch):
+    """Bounds that stand still meanwhile are no reason to stop."""
+    monkeypatch.setattr(kernel_duals, "PIECE", 1)
+    X, y = rows(3000)
+    svc = fit(X, y, memory=2**16)
+    assert svc.n_iter_ > 60
+    assert svc.converged_
 
 
 def test_memory():

@@ -41,7 +41,7 @@ class KernelBlocks:
         duals: Any = state.duals.get("blocks")
         if duals is None:
             duals = state.duals["blocks"] = yield OpenDuals("blocks", problem.C, self)
-        stall, audited = StallDetector(window=30, patience=300), False
+        stall, audited, audits, starting = StallDetector(window=30, patience=300), False, 0, False
         while True:
             F, D, b = duals.bounds()
             w, dual = duals.kept(b)
@@ -61,14 +61,16 @@ class KernelBlocks:
             if asked is not None:
                 state.stop = asked
                 return
-            if stall.stalled(state.gap, state.upper):
+            if not starting and stall.stalled(state.gap, state.upper):
                 state.stop = "stalled"
                 return
             if audited:
-                duals.refresh(sharper=duals.whole)  # then nothing but rounding was different
-                audited = False
+                # rounding, if nothing else was different; or if that is not the first time
+                duals.refresh(sharper=duals.whole or audits > 0)
+                audited, audits = False, audits + 1
             stats = yield Improve(duals, problem.random_state)
-            if stats.gap < float("inf") and stats.new_planes == 0:
+            starting = stats.gap == float("inf")
+            if stats.new_planes == 0 and not starting:
                 # nothing moves any more
                 yield from _audit(problem, state, *duals.kept(duals.bounds()[2]))
                 audited = True
