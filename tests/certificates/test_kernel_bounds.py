@@ -76,8 +76,8 @@ def judge_nystrom(problem, seed):
     return found
 
 
-def judge_sampled(problem, method):
-    svc = fit(problem, method)
+def judge_sampled(problem, method, max_iter):
+    svc = fit(problem, method, max_iter)
     found, best = Verdict(problem, svc), problem.optimum(problem.fitted_rows, 1)
     found.at_most(best.lower, svc.objective_, "the objective is below the optimum")
     no_claim(found, "measured")
@@ -114,6 +114,12 @@ def test_map(number):
 @pytest.mark.parametrize("number", range(PROBLEMS // GROUP))
 def test_nystrom(number):
     convict({seed: judge_nystrom(draw(seed), seed) for seed in group(number) if not seed % 2})
+
+
+@pytest.mark.parametrize("method", ["sampled", "sampled-constant"])
+@pytest.mark.parametrize("number", range(0, PROBLEMS // GROUP, 4))
+def test_sampled(method, number):
+    convict({s: judge_sampled(draw(s), method, max_iter=20) for s in group(number) if s % 5 == 0})
 
 
 @pytest.mark.parametrize("method", ["exact", "map"])
