@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from maxmargin.testing import kernel_objective, solve_kernel_qp
 Long = np.longdouble
 
 
-@dataclass
+@dataclass(eq=False)
 class Drawn:
     """A problem, in the words of KernelSVC's parameters."""
 
@@ -26,10 +27,19 @@ class Drawn:
     def fitted_rows(self) -> Any:
         return np.flatnonzero(np.ones(len(self.y)) if self.weight is None else self.weight > 0)
 
+    @cached_property
+    def best(self) -> Any:
+        """Bounds of the optimum of two classes, 0 and 1."""
+        return self.optimum(self.fitted_rows, 1)
+
     def values(self, rows: Any = slice(None)) -> Any:
-        """All kernel values between some rows, in extended precision and by the plainest formula."""
-        X = self.X.toarray() if sp.issparse(self.X) else self.X
-        X = X[rows].astype(Long)
+        """Kernel values between some rows."""
+        return self._values[rows][:, rows]
+
+    @cached_property
+    def _values(self) -> Any:
+        """In extended precision, by the plainest formula."""
+        X = (self.X.toarray() if sp.issparse(self.X) else self.X).astype(Long)
         gamma, coef0 = (Long(self.options[name]) for name in ("gamma", "coef0"))
         if self.options["kernel"] == "rbf":
             return np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=-1))
