@@ -57,7 +57,7 @@ def test_round_trip(params, n_classes, path):
     "method",
     [
         "exact",
-        KernelBlocks(block=50),
+        KernelBlocks(),
         "nystrom",
         Nystrom(n_landmarks=20),
         EmpiricalMap(max_rows=200),
