@@ -25,8 +25,8 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._base import _stopping
 from maxmargin.estimators._kernel_lowrank import choose_landmarks
 from maxmargin.estimators._weights import says_something
-from maxmargin.kernels import EmpiricalMap, Kernel, Nystrom, NystromMap, make_kernel
-from maxmargin.kernels.features import KernelFeatures, complete_features
+from maxmargin.kernels import EmpiricalMap, Kernel, KernelRows, Nystrom, NystromMap, make_kernel
+from maxmargin.kernels.features import KernelFeatures, complete_features, no_features
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
@@ -192,6 +192,8 @@ def _settings(method: Any, n: int) -> tuple[Any, str]:
 
 def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFeatures:
     chosen = choose_landmarks(settings, X, MEMORY, seed)
+    if not KernelRows(kernel, X[chosen], np.float64).diagonal().any():
+        return no_features(kernel, X[chosen])
     found = NystromMap(kernel, X[chosen])
     return KernelFeatures(kernel, X[chosen[found.kept]], found.factor)
 

@@ -59,6 +59,11 @@ class KernelFeatures:
         return out
 
 
+def no_features(kernel: Kernel, X: Any) -> KernelFeatures:
+    """What is left where all k(x, x) are zero: one feature that is zero too."""
+    return KernelFeatures(kernel, X[:1], np.zeros((1, 1)))
+
+
 def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, float]:
     """Features Z with the very inner products of the kernel: rows of a Cholesky factor with pivots.
 
@@ -70,6 +75,8 @@ def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, fl
     K = 0.5 * (K + K.T)
     diagonal = K.diagonal().copy()
     top = float(diagonal.max())
+    if not K.any():
+        return no_features(kernel, X), np.zeros((len(K), 1)), 0.0
     if not (top > 0.0 and np.isfinite(K).all()):
         raise ValueError(
             "kernel values are not finite, or none of k(x, x) is positive: there are no features. Check the "
