@@ -53,7 +53,8 @@ def plot(path: Path, scaling: list[dict[str, Any]], sizes: list[dict[str, Any]])
         if what != "test error %":
             axis.set_yscale("log")
         axis.grid(alpha=0.3)
-    axes[2][0].legend()
+    if sizes:
+        axes[2][0].legend()
     figure.savefig(path, dpi=110)
 
 
