@@ -104,7 +104,7 @@ class KernelDuals:
         # multipliers and their scores: always replaced together
         self._now = (np.zeros(n), np.zeros(n))
         self._move = np.inf
-        self._cluster = np.zeros(n, dtype=np.int64)
+        self._rng = np.random.default_rng(0)
         self.n_rows = 0
         self.steps = 0
         self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
@@ -193,16 +193,9 @@ class KernelDuals:
 
     def _clusters(self) -> Iterator[int]:
         """The dual on clusters alone, a few at a time."""
-        rng, n = np.random.default_rng(0), self.n_examples
-        largest, everything = min(CLUSTER, self._most), np.arange(n)
-        if isinstance(self.risk.kernel, FromCallable):  # whose rows may be anything
-            parts = np.array_split(rng.permutation(n), math.ceil(n / largest))
-        else:
-            parts = clusters(self.risk.X, everything, largest, rng)
+        n = self.n_examples
         beta, work = np.zeros(n), 0
-        for k, rows in enumerate(parts):
-            rows = np.sort(rows)
-            self._cluster[rows] = k
+        for rows in self._parted(np.arange(n)):
             packed = self.risk.rows(rows)
             K = packed.block(packed)
             self.risk.kernel_values += K.size
@@ -283,17 +276,29 @@ class KernelDuals:
         if len(active) <= min(size, LEAST):
             chosen = np.arange(len(active))
         elif len(chosen) > size:
-            chosen = self._of_clusters(chosen, lack, self._cluster[active], size)
+            chosen = self._of_clusters(chosen, lack, size)
         self.n_rows = len(chosen)
         return active[chosen]
 
-    @staticmethod
-    def _of_clusters(rows: IntArray, lack: Array, cluster: IntArray, size: int) -> IntArray:
-        """As many of these rows as a block holds: whole clusters, those that lack most first. (The rows that
-        lack most, wherever they are, would all move for the sake of those left out, and too far.)"""
-        label = cluster[rows]
+    def _of_clusters(self, rows: IntArray, lack: Array, size: int) -> IntArray:
+        """As many of these active rows as a block holds: whole clusters, those that lack most first. (The
+        rows that lack most, wherever they are, would all move for the sake of those left out, and too far;
+        with the same clusters every time their borders would stay where they are.)"""
+        parts = self._parted(self._columns.active[rows])
+        number = np.empty(self.n_examples, dtype=np.int64)
+        for k, part in enumerate(parts):
+            number[part] = k
+        label = number[self._columns.active[rows]]
         order = np.argsort(-np.bincount(label, weights=lack[rows]), kind="stable")
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         sequence = np.lexsort((-lack[rows], rank[label]))
         return np.sort(rows[sequence[:size]])
+
+    def _parted(self, rows: IntArray) -> list[IntArray]:
+        """The rows in clusters that are drawn anew."""
+        largest = min(CLUSTER, self._most)
+        if isinstance(self.risk.kernel, FromCallable):  # whose rows may be anything
+            parts = np.array_split(self._rng.permutation(rows), math.ceil(len(rows) / largest))
+            return [np.sort(part) for part in parts]
+        return [np.sort(part) for part in clusters(self.risk.X, rows, largest, self._rng)]
