@@ -32,7 +32,8 @@ def plot(path: Path, scaling: list[dict[str, Any]], sizes: list[dict[str, Any]])
             if what != "test error %":
                 axis.set_yscale("log")
             axis.grid(alpha=0.3)
-        row[0].legend()
+        if here:
+            row[0].legend()
     for axis, what in zip(axes[2], ("s", "iterations", "test error %"), strict=True):
         for (method, C), style in {
             ("linear time", 0.1): ":",
