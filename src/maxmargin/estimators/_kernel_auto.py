@@ -24,7 +24,7 @@ import numpy as np
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import IntArray
 from maxmargin.estimators._base import _seed
-from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 
 #: the larger pilot has this part of the rows, but not fewer or more than these
 PART, FEWEST, MOST = 20, 2_000, 20_000
@@ -177,4 +177,5 @@ def sample(y: Any, m: int, seed: int) -> IntArray:
 
 
 METHODS[Automatic] = fit_automatically
+CONSTANTS[Automatic] = lambda F: {"kernel_values_": 0}
 NAMED["auto"] = Automatic()

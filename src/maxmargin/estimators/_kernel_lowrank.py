@@ -37,7 +37,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, Design, largest_square, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.estimators._base import _blas, _seed, _stopping
-from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.estimators._linear import free_intercepts
 from maxmargin.kernels import EmpiricalMap, Nystrom, NystromMap
 from maxmargin.kernels.lowrank import whole_map
@@ -273,6 +273,12 @@ def centre_of(problem: KernelProblem) -> Array | None:
 
 
 METHODS[Nystrom] = fit_nystrom
+CONSTANTS[Nystrom] = lambda F: {
+    "n_landmarks_": 0,
+    "kernel_values_": 0,
+    "restricted_lower_bound_": 0.0,
+    "restricted_gap_": 1.0 if F > 0.0 else 0.0,
+}
 NAMED["nystrom"] = Nystrom()
 METHODS[EmpiricalMap] = fit_map
 NAMED["map"] = EmpiricalMap()

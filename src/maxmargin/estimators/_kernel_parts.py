@@ -134,7 +134,8 @@ def constant(part: Part, weight: Array, C: float, fit_intercept: bool) -> Fitted
     gap = 1.0 if F > 0.0 else 0.0
     result = SolveResult(np.zeros(0), F, 0.0, gap, gap == 0.0, "gap", "exact", 0, [])
     none = np.zeros(0, dtype=np.int64)
-    return Fitted(result, none, np.zeros((0, 1)), np.array([sign]))
+    said = {"method_": "constant: rows of one class at most have weight"}
+    return Fitted(result, none, np.zeros((0, 1)), np.array([sign]), said)
 
 
 def untouched(
@@ -147,7 +148,7 @@ def untouched(
     )
     if last.certificate in ("restricted", "measured"):
         result = result.claiming("restricted" if last.certificate == "restricted" else "measured")
-    return replace(fitted, result=result)
+    return replace(fitted, result=result, extras={"method_": "not begun: the fit was stopped"})
 
 
 def weakest(results: Sequence[SolveResult]) -> Certificate:
@@ -157,9 +158,10 @@ def weakest(results: Sequence[SolveResult]) -> Certificate:
     return next((kind for kind in order if kind in held), results[0].certificate)
 
 
-def joined_extras(found: Sequence[Fitted]) -> dict[str, Any]:
+def joined_extras(found: Sequence[Fitted], method: str) -> dict[str, Any]:
     """What the methods say besides. Of several problems: bounds and counts add up, the rest is one value if
-    all agree and else a list."""
+    all agree and else a list. ``method`` is what was done where nothing else is said."""
+    found = [replace(fit, extras={"method_": method, **fit.extras}) for fit in found]
     if len(found) == 1:
         return dict(found[0].extras)
     out: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult
 from maxmargin.core.sampling import excess_bound
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.kernels import KernelRows
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.losses.base import ScoreLoss
@@ -123,5 +123,11 @@ def _said(
 
 
 METHODS[SampledCuts] = fit_sampled
+CONSTANTS[SampledCuts] = lambda F: {  # F* >= 0 is certain
+    "probabilistic_bound_": F,
+    "probabilistic_bound_is_vacuous_": F > 0.0,
+    "reduced_value_": 0.0,
+    "kernel_values_": 0,
+}
 NAMED["sampled"] = SampledCuts()
 NAMED["sampled-constant"] = SampledCuts(constant_time=True)

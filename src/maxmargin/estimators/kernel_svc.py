@@ -19,7 +19,7 @@ from maxmargin.data.design import is_design
 from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed, with_callbacks
 from maxmargin.estimators._door import Classes, Training, classes_of, loaded, training
 from maxmargin.estimators._kernel_decision import KernelDecision
-from maxmargin.estimators._kernel_fit import METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.estimators._kernel_parts import (
     Part,
     by_row,
@@ -116,7 +116,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     kernel_ : Kernel
         The kernel with its numbers.
     method_ : str or list of str
-        What was done; after "auto", why.
+        What was done; after "auto", why. A list if it differs between pairs of classes, in their order.
     n_features_in_, feature_names_in_
         Number of features; their names, if X had names.
     probabilistic_bound_, probabilistic_bound_is_vacuous_, reduced_value_
@@ -282,11 +282,15 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         self, problem: KernelProblem, part: Part, before: list[SolveResult], settings: Any
     ) -> Fitted:
         stopped = next((r for r in before if r.stop_reason in ENDING), None)
-        if self.fit_intercept and part.one_sided:
-            return constant(part, problem.weight, self.C, self.fit_intercept)
-        if stopped is not None:
-            return untouched(part, problem.weight, self.C, self.fit_intercept, stopped)
-        return METHODS[type(settings)](self, problem, before, settings)
+        of = part, problem.weight, self.C, self.fit_intercept
+        if part.one_sided and (self.fit_intercept or not len(part.rows)):
+            fitted = constant(*of)
+        elif stopped is not None:
+            fitted = untouched(*of, stopped)
+        else:
+            return METHODS[type(settings)](self, problem, before, settings)
+        said = CONSTANTS.get(type(settings), lambda F: {})(fitted.result.objective)
+        return replace(fitted, extras={**said, **fitted.extras})
 
     def _kernel(self, X: Any) -> Kernel:
         return make_kernel(
@@ -326,7 +330,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         results = [fit.result for fit in found]
         self._keep(results)
         self.certificate_ = weakest(results)
-        extras = {"method_": self._name(), **joined_extras(found)}
+        extras = joined_extras(found, self._name())
         for name, value in extras.items():
             setattr(self, name, value)
         self._said = tuple(extras)

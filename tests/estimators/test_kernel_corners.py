@@ -1,0 +1,61 @@
+"""KernelSVC where there is little to learn: classes and pairs without weight, fits that are stopped."""
+
+import numpy as np
+import pytest
+
+from maxmargin import KernelSVC
+from maxmargin.estimators._kernel_fit import NAMED
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 3))
+Y = np.array(list("abcd"))[rng.integers(0, 4, size=80)]
+#: what each method says besides, as documented
+SAID = {
+    "nystrom": ["restricted_lower_bound_", "restricted_gap_"],
+    "sampled": ["probabilistic_bound_", "probabilistic_bound_is_vacuous_", "reduced_value_"],
+}
+
+
+@pytest.mark.parametrize("method", sorted(NAMED))
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_pair_of_classes_without_weight(method, fit_intercept):
+    weight = np.where(np.isin(Y, ["a", "b"]), 0.0, 1.0)
+    options = {"method": method, "fit_intercept": fit_intercept, "tol": 1e-2}
+    est = KernelSVC(**options).fit(X, Y, weight)
+    some = weight > 0
+    assert set(est.predict(X)) <= set("abcd")
+    # the pair (c, d) is the fit to its rows alone; gamma is that of all rows
+    alone = KernelSVC(**options, gamma=est.kernel_.gamma).fit(X[some], Y[some])
+    if fit_intercept:  # the other pairs are constants
+        assert est.objective_ == pytest.approx(alone.objective_, rel=2e-2)
+    else:
+        assert est.objective_ >= alone.objective_ * (1 - 2e-2)
+    assert est.certificate_ == alone.certificate_
+    assert isinstance(est.method_, list)
+    assert len(est.method_) == 6  # one for each pair
+    assert est.method_[0].startswith("constant")
+    assert not est.method_[5].startswith("constant")
+
+
+@pytest.mark.parametrize("method", sorted(NAMED))
+def test_what_is_said_of_a_constant(method):
+    two = np.isin(Y, ["a", "b"])
+    est = KernelSVC(method=method).fit(X[two], Y[two], np.where(Y[two] == "a", 0.0, 1.0))
+    assert est.objective_ == est.lower_bound_ == est.gap_ == 0.0
+    assert (est.predict(X) == "b").all()
+    assert est.method_.startswith("constant")
+    for name in SAID.get(method.split("-")[0], []):
+        assert getattr(est, name) == 0.0, name
+
+
+@pytest.mark.parametrize("method", sorted(NAMED))
+def test_every_pair_has_its_say_in_a_fit_that_is_stopped(method):
+    est = KernelSVC(method=method, callbacks=[lambda record: True]).fit(X, Y)
+    assert len(est.method_) == 6
+    assert est.method_[5] == "not begun: the fit was stopped"
+    if method.startswith("sampled"):  # F* >= 0 is all that is known of them
+        assert est.probabilistic_bound_[5] > 0.0
+        assert est.probabilistic_bound_is_vacuous_
+    if method == "nystrom":
+        assert 0.0 <= est.restricted_lower_bound_ <= est.objective_
+        assert 0.0 < est.restricted_gap_ <= 1.0
