@@ -38,6 +38,8 @@ class KernelProblem:
     #: coefficients of an earlier fit to as many rows, one row each and one column per output: a guess to
     #: start from, which need not be feasible
     start: Array | None = None
+    #: which rows of the training data these are, ascending; None: all
+    rows: IntArray | None = None
     #: a random number by row, the same in all problems of a fit: a method that draws rows takes the smallest,
     #: so that the problems share them; None where there is one problem
     draw: Array | None = None

@@ -172,7 +172,7 @@ def fit_nystrom(
 ) -> Fitted:
     """By functions of some landmarks."""
     seed = _seed(estimator.random_state)
-    chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw)
+    chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw, problem.rows)
     # one thread of BLAS everywhere: then the bits do not depend on the number of ours
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
         features = NystromMap(problem.kernel, problem.X[chosen], centre_of(problem))
@@ -205,17 +205,39 @@ def fit_nystrom(
     return Fitted(inside.claiming(kind), support, coef[order], linear.intercept, extras)
 
 
+def check_landmarks(settings: Any, weight: Array) -> None:
+    """Refuse landmarks that are not among the training rows with these weights, or have none."""
+    if not isinstance(settings, Nystrom) or isinstance(settings.landmarks, str):
+        return
+    chosen = settings.numbers(len(weight))
+    idle = chosen[weight[chosen] == 0.0]
+    if len(idle):
+        raise ValueError(
+            f"landmarks: row {idle[0]} has no weight, so it is not trained on; leave it out ({len(idle)} of "
+            f"{len(chosen)} landmarks are such rows)."
+        )
+
+
 def choose_landmarks(
-    settings: Nystrom, X: Any, memory: int, seed: int, draw: Array | None = None
+    settings: Nystrom,
+    X: Any,
+    memory: int,
+    seed: int,
+    draw: Array | None = None,
+    rows: IntArray | None = None,
 ) -> IntArray:
-    """Numbers of training rows, ascending."""
+    """Places in X, ascending. ``rows``: which training rows X has, where it has not all of them."""
     n = X.shape[0]
     rng = np.random.default_rng(seed)
     if not isinstance(settings.landmarks, str):
-        chosen = np.unique(np.asarray(settings.landmarks, dtype=np.int64))
-        if not len(chosen) or chosen[0] < 0 or chosen[-1] >= n:
-            raise ValueError(f"landmarks must be numbers of training rows, 0 to {n - 1}.")
-        return chosen
+        if rows is None:
+            return settings.numbers(n)
+        own = np.flatnonzero(np.isin(rows, np.asarray(settings.landmarks)))
+        if not len(own):
+            raise ValueError(
+                "landmarks: a pair of classes has none of them; each pair needs rows of one of its classes."
+            )
+        return own
     k = settings.count(n, memory)
     if settings.landmarks == "random" and draw is not None:
         return np.sort(np.argsort(draw, kind="stable")[:k])

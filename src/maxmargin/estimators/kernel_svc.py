@@ -20,6 +20,7 @@ from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed, with_c
 from maxmargin.estimators._door import Classes, Training, classes_of, loaded, training
 from maxmargin.estimators._kernel_decision import KernelDecision
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_lowrank import check_landmarks
 from maxmargin.estimators._kernel_parts import (
     Part,
     by_row,
@@ -252,6 +253,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         if self.class_weight is not None:
             weight = weight * class_factors(self.class_weight, classes)[codes]
         some_weight(weight)
+        check_landmarks(settings, weight)
         kernel = self._kernel(X)
         split = parts(self.multi_class, codes, weight, K)
         draw = None
@@ -270,6 +272,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
                 fit_intercept=self.fit_intercept,
                 memory=self.memory,
                 start=self._start(part, classes),
+                rows=part.rows,
                 draw=None if draw is None else draw[part.rows],
                 share=len(part.rows) ** 2 / work,
             )

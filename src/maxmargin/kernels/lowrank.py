@@ -17,6 +17,7 @@ problem *is* the kernel's. Of course only for few rows; there it is the referee 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ class Nystrom:
         ``memory`` of the estimator, but at least 100; all rows where there are fewer.
     landmarks : {"random", "kmeans++"} or array of int, default "random"
         Which training rows: drawn at random, spread out as the first centres of k-means are (better where
-        the data fills its space evenly), or the rows with these numbers.
+        the data fills its space evenly), or the rows with these numbers. One against one, a pair of
+        classes has those that are rows of the two.
 
     Examples
     --------
@@ -85,10 +87,25 @@ class Nystrom:
     def count(self, n: int, memory: int) -> int:
         """How many landmarks for this many rows."""
         if self.n_landmarks is not None:
-            if not int(self.n_landmarks) >= 1:
-                raise ValueError(f"n_landmarks={self.n_landmarks!r}: at least one is needed.")
+            if not isinstance(self.n_landmarks, Integral) or self.n_landmarks < 1:
+                raise ValueError(
+                    f"n_landmarks={self.n_landmarks!r}: use None or a whole number from 1 on."
+                )
             return min(n, int(self.n_landmarks))
         return min(n, max(LEAST, min(MOST, memory // (8 * max(1, n)))))
+
+    def numbers(self, n: int) -> IntArray:
+        """The landmarks that are given as numbers of n rows, ascending."""
+        given = np.asarray(self.landmarks)
+        if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+            raise ValueError(
+                "landmarks: use 'random', 'kmeans++' or a list of numbers of training rows (of a mask: "
+                "np.flatnonzero(mask))."
+            )
+        chosen = np.unique(given).astype(np.int64)
+        if chosen[0] < 0 or chosen[-1] >= n:
+            raise ValueError(f"landmarks must be numbers of training rows, 0 to {n - 1}.")
+        return chosen
 
 
 class NystromMap:
