@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.kernels import Kernel
+from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels.rounding import Rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +48,20 @@ class KernelProblem:
     draw: Array | None = None
     #: the part of the fit's work that this problem is, of several
     share: float = 1.0
+
+    def centre(self) -> Array | None:
+        """The middle of all rows, where the kernel does not mind."""
+        return centre_of(self.X) if self.kernel.shift_invariant else None
+
+    def rounding(self) -> Rounding:
+        """Errors of the kernel's values in double precision."""
+        return KernelRows(self.kernel, self.X, np.float64, self.centre()).rounding()
+
+    def wrong_by(self, rounding: Rounding, coef: Array) -> float:
+        """By how much F of a function may be above what was computed."""
+        # a score that is wrong costs so much; with several classes two are compared
+        wrong = rounding.of_scores(coef) * (1.0 if self.n_classes is None else 2.0)
+        return rounding.of_norm(coef) + self.C * wrong * float(self.weight.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

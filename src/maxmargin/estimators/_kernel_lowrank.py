@@ -150,17 +150,19 @@ def fit_map(
             "use method='exact', or EmpiricalMap(max_rows=...)."
         )
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
-        made = whole_map(problem.kernel, problem.X, centre_of(problem))
+        made = whole_map(problem.kernel, problem.X, problem.centre())
         design = DenseDesign(made.features)
         largest = float(np.sqrt(largest_square(design)))
         linear = solve_linear(estimator, problem, after, design, largest, engine)
         coef = made.factor @ linear.W
         audit = risk_on(problem, DenseDesign(made.K), engine).evaluate(_flat(problem, coef, linear))
     norm = 0.5 * float(np.vdot(coef, made.K @ coef))
-    objective = norm + problem.C * audit.upper
+    rounding = problem.rounding()
+    objective = norm + problem.C * audit.upper + problem.wrong_by(rounding, coef)
     dearest = problem.C * float(problem.weight.max(initial=0.0))
     several = 1.0 if problem.n_classes is None else 2.0
-    allowance = several * made.error * dearest * linear.result.objective
+    error = made.error + n * rounding.value
+    allowance = several * error * dearest * linear.result.objective
     result = _claimed(estimator, problem, linear, objective, allowance)
     if not (problem.kernel.positive_semidefinite and made.semidefinite):
         result = result.claiming("measured")
@@ -175,7 +177,7 @@ def fit_nystrom(
     chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw, problem.rows)
     # one thread of BLAS everywhere: then the bits do not depend on the number of ours
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
-        features = NystromMap(problem.kernel, problem.X[chosen], centre_of(problem))
+        features = NystromMap(problem.kernel, problem.X[chosen], problem.centre())
         implicit = KernelDesign(features, problem.X)
         largest = float(np.sqrt(implicit.largest_square)) * (1.0 + 1e-6)
         design, error = _features(estimator, problem, implicit, engine)
@@ -185,12 +187,14 @@ def fit_nystrom(
         coef = features.coefficients(linear.W)
         norm = 0.5 * float(np.vdot(coef, features.gram @ coef))
         audit = risk_on(problem, implicit, engine).evaluate(linear.result.w)
-        objective = norm + problem.C * audit.upper
+        rounding = problem.rounding()
+        objective = norm + problem.C * audit.upper + problem.wrong_by(rounding, coef)
     several = 1.0 if problem.n_classes is None else float(np.sqrt(2.0))
-    moved = several * error * largest * linear.sum_of_multipliers
-    inside = _claimed(
-        estimator, problem, linear, objective, moved * linear.longest + 0.5 * moved**2
-    )
+    # rounding of the kernel's values passes through the factor; that of the factor is of the same kind
+    wrong = rounding.value * np.sqrt(len(coef)) * float(np.linalg.norm(features.factor))
+    moved = several * (error * largest + wrong) * linear.sum_of_multipliers
+    allowance = moved * linear.longest + 0.5 * moved**2 + rounding.of_norm(coef)
+    inside = _claimed(estimator, problem, linear, objective, allowance)
     kind: Any = "restricted" if problem.kernel.positive_semidefinite else "measured"
     order = np.argsort(chosen[features.kept])
     # features in memory are computed once; others for every product, at most two for a point
@@ -285,13 +289,6 @@ def _flat(problem: KernelProblem, coef: Array, linear: Linear) -> Array:
     return np.concatenate(
         [coef, linear.intercept[None]] if problem.fit_intercept else [coef]
     ).ravel()
-
-
-def centre_of(problem: KernelProblem) -> Array | None:
-    """The mean of all rows, where the kernel does not mind."""
-    if not problem.kernel.shift_invariant:
-        return None
-    return np.asarray(problem.X.mean(axis=0), dtype=np.float64).ravel()
 
 
 METHODS[Nystrom] = fit_nystrom

@@ -41,7 +41,7 @@ def fit_sampled(
 ) -> Fitted:
     """Solve one problem; see :data:`maxmargin.estimators._kernel_fit.Method`."""
     n = problem.X.shape[0]
-    centre = np.asarray(problem.X.mean(axis=0, dtype=np.float64)).reshape(-1)
+    centre = problem.centre()
     tol = getattr(estimator.tol, "tol", estimator.tol)
     double = n <= FEW_ROWS or tol < SINGLE_FROM
     rows = KernelRows(problem.kernel, problem.X, np.float64 if double else np.float32, centre)
@@ -82,7 +82,7 @@ def fit_sampled(
 def _measured(
     problem: KernelProblem,
     loss: ScoreLoss,
-    centre: Array,
+    centre: Array | None,
     support: IntArray,
     coef: Array,
     intercept: Array,
@@ -106,7 +106,8 @@ def _measured(
     answers = engine.gather("measure", rows.take(support), coef, intercept)
     scores = np.concatenate([own for _, own in answers])
     square = float(np.vdot(coef, scores[support]))
-    return 0.5 * square + problem.C * float(sum(value for value, _ in answers))
+    value = 0.5 * square + problem.C * float(sum(value for value, _ in answers))
+    return value + problem.wrong_by(rows.rounding(), coef)
 
 
 def _said(

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._base import _blas
-from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows
+from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, centre_of
 from maxmargin.kernels.thin import thin_squares
 
 #: rows that a thread takes at a time: fixed, so that the number of threads changes no bit
@@ -60,7 +60,7 @@ class KernelScores:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
         dense = kernel.shift_invariant and not sp.issparse(rows) and rows.shape[0]
         # rows far from zero would lose digits in differences
-        self._centre = rows.mean(axis=0, dtype=np.float64) if dense else None
+        self._centre = centre_of(rows) if dense else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
         self._furthest = float(_squares(rows, self._centre).max(initial=0.0))
 

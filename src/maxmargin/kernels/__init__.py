@@ -15,7 +15,7 @@ from maxmargin.kernels.functions import (
     make_kernel,
 )
 from maxmargin.kernels.lowrank import EmpiricalMap, Nystrom, NystromMap
-from maxmargin.kernels.rows import KernelRows
+from maxmargin.kernels.rows import KernelRows, centre_of
 
 __all__ = [
     "RBF",
@@ -29,5 +29,6 @@ __all__ = [
     "NystromMap",
     "Polynomial",
     "Sigmoid",
+    "centre_of",
     "make_kernel",
 ]

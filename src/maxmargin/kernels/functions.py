@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.vectors import Array
+from maxmargin.kernels.rounding import UNIT
 
 Block: TypeAlias = npt.NDArray[np.floating[Any]]
 
@@ -51,6 +52,10 @@ class Kernel(Protocol):
     def diagonal(self, squares: Array) -> Array:
         """k(x, x), given |x|^2."""
 
+    def rounding(self, largest: float, d: int) -> float:
+        """A bound of the error of a value in double precision, for rows of d features with |x|^2 not above
+        ``largest``."""
+
 
 @dataclass(frozen=True, slots=True)
 class RBF:
@@ -74,9 +79,20 @@ class RBF:
         np.clip(products, LEAST_EXPONENT, 0.0, out=products)
         return np.exp(products, out=products)
 
+    def of_distances(self, squares: Block) -> Block:
+        """The values, in place, from the squared distances themselves."""
+        squares *= -self.gamma
+        return self.finish(squares)
+
     def diagonal(self, squares: Array) -> Array:
         """See :class:`Kernel`."""
         return np.ones(len(squares))
+
+    def rounding(self, largest: float, d: int) -> float:
+        """See :class:`Kernel`."""
+        # the exponent's terms add up to 4 gamma |x|^2 at most; then the squares, the factor, the centre
+        exponent = (2 * d + 8) * UNIT * 4.0 * self.gamma * largest
+        return float(np.expm1(min(exponent, 1.0))) + 4.0 * UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +117,10 @@ class _DotKernel:
         """See :class:`Kernel`."""
         return np.asarray(self.finish(self.gamma * squares), dtype=np.float64)
 
+    def rounding(self, largest: float, d: int) -> float:
+        """See :class:`Kernel`."""
+        return (d + 4) * UNIT * (self.gamma * largest + abs(self.coef0))
+
     def _function(self, products: Block) -> Block:
         return products
 
@@ -118,10 +138,16 @@ class Polynomial(_DotKernel):
 
     degree: int = 3
 
+    def rounding(self, largest: float, d: int) -> float:
+        """See :class:`Kernel`."""
+        most = self.gamma * largest + abs(self.coef0)
+        return (self.degree * (d + 5) + 2) * UNIT * float(most**self.degree)
+
     @property
     def positive_semidefinite(self) -> bool:
         """For whole degrees and a coef0 that is not negative."""
-        return self.coef0 >= 0.0 and self.gamma >= 0.0 and float(self.degree).is_integer()
+        whole = self.degree >= 0 and float(self.degree).is_integer()
+        return whole and self.coef0 >= 0.0 and self.gamma >= 0.0
 
     def _function(self, products: Block) -> Block:
         if self.degree in (2, 3):  # a general power is ten times slower
@@ -166,6 +192,10 @@ class FromCallable:
     def diagonal(self, squares: Array) -> Array:
         """Not a function of |x|^2: rows know theirs."""
         raise NotImplementedError
+
+    def rounding(self, largest: float, d: int) -> float:
+        """What the function returns is what it is."""
+        return 0.0
 
 
 def make_kernel(

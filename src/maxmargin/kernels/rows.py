@@ -3,6 +3,9 @@
 Packed rows are dense, in the precision asked for, lifted for the left and for the right side of a product
 (:mod:`maxmargin.kernels.functions`). Sparse rows stay sparse until a block needs them, and altogether where
 they have very few entries (:mod:`maxmargin.kernels.thin`).
+
+A kernel of differences loses digits by cancellation when rows are far from the centre, for their distances.
+In double precision, whose values bounds are made of, such blocks are computed by differences.
 """
 
 from __future__ import annotations
@@ -12,12 +15,27 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.compiled.distances import squared_distances
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.kernels.functions import Block, FromCallable, Kernel
+from maxmargin.kernels.functions import RBF, Block, FromCallable, Kernel
+from maxmargin.kernels.rounding import UNIT, Rounding
 from maxmargin.kernels.thin import is_thin, thin_block, thin_squares
 
 #: rows and columns of the tiles that products with coefficients are made of: a tile stays in the cache
 TILE = (512, 512)
+#: an error of a value that is worth avoiding
+NOTICED = 1e-10
+#: rows from which a centre is taken; rows that are made dense at a time
+SAMPLE, STEP = 1001, 4096
+
+
+def centre_of(X: Any) -> Array:
+    """A point in the middle of the rows: medians, since the mean of a row that is far off would be far from
+    all others, and of some rows only."""
+    n = X.shape[0]
+    some = X[np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))]
+    middle: Array = np.median(some.toarray() if sp.issparse(some) else np.asarray(some), axis=0)
+    return middle.astype(np.float64)
 
 
 class KernelRows:
@@ -54,6 +72,7 @@ class KernelRows:
         self._left: Block | None = None
         self._right: Block | None = None
         self._thin = not isinstance(kernel, FromCallable) and is_thin(X)
+        self._far: bool | None = None if self.dtype == np.float64 else False
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -61,7 +80,7 @@ class KernelRows:
     def take(self, rows: IntArray | slice) -> Self:
         """Some of the rows."""
         out = type(self)(self.kernel, self.X[rows], self.dtype, self.centre)
-        out._thin = self._thin
+        out._thin, out._far = self._thin, self._far
         if self._left is not None:
             out._left = self._left[rows]
         if self._right is not None:
@@ -91,6 +110,10 @@ class KernelRows:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
         if self._thin and other._thin:
             return thin_block(self.kernel, self.X, other.X, out)
+        if self._by_differences(other):
+            assert isinstance(self.kernel, RBF)
+            squared_distances(self._dense(np.float64), other._dense(np.float64), out)
+            return self.kernel.of_distances(out)
         left, right = self._lifted(True), other._lifted(False)
         for k in range(0, len(self), TILE[0]):
             for lo in range(0, len(other), TILE[1]):
@@ -107,7 +130,11 @@ class KernelRows:
         if not len(other) or not len(self):
             return out
         coef = np.ascontiguousarray(coef, dtype=self.dtype)
-        if isinstance(self.kernel, FromCallable) or (self._thin and other._thin):
+        if (
+            isinstance(self.kernel, FromCallable)
+            or (self._thin and other._thin)
+            or self._by_differences(other)
+        ):
             for k in range(0, len(self), TILE[0]):
                 part = self.take(slice(k, k + TILE[0]))
                 for lo in range(0, len(other), TILE[1]):
@@ -133,6 +160,36 @@ class KernelRows:
         if self._thin:
             return self.kernel.diagonal(thin_squares(self.X))
         return self.kernel.diagonal(self._squares(self._dense(np.float64)))
+
+    def rounding(self) -> Rounding:
+        """Errors of values in double precision, between these rows or some of them."""
+        if isinstance(self.kernel, FromCallable):
+            return Rounding(0.0, 0.0)
+        largest, d = self._largest(), int(self.X.shape[1])
+        top = float(np.abs(self.kernel.diagonal(np.array([largest])))[0])
+        value = self.kernel.rounding(largest, d)
+        if value > NOTICED and isinstance(self.kernel, RBF) and not self._thin:
+            value = (d + 8) * UNIT
+        return Rounding(value, top)
+
+    def _largest(self) -> float:
+        """The largest |x|^2, after the centre."""
+        if self._thin:
+            return float(thin_squares(self.X).max(initial=0.0))
+        parts = (self.take(slice(lo, lo + STEP)) for lo in range(0, len(self), STEP))
+        return max((float(self._squares(p._dense(np.float64)).max()) for p in parts), default=0.0)
+
+    def _by_differences(self, other: KernelRows) -> bool:
+        """Whether a block needs them."""
+        if self.dtype != np.float64 or not isinstance(self.kernel, RBF):
+            return False
+        return self._is_far() or other._is_far()
+
+    def _is_far(self) -> bool:
+        if self._far is None:
+            error = self.kernel.rounding(self._largest(), int(self.X.shape[1]))
+            self._far = bool(error > NOTICED)
+        return self._far
 
     def _dense(self, dtype: Any) -> Block:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)

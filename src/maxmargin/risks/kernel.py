@@ -6,7 +6,8 @@ weight is zero are no part of the problem.
 
 Scores are computed in double precision, by tiles: what an evaluation says, and what a dual point is worth,
 is true for the kernel itself and not for values rounded to single precision, which only improve the duals
-(:mod:`maxmargin.risks.kernel_duals`). The scores of the points seen last are kept, so that a point and its
+(:mod:`maxmargin.risks.kernel_duals`). What rounding in double precision may do is given away
+(:mod:`maxmargin.kernels.rounding`). The scores of the points seen last are kept, so that a point and its
 dual cost one pass together.
 
 Rows are cut into ranges, from their number alone, which live where the engine has them.
@@ -25,7 +26,7 @@ from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.kernels import Kernel, KernelRows
+from maxmargin.kernels import Kernel, KernelRows, centre_of
 from maxmargin.risks.kernel_duals import KernelDuals, best_intercept
 from maxmargin.risks.kernel_rows import RowRange
 
@@ -40,16 +41,17 @@ class KernelNorm(SquaredNorm):
     risk: Any = field(default=None, repr=False)
 
     def value(self, w: Array) -> float:
-        """Half the squared norm of the function."""
+        """Half the squared norm of the function, and its rounding."""
         beta = w[: self.risk.n_examples]
-        return 0.5 * float(beta @ self.risk.values(beta))
+        square = float(beta @ self.risk.values(beta))
+        return 0.5 * square + float(self.risk.rounding.of_norm(beta))
 
 
 class KernelEvaluation:
     """The risk at a point."""
 
-    def __init__(self, w: Array, value: float) -> None:
-        self.w, self.value, self.upper = w, value, value
+    def __init__(self, w: Array, value: float, upper: float) -> None:
+        self.w, self.value, self.upper = w, value, upper
 
     def cut(self) -> Any:
         """There are no planes in the kernel's space."""
@@ -126,7 +128,8 @@ class KernelRisk:
         self.dim = self.n_examples + int(fit_intercept)
         free = np.arange(self.n_examples, self.dim)
         self.norm = KernelNorm(free=free, risk=self)
-        self.centre = _centre(X) if kernel.shift_invariant else None
+        self.centre = centre_of(X) if kernel.shift_invariant else None
+        self.rounding = self.rows(slice(None), np.float64).rounding()
         #: kernel values computed so far
         self.kernel_values = 0
         self.engine: Engine = engine or SerialEngine()
@@ -170,8 +173,11 @@ class KernelRisk:
         f = self.values(w[: self.n_examples])
         if self.fit_intercept:
             f = f + w[-1]
-        value = float(self.weight @ np.maximum(0.0, 1.0 - self.y * f))
-        evaluation: Evaluation = KernelEvaluation(w, value)
+        slack = 1.0 - self.y * f
+        value = float(self.weight @ np.maximum(0.0, slack))
+        error = self.rounding.of_scores(w[: self.n_examples])
+        upper = float(self.weight @ np.maximum(0.0, slack + error))
+        evaluation: Evaluation = KernelEvaluation(w, value, upper)
         return evaluation
 
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
@@ -195,8 +201,3 @@ class KernelRisk:
                 "KernelSVC(method='nystrom')."
             )
         return KernelDuals(self, C, settings)
-
-
-def _centre(X: Any) -> Array:
-    mean: Array = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    return mean

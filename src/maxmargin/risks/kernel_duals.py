@@ -33,6 +33,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels.clusters import clusters
 from maxmargin.kernels.functions import FromCallable
+from maxmargin.kernels.rounding import UNIT
 from maxmargin.risks.kernel_rows import Columns
 
 #: steps of one call of compiled code, after which Ctrl-C is heard; steps of a block, for each of its rows
@@ -89,8 +90,10 @@ class KernelDual:
     beta: Array
 
     def value(self, regularizer: SquaredNorm, dim: int) -> float:
-        """D(beta), in double precision."""
-        return float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
+        """D(beta), in double precision, less what rounding may have added."""
+        value = float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
+        linear = (len(self.beta) + 1) * UNIT * float(np.abs(self.beta).sum())
+        return value - float(self.risk.rounding.of_norm(self.beta)) - linear
 
 
 class KernelDuals:
