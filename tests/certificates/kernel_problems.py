@@ -62,14 +62,12 @@ class Drawn:
         K, y = self.values(), self.signs(positive)
         return kernel_objective(K, y, self.options["C"], coef, intercept, self.weight)
 
-    def rounding(self, coef: Any, intercept: float) -> float:
-        """What rounding in double precision may do to F: a few units in the last place of each of its
-        terms, before they cancel."""
-        K = np.abs(self.values())
+    def terms(self, coef: Any, intercept: float) -> float:
+        """The terms of F, none of which cancels another, with all kernel values as large as the largest."""
         weight = np.ones(len(self.y)) if self.weight is None else self.weight
-        f = K @ np.abs(coef)
-        terms = np.abs(coef) @ f / 2 + self.options["C"] * weight @ (1 + f + abs(intercept))
-        return float(terms * np.finfo(np.float64).eps)
+        f = np.abs(self.values()).max() * np.abs(coef).sum()
+        norm = np.abs(coef).sum() * f / 2
+        return float(norm + self.options["C"] * weight.sum() * (1 + f + abs(intercept)))
 
 
 def draw(seed: int, classes: int = 2, most: int = 60) -> Drawn:

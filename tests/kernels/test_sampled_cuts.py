@@ -56,7 +56,8 @@ def fit(X, y, method=None, **options):
 def test_the_objective_is_that_of_the_function_and_there_is_no_lower_bound(n, constant_time):
     X, y = checkerboard(n)
     svc = fit(X, y, SampledCuts(size=200, constant_time=constant_time), tol=1e-2)
-    assert svc.objective_ == pytest.approx(objective(svc, X, y), rel=1e-10)
+    # not below F, whatever rounding does, and above it by no more than that
+    assert 0.0 <= svc.objective_ / objective(svc, X, y) - 1.0 <= 1e-8
     assert svc.certificate_ == "measured"
     assert svc.stop_reason_ == "sampled"
     assert svc.lower_bound_ == -np.inf

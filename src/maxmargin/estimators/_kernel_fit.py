@@ -18,7 +18,7 @@ import numpy as np
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels import Kernel, KernelRows, centre_of
-from maxmargin.kernels.rounding import Rounding
+from maxmargin.kernels.rounding import Rounding, summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +57,12 @@ class KernelProblem:
         """Errors of the kernel's values in double precision."""
         return KernelRows(self.kernel, self.X, np.float64, self.centre()).rounding()
 
-    def wrong_by(self, rounding: Rounding, coef: Array) -> float:
-        """By how much F of a function may be above what was computed."""
+    def upper(self, F: float, rounding: Rounding, coef: Array, intercept: Array) -> float:
+        """Not less than F of a function, of which this much was computed."""
         # a score that is wrong costs so much; with several classes two are compared
-        wrong = rounding.of_scores(coef) * (1.0 if self.n_classes is None else 2.0)
-        return rounding.of_norm(coef) + self.C * wrong * float(self.weight.sum())
+        wrong = rounding.of_scores(coef, intercept) * (1.0 if self.n_classes is None else 2.0)
+        F += rounding.of_norm(coef) + self.C * wrong * float(self.weight.sum())
+        return summed(F, len(self.weight))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -158,7 +158,8 @@ def fit_map(
         audit = risk_on(problem, DenseDesign(made.K), engine).evaluate(_flat(problem, coef, linear))
     norm = 0.5 * float(np.vdot(coef, made.K @ coef))
     rounding = problem.rounding()
-    objective = norm + problem.C * audit.upper + problem.wrong_by(rounding, coef)
+    F = norm + problem.C * audit.upper
+    objective = problem.upper(F, rounding, coef, linear.intercept)
     dearest = problem.C * float(problem.weight.max(initial=0.0))
     several = 1.0 if problem.n_classes is None else 2.0
     error = made.error + n * rounding.value
@@ -188,7 +189,8 @@ def fit_nystrom(
         norm = 0.5 * float(np.vdot(coef, features.gram @ coef))
         audit = risk_on(problem, implicit, engine).evaluate(linear.result.w)
         rounding = problem.rounding()
-        objective = norm + problem.C * audit.upper + problem.wrong_by(rounding, coef)
+        F = norm + problem.C * audit.upper
+        objective = problem.upper(F, rounding, coef, linear.intercept)
     several = 1.0 if problem.n_classes is None else float(np.sqrt(2.0))
     # rounding of the kernel's values passes through the factor; that of the factor is of the same kind
     wrong = rounding.value * np.sqrt(len(coef)) * float(np.linalg.norm(features.factor))

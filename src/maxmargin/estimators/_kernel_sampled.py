@@ -107,7 +107,7 @@ def _measured(
     scores = np.concatenate([own for _, own in answers])
     square = float(np.vdot(coef, scores[support]))
     value = 0.5 * square + problem.C * float(sum(value for value, _ in answers))
-    return value + problem.wrong_by(rows.rounding(), coef)
+    return problem.upper(value, rows.rounding(), coef, intercept)
 
 
 def _said(

@@ -21,6 +21,11 @@ from maxmargin.core.vectors import Array
 UNIT = float(np.finfo(np.float64).eps) / 2.0
 
 
+def summed(value: float, n: int) -> float:
+    """Not less than the sum of n terms, none negative, that was computed as ``value``."""
+    return value * (1.0 + 2.0 * (n + 8) * UNIT)
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """Errors of kernel values between some rows: of one of them, and how large they are."""
@@ -28,9 +33,10 @@ class Rounding:
     value: float
     largest: float
 
-    def of_scores(self, coef: Array) -> float:
+    def of_scores(self, coef: Array, intercept: Array | float = 0.0) -> float:
         """How wrong a score of a function may be, the largest over outputs (columns)."""
-        return float(np.max(self._scores(coef), initial=0.0))
+        last = 2.0 * UNIT * (1.0 + float(np.max(np.abs(intercept), initial=0.0)))
+        return float(np.max(self._scores(coef), initial=0.0)) + last
 
     def of_norm(self, coef: Array) -> float:
         """How wrong half the squared norm may be, the sum over outputs."""

@@ -27,6 +27,7 @@ from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels.rounding import summed
 from maxmargin.risks.kernel_duals import KernelDuals, best_intercept
 from maxmargin.risks.kernel_rows import RowRange
 
@@ -44,7 +45,7 @@ class KernelNorm(SquaredNorm):
         """Half the squared norm of the function, and its rounding."""
         beta = w[: self.risk.n_examples]
         square = float(beta @ self.risk.values(beta))
-        return 0.5 * square + float(self.risk.rounding.of_norm(beta))
+        return summed(0.5 * square + float(self.risk.rounding.of_norm(beta)), 2)
 
 
 class KernelEvaluation:
@@ -175,8 +176,8 @@ class KernelRisk:
             f = f + w[-1]
         slack = 1.0 - self.y * f
         value = float(self.weight @ np.maximum(0.0, slack))
-        error = self.rounding.of_scores(w[: self.n_examples])
-        upper = float(self.weight @ np.maximum(0.0, slack + error))
+        error = self.rounding.of_scores(w[: self.n_examples], w[self.n_examples :])
+        upper = summed(float(self.weight @ np.maximum(0.0, slack + error)), self.n_examples)
         evaluation: Evaluation = KernelEvaluation(w, value, upper)
         return evaluation
 
