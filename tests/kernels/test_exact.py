@@ -67,7 +67,9 @@ def test_the_optimum_of_libsvm(options, C):
     assert ours.lower_bound_ <= F * (1 + 1e-12)
     assert ours.objective_ == pytest.approx(F, rel=3e-6)
     own = objective(ours, X, y, np.full(len(y), C))
-    assert 0.0 <= ours.objective_ / own - 1.0 <= 1e-7  # what rounding may do is part of it
+    assert (
+        0.0 <= ours.objective_ / own - 1.0 <= 1e-6
+    )  # what rounding may do is part of it, and of tol
 
 
 @pytest.mark.parametrize("intercept", [True, False])
