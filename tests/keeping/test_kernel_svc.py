@@ -60,6 +60,7 @@ def test_round_trip(params, n_classes, path):
         KernelBlocks(),
         "nystrom",
         Nystrom(n_landmarks=20),
+        Nystrom(landmarks=[2, 3, 60, 70, 99]),
         EmpiricalMap(max_rows=200),
         "sampled",
         SampledCuts(size=50, sampler=ByMargin(free_share=0.7)),
@@ -80,6 +81,18 @@ def test_settings_and_what_methods_say(method, path):
     if joint:
         est = KernelSVC(method=method, multi_class=joint, max_iter=20).fit(X, Y)
         same(round_trip(est, path), est, X)
+
+
+@pytest.mark.parametrize("given", [[3, 60, 140], (3, 60, 140), np.array([3, 60, 140])], ids=str)
+def test_landmarks_by_number(given, path):
+    est = KernelSVC(method=Nystrom(landmarks=given)).fit(X, Y).save(path)
+    again = load(path)
+    assert identical(again.method.landmarks, given)
+    assert again.fit(X, Y).objective_ == est.objective_
+    header, tensors = parts(path.read_bytes())
+    for bad in ({"row_numbers": [1.5]}, {"row_numbers": 3}, {"row_numbers": [2**63]}, [1.5]):
+        header["params"]["method"]["fields"]["landmarks"] = bad
+        refused(path, joined(header, tensors), "landmarks")
 
 
 def test_a_sampler_of_ones_own_is_left_out(path):

@@ -95,6 +95,10 @@ def _matrix(value: Any) -> bool:
     )
 
 
+def _row_numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
+
+
 def _fixed_weights(value: Any) -> bool:
     return isinstance(value, dict) and all(
         _number(v) or (isinstance(v, list | tuple) and all(_number(one) for one in v))
@@ -196,10 +200,12 @@ def store_params(estimator: Any, writer: ArrayWriter) -> dict[str, Any]:
 
 def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
     if type(value) in _known().values():
-        contents = {f.name: _store("", getattr(value, f.name), writer) for f in fields(value)}
+        contents = {f.name: _store(f.name, getattr(value, f.name), writer) for f in fields(value)}
         return {"object": type(value).__name__, "fields": contents}
     if name == "prior" and isinstance(value, GaussianPrior):
         return {"gaussian_prior": _store_prior(value, writer)}
+    if name == "landmarks" and _row_numbers(value):
+        return {"row_numbers": [int(number) for number in value]}
     if isinstance(value, np.ndarray):
         if name not in MATRICES or value.ndim != 2 or not np.isfinite(value).all():
             raise NotStorableError("it is an array that does not belong there")
@@ -262,12 +268,7 @@ def _restore_object(stored: dict[str, Any], what: str) -> Any:
     hints = typing.get_type_hints(cls)
     own = tuple(f.name for f in fields(cls))
     contents = section(stored["fields"], f"{name} in {what}", (), own)
-    values = {
-        key: _restore_object(value, f"{name}.{key}")
-        if type(value) is dict and "object" in value
-        else decode(value, f"{name}.{key}")
-        for key, value in contents.items()
-    }
+    values = {key: _restore_field(value, f"{name}.{key}") for key, value in contents.items()}
     for key, value in values.items():
         if not _matches(value, hints[key]):
             raise ModelFileError(f"{name}.{key} in {what} is {value!r}, not {hints[key]}")
@@ -275,6 +276,18 @@ def _restore_object(stored: dict[str, Any], what: str) -> Any:
         return cls(**values)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{name} in {what} is not valid: {error}") from error
+
+
+def _restore_field(stored: Any, what: str) -> Any:
+    if type(stored) is dict and "object" in stored:
+        return _restore_object(stored, what)
+    if type(stored) is dict and "row_numbers" in stored:
+        numbers = section(stored, what, ("row_numbers",))["row_numbers"]
+        known = isinstance(numbers, list) and all(type(n) is int for n in numbers)
+        if not known or not all(abs(n) < 2**63 for n in numbers):
+            raise ModelFileError(f"{what} are not numbers of rows")
+        return np.array(numbers, dtype=np.int64)
+    return decode(stored, what)
 
 
 def _restore_prior(stored: dict[str, Any], what: str, reader: ArrayReader) -> GaussianPrior:
@@ -302,8 +315,10 @@ def _matches(value: Any, hint: Any) -> bool:
         return value in typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return any(_matches(value, part) for part in typing.get_args(hint))
-    if hint is typing.Any:  # a word or a number
-        return is_label(value)
+    if hint is typing.Any:  # a word or a number, or numbers of rows
+        if isinstance(value, list):
+            return all(type(number) is int for number in value)
+        return isinstance(value, np.ndarray) or is_label(value)
     if hint is float:
         return type(value) in (int, float)
     return type(value) is hint
