@@ -59,3 +59,35 @@ def test_every_pair_has_its_say_in_a_fit_that_is_stopped(method):
     if method == "nystrom":
         assert 0.0 <= est.restricted_lower_bound_ <= est.objective_
         assert 0.0 < est.restricted_gap_ <= 1.0
+
+
+@pytest.mark.parametrize("method", sorted(NAMED))
+@pytest.mark.parametrize("memory", [0, 1e4, 2.5, np.inf, np.float32(1e6)])
+def test_any_number_of_bytes(method, memory):
+    two = np.isin(Y, ["a", "b"])
+    est = KernelSVC(method=method, memory=memory, max_iter=3).fit(X[two], Y[two])
+    assert np.isfinite(est.objective_)
+    assert est.memory is memory
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gamma", None),
+        ("gamma", np.array([1.0, 2.0])),
+        ("gamma", -1.0),
+        ("gamma", np.nan),
+        ("degree", "3"),
+        ("degree", 2.5),
+        ("degree", -1),
+        ("coef0", np.nan),
+        ("coef0", "1"),
+        ("memory", "1GB"),
+        ("memory", -1),
+        ("memory", np.nan),
+        ("max_kernel_values", "a"),
+    ],
+)
+def test_parameters_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"{name}=.*: use"):
+        KernelSVC(kernel="poly", **{name: value}).fit(X, Y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -80,7 +81,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     tol : float or stopping rule, default 1e-3
         Relative gap at which to stop.
     memory : int, default 2**31
-        Bytes that blocks of kernel values may take.
+        Bytes that blocks of kernel values, features of landmarks and planes of sampled cuts may take. On top
+        come the data, some numbers per row and some tens of megabytes of work space.
     max_kernel_values : float, default 1e11
         Kernel values that "auto" may expect an exact fit to take; each of several pairs has its share.
     max_iter, max_seconds : optional
@@ -88,7 +90,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     n_jobs : int, optional
         Threads, for the fit and for predictions. Results have the same bits for any number of them.
     warm_start : bool, default False
-        Start from the coefficients of the previous fit, if that had the same number of rows.
+        Start from the coefficients of the previous fit, if that had the same number of rows. For "exact", and
+        "auto" where it is exact; the other methods begin anew.
     random_state : int, default 0
         Seed of landmarks and samples.
     callbacks : list of callables, optional
@@ -270,7 +273,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
                 C=self.C,
                 n_classes=part.n_classes,
                 fit_intercept=self.fit_intercept,
-                memory=self.memory,
+                memory=int(min(self.memory, sys.maxsize)),
                 start=self._start(part, classes),
                 rows=part.rows,
                 draw=None if draw is None else draw[part.rows],

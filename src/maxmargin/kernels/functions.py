@@ -205,9 +205,9 @@ def make_kernel(
     all entries of X."""
     if callable(kernel):
         return FromCallable(kernel)
-    if gamma == "scale":
+    if isinstance(gamma, str) and gamma == "scale":
         gamma = 1.0 / (n_features * variance) if variance > 0.0 else 1.0
-    elif gamma == "auto":
+    elif isinstance(gamma, str) and gamma == "auto":
         gamma = 1.0 / n_features
     elif not isinstance(gamma, Real) or not 0.0 <= float(gamma) < np.inf:
         raise ValueError(f"gamma={gamma!r}: use 'scale', 'auto' or a number that is not negative.")
