@@ -143,3 +143,47 @@ def test_votes_and_ties_are_those_of_libsvm():
     np.testing.assert_array_equal(own.predict(grid), wanted)
     np.testing.assert_allclose(own.decision_function(grid), svc.decision_function(grid), atol=1e-9)
     assert (own.decision_function(grid).argmax(axis=1) != wanted).any()  # there are ties
+
+
+@pytest.mark.parametrize("kind", ["two", "pairs", "joint"])
+def test_values_too_large_for_single_precision(kind):
+    est = model(Polynomial(0.3, 1.0, 3), 2 if kind == "two" else 4, joint=kind == "joint")
+    X = np.random.default_rng(6).normal(size=(200, D)) * 1e14
+    expected = naive(est, X)
+    assert np.isfinite(expected).all()
+    est.decision_function_shape = "ovo"
+    found = est.decision_function(X).reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    if kind == "two":
+        np.testing.assert_array_equal(est.predict(X), np.where(expected[:, 0] > 0, 10, 0))
+
+
+def test_sparse_rows_far_from_zero():
+    est = model(RBF(0.3), 2, offset=1e6)
+    X = np.random.default_rng(7).normal(size=(300, D)) + 1e6
+    expected = naive(est, X)[:, 0]
+    est.support_vectors_ = sp.csr_matrix(est.support_vectors_)
+    for rows in (X, sp.csr_matrix(X)):
+        np.testing.assert_allclose(est.decision_function(rows), expected, atol=0.02)
+        np.testing.assert_array_equal(est.predict(rows), np.where(expected > 0, 10, 0))
+        _, error = est._evaluator._sums(rows, est._evaluator._tiles)
+        assert error.max() < 0.1  # few rows are in doubt
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Linear(), Polynomial(1.0, 0.0, 2), Polynomial(1e-2, 1.0, 3), Sigmoid(1e-2, 0.0)],
+    ids=str,
+)
+def test_products_that_cancel(kernel):
+    """<x, z> is small though x and z are not: it is wrong by the last digits of |x| |z|."""
+    est = model(kernel, 2, m=1200)
+    rng = np.random.default_rng(8)
+    far = np.array([1000.0, 1000.0, 0, 0, 0, 0])
+    est.support_vectors_ = 0.01 * rng.normal(size=(1200, D)) + far
+    X = 0.01 * rng.normal(size=(256, D)) + far * [1, -1, 1, 1, 1, 1]
+    est._ready()
+    scores, error = est._evaluator._sums(X, est._evaluator._tiles)
+    exact, _ = est._evaluator._sums(X, est._evaluator._packed(np.float64))
+    assert (np.abs(scores - exact)[:, 0] <= error).all()
+    assert (error <= 1e6 * np.abs(scores - exact).max()).all()  # nor is all in doubt

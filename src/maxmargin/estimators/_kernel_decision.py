@@ -45,6 +45,12 @@ class KernelDecision(ClassifierMixin):
             ``decision_function_shape="ovr"`` the votes of each class and, in the digits behind, how clear
             they were; with "ovo" the functions of the pairs (0, 1), (0, 2), ..., positive for the first
             class of the pair. Crammer and Singer: the function of each class.
+
+        Notes
+        -----
+        With 1000 support vectors or more kernel values are in single precision: scores have errors of about
+        1e-7 times the sum of the coefficients' sizes, and may differ by as much between calls with other rows
+        besides. Rows whose label that might change are computed in double precision, so labels are right.
         """
         scores = self._scores(X)
         if len(self.classes_) == 2:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._base import _blas
 from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, centre_of
-from maxmargin.kernels.thin import thin_squares
+from maxmargin.kernels.thin import is_thin, thin_squares
 
 #: rows that a thread takes at a time: fixed, so that the number of threads changes no bit
 ROWS = 256
@@ -58,11 +58,14 @@ class KernelScores:
         self, kernel: Kernel, rows: Any, segments: Sequence[Segment], intercept: Array
     ) -> None:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
-        dense = kernel.shift_invariant and not sp.issparse(rows) and rows.shape[0]
+        movable = kernel.shift_invariant and not is_thin(rows) and rows.shape[0]
         # rows far from zero would lose digits in differences
-        self._centre = centre_of(rows) if dense else None
+        self._centre = centre_of(rows) if movable else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
-        self._furthest = float(_squares(rows, self._centre).max(initial=0.0))
+        pieces = (rows[lo : lo + TILE] for lo in range(0, rows.shape[0], TILE))
+        squares = (float(_squares(some, self._centre).max()) for some in pieces)
+        self._furthest = max(squares, default=0.0)
+        self._all = sum(float(np.abs(part.coef).max(axis=1).sum()) for part in segments)
 
     @cached_property
     def _tiles(self) -> list[Tile]:
@@ -78,12 +81,15 @@ class KernelScores:
 
         def work(lo: int) -> None:
             here = slice(lo, lo + ROWS)
-            out[here], error[here] = self._sums(X[here], tiles)
+            # what is too large for single precision is done again
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[here], error[here] = self._sums(X[here], tiles)
 
         _in_threads(work, range(0, X.shape[0], ROWS), n_jobs)
         if self._double:
             return out
-        again = np.flatnonzero(in_doubt(out, error))
+        known = np.isfinite(error) & np.isfinite(out).all(axis=1)
+        again = np.flatnonzero(in_doubt(out, error) | ~known)
         if len(again):
             exact = self._packed(np.float64)
 
@@ -117,19 +123,32 @@ class KernelScores:
             sums = values @ tile.coef
             scores[:, tile.columns] += sums[:, :-1]
             size += sums[:, -1] if positive else np.abs(values, out=values) @ tile.coef[:, -1]
-        return scores + self.intercept, ROUNDING * self._growth(X) * size
+        return scores + self.intercept, ROUNDING * self._growth(X, size)
 
-    def _growth(self, X: Any) -> Any:
-        """How much larger the error of a value is than that of one operation."""
-        if isinstance(self.kernel, RBF):  # that of the exponent, which is a sum of such terms
-            return 1.0 + self.kernel.gamma * (_squares(X, self._centre) + self._furthest)
-        return 1.0 + getattr(self.kernel, "degree", 1)
+    def _growth(self, X: Any, size: Array) -> Array:
+        """The error of a sum in units of one operation's; ``size`` is that of its terms, sum |c_j| |k_j|.
+
+        RBF: the exponent's error is one of gamma (|x|^2 + |z|^2). Otherwise the argument t of the function is
+        wrong by r = gamma |x| |z|, however small t itself is, and t^p by p (|t| + r)^(p - 1) r. Hoelder's and
+        Minkowski's inequalities sum this: sum |c| (|t| + r)^(p - 1) <= S ((size / S)^(1/p) + r)^(p - 1) with
+        S = sum |c|. (tanh is no steeper than p = 1.)
+        """
+        squares = _squares(X, self._centre)
+        if isinstance(self.kernel, RBF):
+            return (1.0 + self.kernel.gamma * (squares + self._furthest)) * size
+        p = getattr(self.kernel, "degree", 1)
+        if p == 0 or self._all == 0.0:
+            return size
+        r = abs(getattr(self.kernel, "gamma", 0.0)) * np.sqrt(squares * self._furthest)
+        terms: Array = (size / self._all) ** (1.0 / p) + ROUNDING * r
+        return (1.0 + p) * size + self._all * p * r * terms ** (p - 1)
 
 
 def _squares(X: Any, centre: Array | None) -> Array:
     """|x - centre|^2 of each row."""
-    if sp.issparse(X):
+    if sp.issparse(X) and centre is None:
         return thin_squares(X)
+    X = X.toarray() if sp.issparse(X) else X
     X = X if centre is None else X - centre
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
