@@ -25,7 +25,15 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._base import _stopping
 from maxmargin.estimators._kernel_lowrank import choose_landmarks
 from maxmargin.estimators._weights import says_something
-from maxmargin.kernels import EmpiricalMap, Kernel, KernelRows, Nystrom, NystromMap, make_kernel
+from maxmargin.kernels import (
+    EmpiricalMap,
+    Kernel,
+    KernelRows,
+    Nystrom,
+    NystromMap,
+    centre_of,
+    make_kernel,
+)
 from maxmargin.kernels.features import KernelFeatures, complete_features, no_features
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
@@ -123,17 +131,17 @@ class Mapped:
             estimator._keep([result.claiming(self.claim)])
 
     def _less_rounding(self, estimator: Any, result: SolveResult, caps: Array) -> SolveResult:
-        """With a lower bound that gives away what the features lack. The dual value at multipliers of caps
-        c_i changes by at most ``error / 2`` times the sum of the squared coefficients of rows, which are at
-        most 2 c_i^2 for every row of example i where a row enters an output once."""
-        lower = result.lower_bound - self.error * float(caps**2 @ self.counts)
-        bounds = Bounds(result.objective * (1.0 - 1e-12), lower, estimator.C)
+        """With bounds that give away what the features lack. The dual value at multipliers of caps c_i
+        changes by at most ``error / 2`` times the sum of the squared coefficients of rows, which are at most
+        2 c_i^2 for every row of example i where a row enters an output once; and so does the optimum."""
+        allowance = self.error * float(caps**2 @ self.counts)
+        lower, upper = result.lower_bound - allowance, result.objective + allowance
+        bounds = Bounds(upper * (1.0 - 1e-12), lower, estimator.C)
         return replace(
             result,
+            objective=upper,
             lower_bound=lower,
-            gap=result.gap
-            if not np.isfinite(result.gap)
-            else relative_gap(result.objective, lower),
+            gap=result.gap if not np.isfinite(result.gap) else relative_gap(upper, lower),
             converged=result.converged and _stopping(estimator.tol).met(bounds),
         )
 
@@ -194,7 +202,7 @@ def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFe
     chosen = choose_landmarks(settings, X, MEMORY, seed)
     if not KernelRows(kernel, X[chosen], np.float64).diagonal().any():
         return no_features(kernel, X[chosen])
-    found = NystromMap(kernel, X[chosen])
+    found = NystromMap(kernel, X[chosen], centre_of(X[chosen]))
     return KernelFeatures(kernel, X[chosen[found.kept]], found.factor)
 
 

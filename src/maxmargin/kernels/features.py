@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpstrf
 
 from maxmargin.core.vectors import Array
 from maxmargin.kernels.functions import FromCallable, Kernel
-from maxmargin.kernels.rows import KernelRows
+from maxmargin.kernels.rows import KernelRows, centre_of
 
 #: rows whose kernel values are held at a time
 ROWS = 1024
@@ -25,8 +25,8 @@ INDEFINITE = 1e-10
 class KernelFeatures:
     """A map of rows to features ``k(x, rows) @ factor``, in double precision.
 
-    ``factor`` is None where the kernel values are the features themselves; ``centre`` is subtracted from all
-    rows first, for kernels of differences.
+    ``factor`` is None where the kernel values are the features themselves. Kernels of differences see rows
+    as they are from the middle of the basis.
 
     Examples
     --------
@@ -41,7 +41,6 @@ class KernelFeatures:
     kernel: Kernel
     rows: Any
     factor: Array | None = None
-    centre: Array | None = None
 
     @property
     def n_features(self) -> int:
@@ -50,8 +49,9 @@ class KernelFeatures:
 
     def __call__(self, X: Any) -> Array:
         """The features of these rows."""
-        basis = KernelRows(self.kernel, self.rows, np.float64, self.centre)
-        rows = KernelRows(self.kernel, X, np.float64, self.centre)
+        centre = centre_of(self.rows) if self.kernel.shift_invariant else None
+        basis = KernelRows(self.kernel, self.rows, np.float64, centre)
+        rows = KernelRows(self.kernel, X, np.float64, centre)
         out = np.empty((len(rows), self.n_features))
         for lo in range(0, len(rows), ROWS):
             values = rows.take(slice(lo, lo + ROWS)).block(basis)
@@ -70,7 +70,7 @@ def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, fl
     Also, what rows that depend on others lost by rounding: a bound of the norm of K - Z Z'. Infinite, where
     that is no rounding: the kernel is not positive semidefinite.
     """
-    rows = KernelRows(kernel, X, np.float64)
+    rows = KernelRows(kernel, X, np.float64, centre_of(X) if kernel.shift_invariant else None)
     K = np.asarray(rows.block(rows), dtype=np.float64)
     K = 0.5 * (K + K.T)
     diagonal = K.diagonal().copy()
@@ -93,6 +93,6 @@ def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, fl
     if not known:
         error = float(np.linalg.norm(K - Z @ Z.T))
         error = error if error <= INDEFINITE * len(K) * top else float("inf")
-    error += len(K) * np.finfo(np.float64).eps * top
+    error += len(K) * (rows.rounding().value + np.finfo(np.float64).eps * top)
     factor = np.ascontiguousarray(solve_triangular(L[:rank], np.eye(rank), lower=True).T)
     return KernelFeatures(kernel, X[order[:rank]], factor), Z, error

@@ -42,7 +42,7 @@ from maxmargin.core.vectors import (
     frozen,
     sparsify,
 )
-from maxmargin.kernels import Kernel, KernelRows
+from maxmargin.kernels import Kernel, KernelRows, centre_of
 from maxmargin.risks.lines import check_weights
 from maxmargin.risks.plain_examples import Rescaling
 from maxmargin.risks.span_columns import GramNorm
@@ -141,7 +141,8 @@ class KernelTaskRisk:
         self.task, self._X, self._Y, self._rescaling = task, X, Y, rescaling
         self._ends = np.asarray(ends, dtype=np.int64)
         self._starts = np.concatenate([[0], self._ends[:-1]])
-        self._rows = KernelRows(kernel, rows, np.float64)
+        centre = centre_of(rows) if kernel.shift_invariant else None
+        self._rows = KernelRows(kernel, rows, np.float64, centre)
         self.n_examples, self.n_rows = len(Y), int(rows.shape[0])
         self._weight = check_weights(sample_weight, self.n_examples)
         self._small = copy.deepcopy(task)
