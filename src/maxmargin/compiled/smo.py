@@ -191,7 +191,8 @@ def pair_steps(
         if j < 0:  # nothing that can fall is below v_i, in single precision
             violation = _violation(v, up, low)
             break
-        curvature = max(float(di) + float(diagonal[j]) - 2.0 * float(row[j]), floor)
+        # not the diagonal in single precision, which would be all that is left of a small curvature
+        curvature = max(float(row[i]) + float(K[j, j]) - 2.0 * float(row[j]), floor)
         step, room_i, room_j = (vi - v[j]) / curvature, hi[i] - b[i], b[j] - lo[j]
         if step >= room_i and room_i <= room_j:
             step, b[i] = room_i, hi[i]
@@ -255,7 +256,7 @@ def single_steps(
         if i < 0:
             break
         old = b[i]
-        b[i] = min(hi[i], max(lo[i], old + v[i] / max(float(diagonal[i]), floor)))
+        b[i] = min(hi[i], max(lo[i], old + v[i] / max(float(K[i, i]), floor)))
         step, row = b[i] - old, K[i]
         _free(b, lo, hi, i, up, low)
         for t in range(n):

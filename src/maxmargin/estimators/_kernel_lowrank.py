@@ -39,7 +39,8 @@ from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.estimators._base import _blas, _seed, _stopping
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.estimators._linear import free_intercepts
-from maxmargin.kernels import EmpiricalMap, Nystrom, NystromMap
+from maxmargin.kernels import EmpiricalMap, FromCallable, Nystrom, NystromMap
+from maxmargin.kernels.extent import warn_of_no_kernel
 from maxmargin.kernels.lowrank import whole_map
 from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss
 from maxmargin.risks import ScoreRisk
@@ -167,6 +168,9 @@ def fit_map(
     result = _claimed(estimator, problem, linear, objective, allowance)
     if not (problem.kernel.positive_semidefinite and made.semidefinite):
         result = result.claiming("measured")
+    said = isinstance(problem.kernel, FromCallable) and problem.kernel.positive_semidefinite
+    if said and not made.semidefinite:
+        warn_of_no_kernel()
     return Fitted(result, np.arange(n), coef, linear.intercept)
 
 

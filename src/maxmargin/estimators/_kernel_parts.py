@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.result import Certificate, SolveResult
+from maxmargin.core.result import Certificate, SolveResult, relative_gap
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._kernel_fit import Fitted
+from maxmargin.kernels.extent import warn_of_no_kernel
 
 KINDS = ("auto", "ovo", "crammer_singer")
 #: what else methods say that adds up over problems
@@ -149,6 +150,33 @@ def untouched(
     if last.certificate in ("restricted", "measured"):
         result = result.claiming("restricted" if last.certificate == "restricted" else "measured")
     return replace(fitted, result=result, extras={"method_": "not begun: the fit was stopped"})
+
+
+def interrupted(semidefinite: bool) -> SolveResult:
+    """Ctrl-C before there was any result."""
+    kind: Certificate = "exact" if semidefinite else "measured"
+    return SolveResult(np.zeros(0), np.inf, 0.0, np.inf, False, "interrupted", kind, 0, [])
+
+
+def not_worse(fitted: Fitted, part: Part, weight: Array, C: float, fit_intercept: bool) -> Fitted:
+    """The answer to a problem of two classes, or the best constant where that is better: after a limit, or
+    with a function that is no kernel. No true lower bound is above the F of the constant."""
+    if part.n_classes is not None:
+        return fitted
+    plain, result = constant(part, weight, C, fit_intercept), fitted.result
+    # not below the sum of weights as it is
+    F = plain.result.objective * (1.0 + (len(part.y) + 4) * float(np.finfo(np.float64).eps))
+    if result.lower_bound > F * (1.0 + 1e-9):
+        warn_of_no_kernel()
+        result = result.claiming("measured")
+    proved = result.stop_reason == "gap" and result.certificate != "measured"
+    if proved or not result.objective > F:
+        return fitted if result is fitted.result else replace(fitted, result=result)
+    extras = dict(fitted.extras)
+    if "restricted_lower_bound_" in extras:
+        extras["restricted_gap_"] = relative_gap(F, extras["restricted_lower_bound_"])
+    result = replace(result, objective=F, gap=relative_gap(F, result.lower_bound))
+    return replace(plain, result=result, extras=extras)
 
 
 def weakest(results: Sequence[SolveResult]) -> Certificate:

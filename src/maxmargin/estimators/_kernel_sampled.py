@@ -20,6 +20,7 @@ from maxmargin.core.sampling import excess_bound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.kernels import KernelRows
+from maxmargin.kernels.extent import precision
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.kernel_pool import PooledKernelRisk
@@ -43,7 +44,8 @@ def fit_sampled(
     n = problem.X.shape[0]
     centre = problem.centre()
     tol = getattr(estimator.tol, "tol", estimator.tol)
-    double = n <= FEW_ROWS or tol < SINGLE_FROM
+    single = precision(problem.kernel, problem.X) == np.float32
+    double = n <= FEW_ROWS or tol < SINGLE_FROM or not single
     rows = KernelRows(problem.kernel, problem.X, np.float64 if double else np.float32, centre)
     loss: ScoreLoss = Hinge()
     if problem.n_classes is not None:

@@ -26,14 +26,17 @@ from maxmargin.estimators._kernel_parts import (
     Part,
     by_row,
     constant,
+    interrupted,
     join,
     joined_extras,
+    not_worse,
     parts,
     untouched,
     weakest,
 )
 from maxmargin.estimators._linear import class_factors, some_weight
 from maxmargin.kernels import Kernel, make_kernel
+from maxmargin.kernels.extent import precision
 
 
 class KernelSVC(KernelDecision, CertifiedEstimator):
@@ -257,7 +260,10 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             weight = weight * class_factors(self.class_weight, classes)[codes]
         some_weight(weight)
         check_landmarks(settings, weight)
-        kernel = self._kernel(X)
+        with np.errstate(over="ignore"):
+            kernel = self._kernel(X)
+            if not callable(self.kernel):
+                precision(kernel, X)  # refuses values that are not finite
         split = parts(self.multi_class, codes, weight, K)
         draw = None
         if len(split) > 1:
@@ -294,7 +300,10 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         elif stopped is not None:
             fitted = untouched(*of, stopped)
         else:
-            return METHODS[type(settings)](self, problem, before, settings)
+            try:
+                return not_worse(METHODS[type(settings)](self, problem, before, settings), *of)
+            except KeyboardInterrupt:  # before the solver began, or after it
+                fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
         said = CONSTANTS.get(type(settings), lambda F: {})(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
 

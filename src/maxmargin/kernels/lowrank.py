@@ -25,8 +25,9 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.kernels.extent import semidefinite
 from maxmargin.kernels.functions import Block, Kernel
-from maxmargin.kernels.rows import KernelRows
+from maxmargin.kernels.rows import NOT_FINITE, KernelRows
 
 #: a landmark is dropped if its distance^2 from the span of the others is below this share of max k(x, x)
 DEPENDENT = 1e-8
@@ -207,12 +208,10 @@ class WholeMap:
 def whole_map(kernel: Kernel, X: Any, centre: Array | None = None) -> WholeMap:
     """The features U S^(1/2) of all rows, without what is rounding of S or below zero."""
     rows = KernelRows(kernel, X, np.float64, centre)
-    K = np.asarray(rows.block(rows), dtype=np.float64)
-    K = 0.5 * (K + K.T)
+    given = np.asarray(rows.block(rows), dtype=np.float64)
+    K = 0.5 * (given + given.T)
     if not np.isfinite(K).all():
-        raise ValueError(
-            "some kernel values are not finite: check the kernel's parameters and the scale of X."
-        )
+        raise ValueError(NOT_FINITE)
     n, eps = len(K), np.finfo(np.float64).eps
     S, U = np.linalg.eigh(K)
     top = max(float(S[-1]), 0.0)
@@ -223,6 +222,5 @@ def whole_map(kernel: Kernel, X: Any, centre: Array | None = None) -> WholeMap:
     features = np.ascontiguousarray(U[:, kept] * root)
     # what was dropped and what was rounded away, as it is, and what rounding may add in measuring it
     error = float(np.linalg.norm(K - features @ features.T)) + 2.0 * n * eps * top
-    semidefinite = float(S[0]) >= -1e-10 * n * max(top, 1e-300)
     factor = U[:, kept] / np.where(root > 0.0, root, np.inf)
-    return WholeMap(K, features, factor, error, semidefinite)
+    return WholeMap(K, features, factor, error, semidefinite(given, S))

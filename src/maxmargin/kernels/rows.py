@@ -27,6 +27,8 @@ TILE = (512, 512)
 NOTICED = 1e-10
 #: rows from which a centre is taken; rows that are made dense at a time
 SAMPLE, STEP = 1001, 4096
+#: what is said of values that are not numbers, by whoever notices first
+NOT_FINITE = "some kernel values are not finite: check the kernel's parameters and the scale of X."
 
 
 def centre_of(X: Any) -> Array:
@@ -96,7 +98,7 @@ class KernelRows:
     def block(self, other: KernelRows, out: Block | None = None) -> Block:
         """k of each of these rows with each of the other ones."""
         if isinstance(self.kernel, FromCallable):
-            values = np.asarray(self.kernel.function(self.X, other.X), dtype=self.dtype)
+            values = _of_function(self.kernel.function(self.X, other.X), self.dtype)
             if values.shape != (len(self), len(other)):
                 raise ValueError(
                     f"the kernel function returned shape {values.shape} for {len(self)} and {len(other)} "
@@ -211,3 +213,19 @@ class KernelRows:
             else:
                 self._right = found
         return found
+
+
+def _of_function(values: Any, dtype: Any) -> Block:
+    """What a user's function returned, checked."""
+    values = np.asarray(values.toarray() if sp.issparse(values) else values)
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(NOT_FINITE)
+    top = np.finfo(dtype).max
+    if values.size and values.dtype != dtype and float(np.abs(values).max()) > top:
+        raise ValueError(
+            f"the kernel function returned values above {top:.1e}: divide them by a constant, and multiply C "
+            "by it."
+        )
+    return np.asarray(values, dtype=dtype)

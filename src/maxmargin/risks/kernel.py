@@ -27,6 +27,7 @@ from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels.extent import looked_at, precision
 from maxmargin.kernels.rounding import summed
 from maxmargin.risks.kernel_duals import KernelDuals, best_intercept
 from maxmargin.risks.kernel_rows import RowRange
@@ -130,9 +131,11 @@ class KernelRisk:
         free = np.arange(self.n_examples, self.dim)
         self.norm = KernelNorm(free=free, risk=self)
         self.centre = centre_of(X) if kernel.shift_invariant else None
+        #: single precision if that holds the kernel's values
+        self.dtype = precision(kernel, X)
         self.rounding = self.rows(slice(None), np.float64).rounding()
         #: kernel values computed so far
-        self.kernel_values = 0
+        self.kernel_values = looked_at(kernel, self.n_examples)
         self.engine: Engine = engine or SerialEngine()
         if not self.engine.durable:
             raise ValueError(
@@ -149,9 +152,9 @@ class KernelRisk:
     def _range(self, bounds: tuple[int, int]) -> RowRange:
         return RowRange(self.rows(slice(*bounds)), bounds[0], self._keep)
 
-    def rows(self, which: Any, dtype: Any = np.float32) -> KernelRows:
+    def rows(self, which: Any, dtype: Any = None) -> KernelRows:
         """Some of the rows, packed."""
-        return KernelRows(self.kernel, self.X[which], dtype, self.centre)
+        return KernelRows(self.kernel, self.X[which], dtype or self.dtype, self.centre)
 
     def products(self, basis: KernelRows, coef: Array) -> Array:
         """sum_j coef_j k(x_i, z_j) for all rows, in the precision of the basis."""

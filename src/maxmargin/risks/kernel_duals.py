@@ -32,6 +32,7 @@ from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels.clusters import clusters
+from maxmargin.kernels.extent import LARGEST
 from maxmargin.kernels.functions import FromCallable
 from maxmargin.kernels.rounding import UNIT
 from maxmargin.risks.kernel_rows import Columns
@@ -111,7 +112,7 @@ class KernelDuals:
         self.n_rows = 0
         self.steps = 0
         self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
-        self._open(np.float32)
+        self._open(risk.dtype)
         self._start = self._clusters() if n > min(self._most, LEAST) else None
 
     def _open(self, dtype: Any) -> None:
@@ -216,6 +217,13 @@ class KernelDuals:
     def _solve(self, K: Any, rows: IntArray, beta: Array, v: Array, tol: float) -> None:
         """The dual over these rows, the others held: their multipliers and gradient change in place."""
         lo, hi = self._lo[rows], self._hi[rows]
+        top = float(np.diagonal(K).max(initial=0.0))
+        # the same steps in units that single precision holds: compiled code needs it in places
+        unit = math.ldexp(1.0, math.frexp(top)[1]) if LARGEST < top < np.inf else 1.0
+        if unit != 1.0:
+            K /= unit
+            for values in (beta, lo, hi):
+                values *= unit
         steps = pair_steps if self.risk.fit_intercept else single_steps
         diagonal = np.ascontiguousarray(np.diagonal(K), dtype=np.float32)
         floor = 4.0 * float(np.finfo(K.dtype).eps) * max(float(np.abs(diagonal).max()), 1e-30)
@@ -226,6 +234,7 @@ class KernelDuals:
             left -= done
             if done < STEPS or violation <= tol:
                 break
+        beta /= unit
 
     def _moved(self, beta: Array, rows: IntArray, change: Array, known: IntArray) -> Array:
         """The scores after a change of some rows' multipliers to ``beta``; anything for ``known`` rows."""
