@@ -437,3 +437,18 @@ def test_ctrl_c_returns_the_best_point():
         assert svc.certificate_ == "measured"
         assert svc.objective_ == pytest.approx(objective(svc, X, y), rel=1e-10)
         assert svc.objective_ < 500.0
+
+
+@pytest.mark.parametrize("seed", [35, 67, 97])
+def test_changes_that_add_up_to_too_long_a_plane(seed):
+    """Then a plane is drawn anew; condition (ii) is no error of a sampler that draws as it should."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] > 0).astype(int)
+    flip = rng.choice(300, 6, replace=False)
+    X[:, 0] += 3 * np.sign(X[:, 0])
+    y[flip] ^= 1
+    method = SampledCuts(size=4, sampler=UniformSample())
+    C = 10.0 ** rng.uniform(-2, 2)
+    est = KernelSVC(C=C, method=method, tol=1e-2, random_state=seed, max_iter=60).fit(X, y)
+    assert est.objective_ <= 600 * C

@@ -284,6 +284,11 @@ def _check_form(draw: Draw, n: int) -> None:
         raise ValueError("a sampler's factors must be finite and not negative.")
 
 
+def too_long(length: float, terms: Terms) -> bool:
+    """Whether a drawn plane of this length fails condition (ii)."""
+    return length > (1.0 + ROUNDING) * terms.radius
+
+
 def check_cut(offset: float, length: float, terms: Terms) -> None:
     """Conditions (i) and (ii) for a cut that was drawn."""
     if not -ROUNDING * terms.ceiling <= offset <= (1.0 + ROUNDING) * terms.ceiling:
@@ -292,7 +297,7 @@ def check_cut(offset: float, length: float, terms: Terms) -> None:
             f"{terms.ceiling:.6g}, the most that any labelling of all examples costs. Are the sampler's "
             "factors too large?"
         )
-    if length > (1.0 + ROUNDING) * terms.radius:
+    if too_long(length, terms):
         raise ValueError(
             f"condition (ii) fails: the drawn plane's length {length:.6g} is above {terms.radius:.6g}, that "
             "of the longest plane of all examples. Are the sampler's factors too large?"

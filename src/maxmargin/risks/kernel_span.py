@@ -43,8 +43,8 @@ from maxmargin.risks.span_columns import GramNorm
 
 #: planes that are held at a time
 MIN_SLOTS, MAX_SLOTS = 48, 1000
-#: slots that are free before an iteration: its plane, and points that become planes
-SPARE = 6
+#: slots that are free before an iteration: its plane, one that was too long, and points that become planes
+SPARE = 7
 #: shards: as many, and of as many rows at least
 MAX_SHARDS, SHARD_ROWS = 32, 2048
 

@@ -51,6 +51,7 @@ from maxmargin.core.sampling import (
     Terms,
     check_cut,
     checked_draw,
+    too_long,
 )
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap
 from maxmargin.core.vectors import SparseVector
@@ -198,11 +199,19 @@ class SampledCuts:
         above = -np.inf if first else wanted.model + epsilon
         if terms.value > above >= terms.expected:  # the plane that would be changed is too far off
             terms = yield Weigh(at, trial, afresh=True)
-        size = max(self.n_drawn, terms.allowance)
-        draw = checked_draw(lambda: self.sampler.draw(terms, size, rng), terms, above, record)
-        cut: Cut = yield Sample(at, draw)
+        cut: Cut = yield Sample(at, self._checked(terms, above, record, rng))
+        if terms.exact is not None and too_long(_length(cut, problem), terms):
+            # changes add up to a plane that no draw of all examples would give: one of these instead
+            terms = yield Weigh(at, trial, afresh=True)
+            cut = yield Sample(at, self._checked(terms, above, record, rng))
         check_cut(cut.offset, _length(cut, problem), terms)
         return [cut]
+
+    def _checked(
+        self, terms: Terms, above: float, record: SamplingRecord, rng: np.random.Generator
+    ) -> Draw:
+        size = max(self.n_drawn, terms.allowance)
+        return checked_draw(lambda: self.sampler.draw(terms, size, rng), terms, above, record)
 
     # -- constant time ---------------------------------------------------------------------------------
 
