@@ -13,6 +13,7 @@ from maxmargin.core.sampling import Draw, SamplingRecord, Terms, check_cut, exce
 from maxmargin.kernels import RBF, KernelRows
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, kernel_span
+from maxmargin.risks.kernel_pool import PooledKernelRisk
 from maxmargin.risks.kernel_span import KernelSpanRisk
 from maxmargin.solvers import (
     AbsoluteGap,
@@ -71,6 +72,7 @@ def test_constant_time_without_a_measurement_has_no_objective():
     X, y = checkerboard(400)
     svc = fit(X, y, SampledCuts(size=100, constant_time=True, measure=False), max_iter=5)
     assert np.isnan(svc.objective_)
+    assert np.isnan(svc.probabilistic_bound_)
     assert svc.probabilistic_bound_is_vacuous_
 
 
@@ -355,12 +357,31 @@ class Wrong:
         (lambda d: Draw(d.examples, -d.factors), "not negative"),
         (lambda d: Draw(d.examples, d.factors[:-1]), "one factor for each"),
         (lambda d: Draw(d.examples * 1.0, d.factors), "numbers of examples"),
+        (lambda d: Draw(d.examples, d.factors, np.nan), "spread is nan"),
+        (lambda d: Draw(d.examples[:0], d.factors[:0]), "drew nothing, 200 times"),
+        (lambda d: Draw(d.examples, d.factors * 0.0), "drew nothing, 200 times"),
+        (lambda d: None, r"must return maxmargin\.core\.Draw"),
+        (lambda d: (d.examples, d.factors), r"gave tuple: it must return maxmargin\.core\.Draw"),
+        (lambda d: Draw(d.examples.tolist(), d.factors.tolist()), "NumPy arrays"),
     ],
 )
 def test_draws_of_a_users_sampler_are_checked(how, message):
     X, y = checkerboard(200)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         fit(X, y, SampledCuts(size=50, sampler=Wrong(how), differences=False))
+
+
+@pytest.mark.parametrize("seed", [35, 67, 97])
+def test_a_change_that_is_drawn_too_long_gives_way_to_a_plane(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] > 0).astype(int)
+    y[rng.choice(300, 6, replace=False)] ^= 1
+    X[:, 0] += 3.0 * np.sign(X[:, 0])
+    C = 10.0 ** rng.uniform(-2, 2)
+    method = SampledCuts(size=4, sampler=UniformSample())
+    svc = KernelSVC(C=C, method=method, tol=1e-2, random_state=seed, max_iter=60).fit(X, y)
+    assert svc.objective_ < 300.0 * C
 
 
 def test_a_users_sampler_that_is_right():
@@ -380,11 +401,27 @@ def test_offsets_out_of_bounds_are_refused():
 
 @pytest.mark.parametrize(
     "options",
-    [{"size": 0}, {"size": 2.5}, {"idle": 0}, {"patience": 0}, {"mu": 0.0}, {"delta": 1.0}],
+    [
+        {"size": 0},
+        {"size": 2.5},
+        {"size": "a"},
+        {"size": np.nan},
+        {"size": np.inf},
+        {"idle": 0},
+        {"idle": None},
+        {"patience": 0},
+        {"mu": 0.0},
+        {"delta": 1.0},
+    ],
 )
 def test_settings_are_checked(options):
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises(ValueError, match=f"{next(iter(options))}=.*: it must be"):
         SampledCuts(**options)
+
+
+def test_a_size_may_be_a_float_that_is_whole():
+    X, y = checkerboard(200)
+    assert fit(X, y, SampledCuts(size=50.0)).objective_ == fit(X, y, SampledCuts(50)).objective_
 
 
 def test_settings_that_do_not_go_together():
@@ -412,6 +449,52 @@ def test_the_bound_holds_for_sums_that_are_drawn():
     assert np.max(worst) > 0.5 * allowed
 
 
+@pytest.mark.parametrize("sampler", [NonZeroLoss(), UniformSample(), ByMargin(), ByMargin(0.9)])
+@pytest.mark.parametrize("size", [1, 2, 12])
+def test_the_spread_does_not_depend_on_what_was_drawn(sampler, size):
+    rng = np.random.default_rng(1)
+    sizes = np.where(rng.uniform(size=50) < 0.4, rng.uniform(0.1, 2.0, 50), 0.0)
+    terms = terms_of(sizes, losses=rng.exponential(size=50))
+    draws = [sampler.draw(terms, size, rng) for _ in range(300)]
+    (spread,) = {spread_of(draw, terms) for draw in draws}
+    if not isinstance(sampler, ByMargin):  # all draws have a part in it, those that add nothing too
+        n = 50 if isinstance(sampler, UniformSample) else np.count_nonzero(sizes)
+        assert spread == pytest.approx(sizes.max() * n / np.sqrt(size))
+    chance = [
+        np.linalg.norm(d.factors[d.factors != 1.0]) for d in draws
+    ]  # what is not there in any case
+    assert 0.0 < max(chance) * sizes.max() <= spread * (1.0 + 1e-12)
+
+
+def test_a_sampler_that_says_no_spread_has_no_bound():
+    X, y = checkerboard(300)
+    silent = Wrong(lambda d: Draw(d.examples, d.factors))
+    svc = fit(X, y, SampledCuts(size=80, sampler=silent))
+    assert svc.probabilistic_bound_ == np.inf
+    assert svc.probabilistic_bound_is_vacuous_
+    told = fit(X, y, SampledCuts(size=80, sampler=Wrong(lambda d: d)))
+    assert (
+        told.probabilistic_bound_ == fit(X, y, SampledCuts(size=80)).probabilistic_bound_ < np.inf
+    )
+    assert told.objective_ == svc.objective_
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_in_constant_time_rows_that_were_not_drawn_count(intercept):
+    """At zero all rows lose, so all that were drawn are in the plane: that does not make it exact."""
+    X, y = checkerboard(400)
+    rows = KernelRows(RBF(GAMMA), X, np.float64)
+    weight = np.where(np.arange(400) == 3, 5.0, 1.0)
+    sign = np.where(y == 1, 1.0, -1.0)
+    risk = PooledKernelRisk(rows, sign, Hinge(), 1.0, weight=weight, fit_intercept=intercept)
+    drawn = risk.extend(100, 0)
+    assert 3 not in risk._known
+    at = risk.evaluate(np.zeros(risk.dim))
+    terms = at.terms(at, drawn)
+    spread = spread_of(Draw(drawn, np.ones(100), 0.0), terms)
+    assert spread == pytest.approx(400 * 5.0 * np.sqrt(1.0 + intercept) / np.sqrt(100))
+
+
 def test_the_bound_is_the_papers_up_to_what_a_fit_knows():
     n, size, C, delta, epsilon = 1000, 400, 1.0, 0.05, 1e-3
     record = SamplingRecord(n_draws=100, spread=n / np.sqrt(size), reduced=700.0)
@@ -420,7 +503,11 @@ def test_the_bound_is_the_papers_up_to_what_a_fit_knows():
     cuts = 8.0 * mean / epsilon**2
     papers = mean * (epsilon + np.sqrt(4.0 * mean / size * np.log(cuts / delta)))
     assert 0.3 * papers < found < papers
+    assert (
+        found < excess_bound(record, 700.0 + C * n * epsilon, C, delta, choices=2001) < 2.0 * found
+    )
     assert np.isnan(excess_bound(SamplingRecord(), 1.0, 1.0, delta))
+    assert np.isnan(excess_bound(record, np.nan, 1.0, delta))
 
 
 def test_ctrl_c_returns_the_best_point():

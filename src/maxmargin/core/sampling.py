@@ -75,29 +75,36 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """Examples, of which some may come several times, and the factor of each."""
+    """Examples, of which some may come several times, and the factor of each.
+
+    ``spread`` bounds by how much the drawn plane may be off: sqrt(sum_j u_j^2), where u_j is the largest f_j
+    |g_i| that the j-th of the draws, those that add nothing included, *could* have had. It must not depend on
+    what was drawn. A sampler that does not say has no bound.
+    """
 
     examples: IntArray
     factors: Array
+    spread: float = float("inf")
 
 
 class Sampler(Protocol):
     """Draws the examples of a cut. A small frozen dataclass will do.
 
     The theorem on the quality of the result (:func:`excess_bound`) needs independent draws, or such without
-    replacement, in which the expected sum of an example's factors is one.
+    replacement, in which the expected sum of an example's factors is one, and their ``spread``.
     """
 
     def draw(self, terms: Terms, size: int, rng: np.random.Generator) -> Draw:
         """At most about ``size`` of the examples of a cut."""
 
 
-def _some(among: IntArray, size: int, rng: np.random.Generator) -> Draw:
+def _some(among: IntArray, size: int, terms: Terms, rng: np.random.Generator) -> Draw:
     """So many of these, without replacement; all, exactly, where there are no more."""
     if len(among) <= size:
-        return Draw(among, np.ones(len(among)))
+        return Draw(among, np.ones(len(among)), 0.0)
     chosen = np.sort(rng.choice(among, size, replace=False, shuffle=False))
-    return Draw(chosen, np.full(size, len(among) / size))
+    spread = float(terms.sizes.max(initial=0.0)) * len(among) / np.sqrt(size)
+    return Draw(chosen, np.full(size, len(among) / size), spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ class NonZeroLoss:
 
     def draw(self, terms: Terms, size: int, rng: np.random.Generator) -> Draw:
         """See :class:`Sampler`."""
-        return _some(np.flatnonzero(terms.sizes), size, rng)
+        return _some(np.flatnonzero(terms.sizes), size, terms, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +138,9 @@ class UniformSample:
 
     def draw(self, terms: Terms, size: int, rng: np.random.Generator) -> Draw:
         """See :class:`Sampler`."""
-        drawn = _some(np.arange(len(terms.sizes)), size, rng)
+        drawn = _some(np.arange(len(terms.sizes)), size, terms, rng)
         there = terms.sizes[drawn.examples] > 0.0
-        return Draw(drawn.examples[there], drawn.factors[there])
+        return Draw(drawn.examples[there], drawn.factors[there], drawn.spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +174,18 @@ class ByMargin:
     def draw(self, terms: Terms, size: int, rng: np.random.Generator) -> Draw:
         """See :class:`Sampler`."""
         there = np.flatnonzero(terms.sizes)
-        if len(there) <= size:
-            return Draw(there, np.ones(len(there)))
+        if len(there) <= size or size == 1:  # nothing to divide
+            return _some(there, size, terms, rng)
         losses = terms.losses[there]
         near = losses <= self.width * losses.mean()
-        n_free = int(np.clip(round(self.free_share * size), 1, size - 1)) if size > 1 else size
+        n_free = int(np.clip(round(self.free_share * size), 1, size - 1))
         n_free = max(n_free, size - int((~near).sum()))  # what one group does not need
-        parts = [_some(there[near], n_free, rng)]
-        parts.append(_some(there[~near], size - len(parts[0].examples), rng))
+        parts = [_some(there[near], n_free, terms, rng)]
+        parts.append(_some(there[~near], size - len(parts[0].examples), terms, rng))
         return Draw(
-            np.concatenate([p.examples for p in parts]), np.concatenate([p.factors for p in parts])
+            np.concatenate([p.examples for p in parts]),
+            np.concatenate([p.factors for p in parts]),
+            float(np.hypot(parts[0].spread, parts[1].spread)),
         )
 
 
@@ -186,7 +195,7 @@ class SamplingRecord:
 
     #: all draws, those that were not taken included
     n_draws: int = 0
-    #: the largest square root of sum_j (f_j max_i |g_i|)^2
+    #: the largest of :func:`spread_of`
     spread: float = 0.0
     #: the largest square root of sum_j (f_j max_i s_i Delta_i)^2, where offsets are drawn too; else zero
     offset_spread: float = 0.0
@@ -199,14 +208,17 @@ class SamplingRecord:
         self.spread = max(self.spread, spread_of(draw, terms))
 
 
-def spread_of(draw: Draw, terms: Terms) -> float:
-    """sqrt(sum_j (f_j max_i |g_i|)^2), which Hoeffding's inequality takes; none if every example is in the
-    draw as often as it should be. Where a drawn plane is changed, that of the plane comes on top."""
+def is_whole(draw: Draw, terms: Terms) -> bool:
+    """Whether every example is in the draw as often as it should be: then nothing was left to chance."""
     there = np.count_nonzero(terms.sizes)
-    whole = len(draw.examples) == there and bool((draw.factors == 1.0).all())
-    if whole and len(np.unique(draw.examples)) == there:
-        return terms.spread
-    return terms.spread + float(terms.sizes.max(initial=0.0) * np.linalg.norm(draw.factors))
+    once = len(draw.examples) == there and bool((draw.factors == 1.0).all())
+    return once and np.array_equal(np.sort(draw.examples), np.flatnonzero(terms.sizes))
+
+
+def spread_of(draw: Draw, terms: Terms) -> float:
+    """What Hoeffding's inequality takes: the draw's own, if it is not whole. Where a drawn plane is changed,
+    that of the plane comes on top."""
+    return terms.spread if is_whole(draw, terms) else terms.spread + draw.spread
 
 
 class SampledBundle(Bundle):
@@ -216,7 +228,13 @@ class SampledBundle(Bundle):
 
 
 def excess_bound(
-    record: SamplingRecord, objective: float, C: float, delta: float, *, reach: float = 0.0
+    record: SamplingRecord,
+    objective: float,
+    C: float,
+    delta: float,
+    *,
+    reach: float = 0.0,
+    choices: int = 1,
 ) -> float:
     """A bound of F(w) - F* that holds with probability 1 - delta, given the measured F(w).
 
@@ -232,11 +250,14 @@ def excess_bound(
     The papers' own form, for n examples of weight one, R the largest |g_i| and C' = C n: spread <= n R /
     sqrt(r), F(w) <= C' Delta and N (N + 1) replaced by 8 C' Delta R^2 / epsilon^2; both are no smaller.
     ``reach`` bounds the free coordinates of v* where they are drawn too; offsets and they add to what a term
-    may be (theorem 3).
+    may be (theorem 3). Where the point of a cut depends on what was drawn, ``choices`` is the number of cuts
+    that could have been drawn from instead: p is divided by it. Infinite where a sampler has no spread.
     """
-    if record.n_draws == 0:
+    if record.n_draws == 0 or np.isnan(objective):
         return float("nan")
-    log = np.log(record.n_draws * (record.n_draws + 1.0) / delta)
+    if record.spread == np.inf:
+        return float("inf")
+    log = np.log(choices * record.n_draws * (record.n_draws + 1.0) / delta)
     length = np.sqrt(2.0 * max(0.0, objective)) + reach
     spread = length * record.spread + 0.5 * record.offset_spread
     gamma = float(spread * np.sqrt(2.0 * log))
@@ -247,18 +268,26 @@ def checked_draw(
     draw: Callable[[], Draw], terms: Terms, above: float, record: SamplingRecord
 ) -> Draw:
     """Draw until condition (iii) holds: the drawn cut is above this value at the trial, if the exact one
-    is."""
+    is. A draw of nothing is taken from samplers only that know what it does to the bound."""
     if not terms.sizes.any():  # nothing to draw from
         return Draw(np.empty(0, dtype=np.int64), np.empty(0))
     needed = terms.value > above
-    value = -np.inf
+    value, some = -np.inf, False
     for _ in range(MAX_DRAWS):
         drawn = draw()
         _check_form(drawn, len(terms.sizes))
         record.count(drawn, terms)
+        if drawn.spread == np.inf and not (drawn.factors @ terms.sizes[drawn.examples]) > 0.0:
+            continue
+        some = True
         value = terms.fixed + float(drawn.factors @ terms.pulls[drawn.examples])
         if not needed or value > above:
             return drawn
+    if not some:
+        raise ValueError(
+            f"a sampler drew nothing, {MAX_DRAWS} times: no example with terms.sizes > 0, of which there are "
+            f"{np.count_nonzero(terms.sizes)}, and a factor > 0. Draw among these."
+        )
     raise ValueError(
         f"condition (iii) fails: the exact cut is {terms.value:.6g} at the reduced problem's solution, so it "
         f"is violated (above {above:.6g}), but none of {MAX_DRAWS} drawn cuts was; the last one is "
@@ -268,7 +297,16 @@ def checked_draw(
 
 
 def _check_form(draw: Draw, n: int) -> None:
-    examples, factors = np.asarray(draw.examples), np.asarray(draw.factors)
+    if not isinstance(draw, Draw):
+        raise TypeError(
+            f"a sampler's draw(terms, size, rng) gave {type(draw).__name__}: it must return "
+            "maxmargin.core.Draw(examples, factors, spread)."
+        )
+    if not (isinstance(draw.examples, np.ndarray) and isinstance(draw.factors, np.ndarray)):
+        raise TypeError("a sampler's examples and factors must be NumPy arrays.")
+    if not draw.spread >= 0.0:
+        raise ValueError(f"a sampler's spread is {draw.spread!r}: it must not be negative.")
+    examples, factors = draw.examples, draw.factors
     if examples.ndim != 1 or examples.shape != factors.shape:
         raise ValueError(
             f"a sampler drew examples of shape {examples.shape} and factors of shape {factors.shape}: one "

@@ -75,7 +75,11 @@ def fit_sampled(
     # in constant time free coordinates are drawn too: all of them together are not larger than this
     drawn_free = settings.constant_time and problem.fit_intercept
     reach = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
-    extras = _said(result, settings, problem.C, objective, reach)
+    # there the point of a cut is somewhere on a line, where the draw says: each row changes its answer there
+    # less often than there are outputs, and has one of its own at each of these kinks
+    on_a_line = settings.constant_time and settings.line_search
+    choices = 1 + 2 * n * risk.n_columns if on_a_line else 1
+    extras = _said(result, settings, problem.C, objective, reach, choices)
     extras["kernel_values_"] = values
     result = replace(result, objective=objective, dual=None).claiming("measured")
     return Fitted(result, support, coef, intercept, extras)
@@ -113,11 +117,16 @@ def _measured(
 
 
 def _said(
-    result: SolveResult, settings: SampledCuts, C: float, objective: float, reach: float
+    result: SolveResult,
+    settings: SampledCuts,
+    C: float,
+    objective: float,
+    reach: float,
+    choices: int,
 ) -> dict[str, Any]:
     """The probabilistic bound of F(w) - F*, and whether it says anything: F* >= 0 is known anyway."""
     record = result.dual.record
-    bound = excess_bound(record, objective, C, settings.delta, reach=reach)
+    bound = excess_bound(record, objective, C, settings.delta, reach=reach, choices=choices)
     return {
         "probabilistic_bound_": bound,
         "probabilistic_bound_is_vacuous_": bool(not bound < objective),

@@ -30,7 +30,7 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import OracleKind
-from maxmargin.core.sampling import Draw, Terms, spread_of
+from maxmargin.core.sampling import Draw, Terms, is_whole, spread_of
 from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
 from maxmargin.kernels import KernelRows
 from maxmargin.losses import CrammerSinger
@@ -133,6 +133,9 @@ class KernelSpanRisk:
         apart = 1.0 if loss.n_outputs() is None else np.sqrt(2.0)
         self.ceiling = self.n_all * self._top() * float(self._weight.max(initial=0.0))
         self.radius = self.n_all * apart * float((self._weight * self._diagonal).max(initial=0.0))
+        # the same with free coordinates, where they are drawn too: of any row, drawn or not
+        lengths = np.sqrt(self._diagonal**2 + 1.0) if n_free else self._diagonal
+        self._spread = self.n_all * apart * float((self._weight * lengths).max(initial=0.0))
 
     def _begin(self, n_columns: int) -> int:
         """Let the shards know their rows; how many columns of kernel values they may hold."""
@@ -207,6 +210,8 @@ class KernelSpanRisk:
         """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
         rows = self._by_row(at, trial, examples)
         terms, at.base = rows.terms(self.ceiling, self.radius), None
+        if examples is not None and len(examples) < self.n_all:
+            terms = replace(terms, spread=self._spread / np.sqrt(len(examples)))
         if self._bases is not None:
             at.pattern = pattern_of(at.gradient()[1])
             nothing = 0 if self._loss.n_outputs() is None else -1
@@ -271,10 +276,9 @@ class KernelSpanRisk:
         assert self._bases is not None
         terms, m = at.drawn_from, len(draw.examples)
         before = 0.0 if at.base is None else at.base[1].error
-        n_changed = int(np.count_nonzero(terms.sizes))
-        spread = spread_of(draw, terms)
-        error = self._bases.error(before, n_changed if spread > terms.spread else 0, max(1, m))
-        self._bases.add(slot, Drawn(at.pattern, error, spread))
+        left = 0 if is_whole(draw, terms) else int(np.count_nonzero(terms.sizes))
+        error = self._bases.error(before, left, max(1, m))
+        self._bases.add(slot, Drawn(at.pattern, error, spread_of(draw, terms)))
         self._bases.spend(m)
 
     def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:

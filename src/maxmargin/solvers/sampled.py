@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,8 @@ class SampledCuts:
     def __post_init__(self) -> None:
         for name in ("size", "idle", "patience"):
             value = getattr(self, name)
-            if value is not None and not (int(value) == value and value >= 1):
+            number = isinstance(value, Real) and float(value) % 1.0 == 0.0 and float(value) >= 1.0
+            if not number and (name != "size" or value is not None):
                 raise ValueError(f"{name}={value!r}: it must be a whole number, 1 or more.")
         if self.mu is not None and not 0.0 < self.mu <= 1.0:
             raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
@@ -138,7 +140,7 @@ class SampledCuts:
     @property
     def n_drawn(self) -> int:
         """Examples of a cut."""
-        return self.size or (CONSTANT_SIZE if self.constant_time else LINEAR_SIZE)
+        return int(self.size or (CONSTANT_SIZE if self.constant_time else LINEAR_SIZE))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
@@ -238,7 +240,7 @@ class SampledCuts:
                 del best
             else:
                 state.w = w
-            draw = Draw(drawn, np.ones(len(drawn)))
+            draw = Draw(drawn, np.ones(len(drawn)), 0.0)  # the risk knows the spread
             record.count(draw, terms)
             record.offset_spread = max(record.offset_spread, terms.ceiling / np.sqrt(len(drawn)))
             cut: Cut = yield Sample(at, draw, whole=False)
