@@ -12,6 +12,7 @@ from maxmargin.estimators._kernel_auto import (
     forecast,
     sample,
 )
+from maxmargin.kernels import KernelRows
 
 KNOWN = {"joint": False, "semidefinite": True, "budget": 1e10, "memory": 2**31}
 
@@ -95,6 +96,38 @@ def test_a_pilot_leaves_no_trace_in_the_watchers():
         10.0, gamma=10.0, max_kernel_values=1.5e8, callbacks=[lambda record: seen.append(record)]
     ).fit(X, y)
     assert [record.iteration for record in seen] == list(range(1, len(seen) + 1))
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_ctrl_c_in_a_pilot_ends_the_fit(monkeypatch, at):
+    X, y = board()
+    asked, true = [], KernelRows.block
+
+    def block(self, *args, **options):
+        asked.append(1)
+        if len(asked) == at:
+            raise KeyboardInterrupt
+        return true(self, *args, **options)
+
+    monkeypatch.setattr(KernelRows, "block", block)
+    svc = KernelSVC(max_kernel_values=1e7).fit(X, y)
+    assert svc.stop_reason_ == "interrupted"
+    assert len(asked) < at + 20  # nothing is begun after it
+    assert svc.method_.startswith("none: the fit was ended (interrupted)")
+    assert svc.lower_bound_ == 0.0
+    assert not svc.converged_
+
+
+def test_pilots_have_the_time_of_the_fit():
+    X, y = board()
+    svc = KernelSVC(max_kernel_values=1e7, max_seconds=0.0).fit(X, y)
+    assert svc.stop_reason_ == "max_seconds"
+    assert svc.method_.startswith("none: the fit was ended (max_seconds)")
+    whole = KernelSVC(max_kernel_values=1e7).fit(X, y)
+    assert whole.method_.startswith("nystrom")
+    own = whole.history_[0]
+    spent = sum(value for key, value in own.items() if key.startswith("seconds"))
+    assert own["elapsed"] > spent  # that of the pilots is in it
 
 
 def test_several_classes_at_once():

@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from maxmargin import KernelSVC
+from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps
+from maxmargin.core.requests import Improve
 from maxmargin.kernels import RBF, KernelRows, Linear, Polynomial
 from maxmargin.kernels.clusters import clusters
-from maxmargin.risks import kernel_duals
+from maxmargin.risks import KernelRisk, kernel_duals
 from maxmargin.risks.kernel_duals import best_intercept, feasible
+from maxmargin.solvers import KernelBlocks
+from maxmargin.solvers.driver import Driver
 
 #: bytes with which blocks have 280 rows
 LITTLE = 2**20
@@ -214,6 +217,34 @@ def test_interrupts_in_the_middle(at):
     assert svc.stop_reason_ == "interrupted"
     assert svc.lower_bound_ <= best.objective_
     assert best.lower_bound_ <= svc.objective_
+
+
+@pytest.mark.parametrize("memory", [LITTLE, 2**28])
+def test_the_time_is_looked_at_inside_a_block_and_between_clusters(monkeypatch, memory):
+    monkeypatch.setattr(kernel_duals, "STEPS", 50)
+    X, y = rows(900)
+    steps = []
+    for late in (False, True):
+        risk = KernelRisk(RBF(0.3), X, y, memory=memory)
+        duals = risk.row_duals("blocks", 100.0, risk.norm)
+        duals.late = lambda late=late: late
+        duals.improve(0)
+        assert duals.n_support > 0
+        steps.append(duals.steps)
+    assert steps[0] > 200
+    assert steps[1] <= 100  # of one cluster and of one block
+
+
+def test_the_driver_lends_its_clock():
+    X, y = rows(300)
+    risk = KernelRisk(RBF(0.3), X, y)
+    options = {"solver": KernelBlocks(), "regularizer": risk.norm}
+    for limit, late in ((None, False), (1e9, False), (1e-9, True)):
+        duals = risk.row_duals("blocks", 1.0, risk.norm)
+        driver = Driver(risk, None, None, None, limit, ())
+        driver._answer(Improve(duals, 0))
+        assert duals.late() is late
+    assert minimize(risk, 1.0, max_seconds=1e9, **options).stop_reason == "gap"
 
 
 def test_a_start_of_many_pieces(monkeypatch):

@@ -23,8 +23,9 @@ import numpy as np
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import IntArray
-from maxmargin.estimators._base import _seed
+from maxmargin.estimators._base import ENDING, _seed
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_parts import Part, untouched
 
 #: the larger pilot has this part of the rows, but not fewer or more than these
 PART, FEWEST, MOST = 20, 2_000, 20_000
@@ -135,16 +136,21 @@ def fit_automatically(
         "budget": float(estimator.max_kernel_values) * problem.share,
         "memory": problem.memory,
     }
+    pilots: list[Fitted] = []
     choice, tried = choose(n, expected=None, **known), 0
     if choice is None:
         m = pilot_rows(n)
-        support, tried = _pilot(estimator, problem, m)
-        half, more = _pilot(estimator, problem, m // 2)
-        expected, tried = forecast(n, m, support, half), tried + more
+        for rows in (m, m // 2):
+            pilots.append(_pilot(estimator, problem, rows, [*after, *_results(pilots)]))
+            tried += int(pilots[-1].extras["kernel_values_"])
+            if pilots[-1].result.stop_reason in ENDING:  # meant for the whole fit
+                return _ended(estimator, problem, pilots, tried)
+        expected = forecast(n, m, *(len(pilot.support) for pilot in pilots))
         choice = choose(n, expected=expected, **known)
     assert choice is not None
     inner = NAMED[choice.method]
-    fitted = METHODS[type(inner)](estimator, problem, after, inner)
+    fitted = METHODS[type(inner)](estimator, problem, [*after, *_results(pilots)], inner)
+    fitted = replace(fitted, result=_later(fitted.result, pilots))
     extras = {**fitted.extras, "method_": f"{choice.method}: {choice.why}"}
     if expected is not None:
         extras["expected_kernel_values_"] = expected.kernel_values
@@ -152,8 +158,29 @@ def fit_automatically(
     return replace(fitted, extras=extras)
 
 
-def _pilot(estimator: Any, problem: KernelProblem, m: int) -> tuple[int, int]:
-    """Support vectors of an exact fit to a sample of the rows, and the kernel values that took."""
+def _results(pilots: Sequence[Fitted]) -> list[SolveResult]:
+    return [pilot.result for pilot in pilots]
+
+
+def _later(result: SolveResult, pilots: Sequence[Fitted]) -> SolveResult:
+    """The result with the pilots' time in its records: it counts toward that of the fit."""
+    spent = sum(r.history[-1].elapsed for r in _results(pilots) if r.history)
+    if not spent:
+        return result
+    return replace(result, history=[replace(r, elapsed=r.elapsed + spent) for r in result.history])
+
+
+def _ended(estimator: Any, problem: KernelProblem, pilots: Sequence[Fitted], tried: int) -> Fitted:
+    """The best constant: a limit or Ctrl-C came while support vectors were counted."""
+    part, last = Part(np.arange(len(problem.y)), problem.y), pilots[-1].result
+    fitted = untouched(part, problem.weight, problem.C, problem.fit_intercept, last)
+    result = replace(fitted.result, history=_later(last, pilots[:-1]).history[-1:])
+    why = f"none: the fit was ended ({last.stop_reason}) before a method was chosen"
+    return replace(fitted, result=result, extras={"method_": why, "kernel_values_": tried})
+
+
+def _pilot(estimator: Any, problem: KernelProblem, m: int, after: Sequence[SolveResult]) -> Fitted:
+    """An exact fit to a sample of the rows, in what ``after`` has left of the time."""
     some = sample(problem.y, m, _seed(estimator.random_state))
     small = replace(
         problem, X=problem.X[some], y=problem.y[some], weight=problem.weight[some], start=None
@@ -162,8 +189,7 @@ def _pilot(estimator: Any, problem: KernelProblem, m: int) -> tuple[int, int]:
     quiet.callbacks, quiet.verbose, quiet.max_iter = None, 0, None
     quiet.__dict__.pop("_skl_callbacks", None)
     exact = NAMED["exact"]
-    fitted = METHODS[type(exact)](quiet, small, (), exact)
-    return len(fitted.support), int(fitted.extras["kernel_values_"])
+    return METHODS[type(exact)](quiet, small, after, exact)
 
 
 def sample(y: Any, m: int, seed: int) -> IntArray:

@@ -21,7 +21,7 @@ steer the loop; what is claimed is computed by :meth:`KernelDual.value` and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,8 @@ class KernelDuals:
         self._rng = np.random.default_rng(0)
         self.n_rows = 0
         self.steps = 0
+        #: whether the time is over: the driver's to say, where there is a limit
+        self.late: Callable[[], bool] = lambda: False
         self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
         self._open(risk.dtype)
         self._start = self._clusters() if n > min(self._most, LEAST) else None
@@ -206,6 +208,8 @@ class KernelDuals:
             part = np.zeros(len(rows))
             self._solve(K, rows, part, self._y[rows].copy(), 2.0 * INNER)
             beta[rows], work = part, work + K.size
+            if self.late():
+                break  # the clusters so far are a feasible point too
             if work > PIECE:
                 work = 0
                 yield 0
@@ -232,7 +236,7 @@ class KernelDuals:
             done, violation = steps(K, diagonal, beta, lo, hi, v, floor, tol, min(STEPS, left))
             self.steps += done
             left -= done
-            if done < STEPS or violation <= tol:
+            if done < STEPS or violation <= tol or self.late():
                 break
         beta /= unit
 

@@ -158,6 +158,9 @@ class Driver:
                 answer = risk.row_duals(method, C, self.problem.regularizer, streaming)
                 what = "oracle"
             case ask.Improve(duals, seed):
+                # some have places to stop at
+                if self.max_seconds is not None and hasattr(duals, "late"):
+                    duals.late = self._late
                 answer, what = duals.improve(seed), "oracle"
                 self.passes += answer.oracle_calls / max(1, duals.n_examples)
             case ask.Check(duals, at):
