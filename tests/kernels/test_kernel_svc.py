@@ -1,5 +1,7 @@
 """KernelSVC around its methods: the composition, orders and shapes of scikit-learn's SVC."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,7 +9,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.svm import SVC
 from tests.kernels.libsvm_method import ByLibsvm
 
-from maxmargin import KernelSVC
+from maxmargin import KernelSVC, minimize
+from maxmargin.losses import Hinge
+from maxmargin.risks import ScoreRisk
 
 METHOD = ByLibsvm()
 LOADERS = {"iris": load_iris, "digits": load_digits, "cancer": load_breast_cancer}
@@ -59,3 +63,14 @@ def test_gamma_and_sparse_rows(gamma):
         own = KernelSVC(gamma=gamma, method=METHOD).fit(Z, y)
         assert own.kernel_.gamma == pytest.approx(svc._gamma)
         np.testing.assert_allclose(own.decision_function(Z), svc.decision_function(Z), atol=1e-5)
+
+
+def test_pairs_that_were_cut_short_are_told_of():
+    risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
+    easy = minimize(risk, C=1.0).claiming("restricted")
+    assert easy.stop_reason == "gap"
+    svc = KernelSVC()
+    svc._keep([easy, replace(easy, stop_reason="max_iter"), easy])
+    assert svc.stop_reason_ == "max_iter"
+    svc._keep([easy, easy])
+    assert svc.stop_reason_ == "gap"

@@ -147,6 +147,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self.converged_ = all(r.converged for r in results)
         # Ctrl-C was for all of them; else the first problem that did not reach its goal says why
         reasons = [r.stop_reason for r in results if not r.converged]
+        # one whose own goal was reached without a bound to prove it is the last to say so
+        reasons.sort(key=lambda reason: reason in ("gap", "sampled"))
         if any(r.stop_reason == "interrupted" for r in results):
             reasons = ["interrupted"]
         self.stop_reason_ = next(iter(reasons), "gap")
