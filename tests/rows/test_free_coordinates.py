@@ -99,3 +99,24 @@ def test_what_it_does_not_serve_is_refused():
     assert "coordinate" not in ScoreRisk(X, y, SquaredHinge(), intercept=1.0).methods(norm)
     other = SquaredNorm(np.array([0]), 50.0)
     assert "coordinate" not in ScoreRisk(X, y, Hinge(), intercept=1.0).methods(other)
+
+
+def test_what_rounding_leaves_of_the_equation_is_not_claimed():
+    """Weights over seven decades and a tiny C: what epochs leave of r adds up."""
+    rng = np.random.default_rng(129)
+    X, y = rng.normal(size=(45, 2)), np.where(rng.random(45) < 0.5, 1.0, -1.0)
+    weight, C = 10.0 ** rng.uniform(-4, 4, 45), 1.5e-6
+    bound = 1e4
+    risk = ScoreRisk(X, y, Hinge(), sample_weight=weight, intercept=1.0)
+    duals = risk.row_duals("coordinate", C, SquaredNorm(np.array([2]), bound))
+    for seed in range(40):
+        duals.improve(seed)
+    duals._kept[np.argmax(duals._kept * y)] *= 1.0 + 1e-9  # as drift does
+    claimed = duals.dual_value(C)
+    alpha, total = duals._kept, duals._kept.sum()
+    exact = alpha.astype(np.longdouble)
+    w = (exact * y) @ X.astype(np.longdouble)
+    true = exact.sum() - 0.5 * (w @ w) - bound * abs((exact * y).sum())
+    assert claimed <= true
+    assert claimed >= true - 1e-9 * total
+    assert np.all((alpha >= 0.0) & (alpha <= C * weight))

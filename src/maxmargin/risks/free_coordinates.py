@@ -9,17 +9,19 @@ of a penalised intercept, with a constant added to one weight.
 
 A bound needs r = 0. What is too much is taken from rows of the heavier class, first from those whose
 multiplier is inside its box: their margin is about 1, so that D hardly changes. The rest that is rounding is
-paid for by the bound of the optimal intercept.
+paid for by the bound of the optimal intercept. It adds up over epochs, so where D is computed anew r is too,
+and what summing may have done to D is given away.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL
+from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL, SQUARE
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
@@ -69,7 +71,7 @@ class FreeCoordinates(BinaryCoordinates):
     def _forget(self) -> None:
         """No multipliers are the best so far; the first ones to be are copied as a whole."""
         self._kept: Array = np.zeros(len(self._state))
-        self._value, self._stale = -np.inf, True
+        self._value, self._stale, self._lost = -np.inf, True, (0.0, 0.0)
         self._gave: IntArray = np.empty(0, dtype=np.int64)
 
     @property
@@ -109,6 +111,7 @@ class FreeCoordinates(BinaryCoordinates):
         self._kept[changed] = self._state[changed, ALPHA]
         self._kept[rows] -= taken
         self._best, self._value, self._gave = (linear, u), value, rows
+        self._lost = (0.0, 0.0)  # unknown until it is computed anew
 
     def _worth(self, linear: float, u: Array, t: float = 1.0) -> float:
         """The dual value of a multiple; what rounding may leave of r is given away."""
@@ -159,7 +162,7 @@ class FreeCoordinates(BinaryCoordinates):
         t, square = C / self.C, float(u @ u)
         if C != self.C and square > 0.0:
             t = min(t, max(0.0, linear / square))
-        return self._worth(linear, u, t)
+        return self._worth(linear, u, t) - t * self._lost[0] - t * t * self._lost[1]
 
     def dual_value(self, C: float) -> float:
         """See :class:`BinaryCoordinates`; both points are computed anew."""
@@ -168,12 +171,34 @@ class FreeCoordinates(BinaryCoordinates):
         self._move(centre)
         if np.isfinite(self._value):
             y = self._state[:, LABEL]
+            left = self._settle()
             u = self.rows.accumulate(self._kept * y)
             u[-1] = 0.0
             margins = self._common if self._margins is None else self._margins
             self._best = (float(np.sum(margins * self._kept)), u)
-            self._value = self._worth(*self._best)
+            self._lost = self._roundings(left, margins)
+            self._value = self._worth(*self._best) - sum(self._lost)
         return self.dual_estimate(C)
+
+    def _settle(self) -> float:
+        """Take what epochs have left of r from the largest multiplier of the heavier class; what remains."""
+        signed = self._kept * self._state[:, LABEL]
+        rest = math.fsum(signed)
+        k = int(np.argmax(np.sign(rest) * signed))
+        if rest * signed[k] > 0.0:
+            self._kept[k] = max(0.0, self._kept[k] - abs(rest))
+            self._gave = np.append(self._gave, k)
+            signed[k] = self._kept[k] * self._state[k, LABEL]
+        return abs(math.fsum(signed))
+
+    def _roundings(self, left: float, margins: Any) -> tuple[float, float]:
+        """What r and rounding may have done to the linear part of D, and to |u|^2 / 2."""
+        unit = (np.count_nonzero(self._kept) + 2) * np.finfo(np.float64).eps
+        squares = self._state[:, SQUARE]
+        lengths = np.sqrt(np.maximum(0.0, squares * (1.0 + unit) - self.rows.intercept**2))
+        wrong = unit * float(self._kept @ lengths)  # the length of what u may be wrong by
+        linear = unit * float(np.sum(np.abs(margins) * self._kept)) + left * self._bound
+        return linear, wrong * (float(np.linalg.norm(self._best[1])) + wrong)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut, which does not look at the intercept."""
