@@ -49,7 +49,7 @@ from maxmargin.solvers import Auto
 #: features are kept in single precision where there are more than this many, and the tolerance allows
 MANY, LOOSE = 2**22, 1e-4
 #: the part of the tolerance that is then asked of the linear problem
-FINER = 0.95
+FINER = 0.75
 #: rows that k-means++ looks at for each landmark
 POOL = 20
 
