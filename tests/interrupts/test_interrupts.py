@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from maxmargin import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM, minimize
-from maxmargin.estimators import _grid
+from maxmargin.estimators import _grid_runners
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
@@ -191,7 +191,7 @@ def test_ctrl_c_before_any_setting_is_done_is_ctrl_c(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return minimize(*args, **options)
 
-    monkeypatch.setattr(_grid, "minimize", press)
+    monkeypatch.setattr(_grid_runners, "minimize", press)
     with pytest.raises(KeyboardInterrupt):  # fold by fold: the first one is not through
         LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 50), cv=3).fit(rows, labels)
     assert len(solved) == 5
