@@ -77,8 +77,8 @@ class Terms:
 class Draw:
     """Examples, of which some may come several times, and the factor of each.
 
-    ``spread`` bounds by how much the drawn plane may be off: sqrt(sum_j u_j^2), where u_j is the largest f_j
-    |g_i| that the j-th of the draws, those that add nothing included, *could* have had. It must not depend on
+    ``spread`` bounds by how much the drawn plane may be off: sqrt(sum_j u_j^2), where u_j is the largest
+    ``f_j |g_i|`` that the j-th of the draws, those that add nothing included, *could* have had. It must not depend on
     what was drawn. A sampler that does not say has no bound.
     """
 
@@ -241,13 +241,13 @@ def excess_bound(
     Theorem 2 of Yu and Joachims, in the sum form and with what a fit knows at its end in place of what is
     known before it. With D the value of the reduced problem over the drawn cuts, v* the optimum and gamma by
     how much one of these cuts lies above its exact one at v*, D <= F(v*) + C gamma. Hoeffding's inequality
-    bounds gamma for one draw: it is at least |v*| spread sqrt(2 log(1/p)) with probability p only. With p =
-    delta / (m (m + 1)) for the m-th draw, those rejected included, this holds for all draws together,
-    whichever were taken and however many there were. Last, 1/2 |v*|^2 <= F* <= F(w). So
+    bounds gamma for one draw: it is at least ``|v*| spread sqrt(2 log(1/p))`` with probability p only.
+    With p = delta / (m (m + 1)) for the m-th draw, those rejected included, this holds for all draws together,
+    whichever were taken and however many there were. Last, ``1/2 |v*|^2 <= F* <= F(w)``. So
 
         F(w) - F*  <=  max(0, F(w) - D) + C sqrt(2 F(w)) spread sqrt(2 log(N (N + 1) / delta)).
 
-    The papers' own form, for n examples of weight one, R the largest |g_i| and C' = C n: spread <= n R /
+    The papers' own form, for n examples of weight one, R the largest ``|g_i|`` and C' = C n: spread <= n R /
     sqrt(r), F(w) <= C' Delta and N (N + 1) replaced by 8 C' Delta R^2 / epsilon^2; both are no smaller.
     ``reach`` bounds the free coordinates of v* where they are drawn too; offsets and they add to what a term
     may be (theorem 3). Where the point of a cut depends on what was drawn, ``choices`` is the number of cuts

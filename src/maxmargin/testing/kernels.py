@@ -64,7 +64,7 @@ def kernel_objective(
     Returns
     -------
     float
-        1/2 |f|^2 + C sum_i weight_i max(0, 1 - y_i (f(x_i) + b)).
+        ``1/2 |f|^2 + C sum_i weight_i max(0, 1 - y_i (f(x_i) + b))``.
 
     Examples
     --------
