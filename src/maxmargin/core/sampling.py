@@ -78,8 +78,8 @@ class Draw:
     """Examples, of which some may come several times, and the factor of each.
 
     ``spread`` bounds by how much the drawn plane may be off: sqrt(sum_j u_j^2), where u_j is the largest
-    ``f_j |g_i|`` that the j-th of the draws, those that add nothing included, *could* have had. It must not depend on
-    what was drawn. A sampler that does not say has no bound.
+    ``f_j |g_i|`` that the j-th of the draws, those that add nothing included, *could* have had. It must not
+    depend on what was drawn. A sampler that does not say has no bound.
     """
 
     examples: IntArray
@@ -242,8 +242,8 @@ def excess_bound(
     known before it. With D the value of the reduced problem over the drawn cuts, v* the optimum and gamma by
     how much one of these cuts lies above its exact one at v*, D <= F(v*) + C gamma. Hoeffding's inequality
     bounds gamma for one draw: it is at least ``|v*| spread sqrt(2 log(1/p))`` with probability p only.
-    With p = delta / (m (m + 1)) for the m-th draw, those rejected included, this holds for all draws together,
-    whichever were taken and however many there were. Last, ``1/2 |v*|^2 <= F* <= F(w)``. So
+    With p = delta / (m (m + 1)) for the m-th draw, those rejected included, this holds for all draws
+    together, whichever were taken and however many there were. Last, ``1/2 |v*|^2 <= F* <= F(w)``. So
 
         F(w) - F*  <=  max(0, F(w) - D) + C sqrt(2 F(w)) spread sqrt(2 log(N (N + 1) / delta)).
 
