@@ -150,7 +150,7 @@ class ChainDecision:
         )
         if self.expansion_ is not None:
             # coefficients of landmarks that are much alike are large: too large for single precision
-            rows = self.expansion_(rows, np.float64)
+            rows = self.expansion_(rows)
         return rows, counts
 
     def _scorer(self) -> tuple[Chain, Array]:
