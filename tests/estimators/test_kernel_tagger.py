@@ -63,7 +63,7 @@ def test_k_best_and_max_marginals_are_of_the_same_functions():
     X, y = words(np.random.default_rng(2), 20)
     tagger = SequenceTagger(C=2.0, **RBF).fit(X, y)
     x = X[0]
-    nodes = tagger.expansion_(x, np.float64)
+    nodes = tagger.expansion_(x)
     A, start, stop = tagger.transitions_, tagger.starts_, tagger.stops_
 
     def score(z):
