@@ -29,7 +29,7 @@ class Logistic(ScoreLoss):
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("the logistic loss wants labels -1 and +1.")
+            raise ValueError("labels of the logistic loss must be -1 or +1.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
