@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.matrices import is_finite
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Certificate, IterationRecord, relative_gap
 from maxmargin.core.stopping import Bounds
@@ -233,6 +234,8 @@ def _scores(stream: SupportStream, design: Design, lo: int, hi: int) -> Array:
     scores = design.dot(np.ascontiguousarray(w[:d]), lo, hi)
     if stream.intercept != 0.0:
         scores += stream.intercept * w[d]
+    if not is_finite(scores):
+        raise ValueError("a score is NaN or infinite: check and scale the features.")
     return scores
 
 
