@@ -36,7 +36,7 @@ def matrix(rng: np.random.Generator) -> sp.csr_matrix:
     """A sound one, of any types, with or without oddities that are allowed."""
     n, d = int(rng.integers(2, 13)), int(rng.integers(1, 13))
     X = sp.random(n, d, float(rng.uniform(0.2, 1.0)), "csr", rng=rng)
-    X.data[:] = np.round(4.0 * rng.normal(size=X.nnz), 1)
+    X.data[:] = np.round(32.0 * rng.normal(size=X.nnz)) / 8.0  # sums of them are exact
     if rng.random() < 0.3:
         X = X.astype(np.float32)
     index = np.int64 if rng.random() < 0.5 else np.int32

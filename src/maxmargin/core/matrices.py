@@ -30,6 +30,11 @@ def row_name(row: int) -> str:
     return f"row {row}"
 
 
+def numbered(what: str) -> Name:
+    """Names of rows that are something: "token 3"."""
+    return lambda row: f"{what} {row}"
+
+
 def is_finite(values: AnyArray) -> bool:
     """Whether all numbers are finite. NaN and infinity do not leave a sum, which is one pass without memory
     of its own; a sum of finite numbers may overflow, so only then each of them is looked at."""
@@ -63,9 +68,13 @@ def check_dense(X: AnyArray, name: str = "X", row: Name = row_name) -> None:
 def not_finite(name: str, value: Any, row: str, column: int | str) -> ValueError:
     """What to say of an entry."""
     return ValueError(
-        f"{name} contains NaN or infinite values: {value} in {row}, column {column}. All entries must be "
+        f"there are NaN or infinite values in {name}: {value} in {row}, column {column}. All entries must be "
         "finite numbers."
     )
+
+
+def _damaged(name: str, what: str) -> ValueError:
+    return ValueError(f"the sparse matrix {name} is damaged: {what}")
 
 
 def check_rows(
@@ -98,12 +107,13 @@ def check_columns(
     """Raise ValueError unless the indices of checked pointers are those of columns."""
     columns = indices[: int(indptr[-1])]
     if columns.dtype.kind not in "iu":
-        raise ValueError(f"{name} is damaged: its indices are {columns.dtype}, not integers.")
+        raise _damaged(name, f"its indices are {columns.dtype}, not integers.")
     if not _lie_within(columns, n_columns):
         at = int(np.argmax((columns < 0) | (columns >= n_columns)))
-        raise ValueError(
-            f"{name} is damaged: {row(_row_of(indptr, at))} has an entry in column {int(columns[at])}, but "
-            f"its columns are 0 to {n_columns - 1}."
+        raise _damaged(
+            name,
+            f"{row(_row_of(indptr, at))} has an entry in column {int(columns[at])}, but "
+            f"its columns are 0 to {n_columns - 1}.",
         )
 
 
@@ -112,24 +122,26 @@ def check_pointers(
 ) -> None:
     """Raise ValueError unless pointers ascend from 0 and end within ``stored`` entries."""
     if indptr.dtype.kind not in "iu":
-        raise ValueError(f"{name} is damaged: indptr is {indptr.dtype}, not integers.")
+        raise _damaged(name, f"indptr is {indptr.dtype}, not integers.")
     if len(indptr) != n_rows + 1:
-        raise ValueError(
-            f"{name} is damaged: indptr has {len(indptr)} numbers for {n_rows} rows; it must have one more "
-            "than there are rows."
+        raise _damaged(
+            name,
+            f"indptr has {len(indptr)} numbers for {n_rows} rows; it must have one more "
+            "than there are rows.",
         )
     if indptr[0] != 0:
-        raise ValueError(f"{name} is damaged: indptr must begin with 0, not with {int(indptr[0])}.")
+        raise _damaged(name, f"indptr must begin with 0, not with {int(indptr[0])}.")
     ascends = indptr[1:] >= indptr[:-1]
     if not ascends.all():
         i = int(np.argmin(ascends))
-        raise ValueError(
-            f"{name} is damaged: indptr must not decrease, but {row(i)} begins with entry {int(indptr[i])} "
-            f"and ends with {int(indptr[i + 1])}."
+        raise _damaged(
+            name,
+            f"indptr must not decrease, but {row(i)} begins with entry {int(indptr[i])} "
+            f"and ends with {int(indptr[i + 1])}.",
         )
     if indptr[-1] > stored:
-        raise ValueError(
-            f"{name} is damaged: indptr ends with {int(indptr[-1])}, but {stored} entries are stored."
+        raise _damaged(
+            name, f"indptr ends with {int(indptr[-1])}, but {stored} entries are stored."
         )
 
 
@@ -186,12 +198,12 @@ def _numbers(given: Any, name: str) -> AnyArray:
 def _integers(given: Any, name: str) -> AnyArray:
     values: AnyArray = np.asarray(given)
     if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} is damaged: it has type {values.dtype} and {values.ndim} dimensions; expected integers."
+        raise _damaged(
+            name, f"it has type {values.dtype} and {values.ndim} dimensions; expected integers."
         )
     if values.dtype not in (np.int32, np.int64) or not values.dtype.isnative:
         if values.dtype.kind == "u" and values.size and int(values.max()) >= 2**63:
-            raise ValueError(f"{name} is damaged: it holds {int(values.max())}.")
+            raise _damaged(name, f"it holds {int(values.max())}.")
         return values.astype(np.int64)
     return values
 
@@ -206,21 +218,19 @@ def _as_csr(X: Any, name: str) -> Any:
     elif X.format == "bsr":
         blocks = np.asarray(X.data)
         if blocks.ndim != 3 or 0 in blocks.shape[1:]:
-            raise ValueError(f"{name} is damaged: its blocks have shape {blocks.shape[1:]}.")
+            raise _damaged(name, f"its blocks have shape {blocks.shape[1:]}.")
         _check_compressed(X, (n // blocks.shape[1], d // blocks.shape[2]), name)
     elif X.format == "coo":
         for axis, places in enumerate(X.coords):
             places = _integers(places, f"{name}.coords[{axis}]")
             if len(places) != len(X.data) or not _lie_within(places, X.shape[axis]):
-                raise ValueError(
-                    f"{name} is damaged: its entries are outside its {n} rows and {d} columns."
-                )
+                raise _damaged(name, f"its entries are outside its {n} rows and {d} columns.")
     elif X.format == "lil" and not _is_whole(X):
-        raise ValueError(f"{name} is damaged: a row has more columns than entries, or fewer.")
+        raise _damaged(name, "a row has more columns than entries, or fewer.")
     try:
         return sp.csr_matrix(X)
     except (ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
-        raise ValueError(f"{name} is damaged: it cannot be made CSR ({error}).") from error
+        raise _damaged(name, f"it cannot be made CSR ({error}).") from error
 
 
 def _check_compressed(X: Any, shape: tuple[int, int], name: str) -> None:
@@ -228,9 +238,10 @@ def _check_compressed(X: Any, shape: tuple[int, int], name: str) -> None:
     indptr, indices = _integers(X.indptr, f"{name}.indptr"), _integers(X.indices, f"{name}.indices")
     check_pointers(indptr, shape[0], min(len(indices), len(X.data)), name)
     if not _lie_within(indices[: int(indptr[-1])], shape[1]):
-        raise ValueError(
-            f"{name} is damaged: its indices are 0 to {shape[1] - 1}, but {int(indices.min())} and "
-            f"{int(indices.max())} occur."
+        raise _damaged(
+            name,
+            f"its indices are 0 to {shape[1] - 1}, but {int(indices.min())} and "
+            f"{int(indices.max())} occur.",
         )
 
 
@@ -272,6 +283,7 @@ def _part(x: Any, name: str) -> Any:
         return sound(x, name)
     n, end = x.shape[0], len(x.indices)
     fits = len(x.indptr) == n + 1 and x.indptr[0] == 0 and x.indptr[-1] == end == len(x.data)
+    fits = fits and x.indptr.dtype.kind == x.indices.dtype.kind == "i"
     return x if fits else sound(x, name)
 
 

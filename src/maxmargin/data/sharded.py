@@ -217,9 +217,7 @@ class ShardedDesign:
             check_entries(indptr, indices, data, name("data"), row)
             shape, places = (len(indptr) - 1, self.shape[1]), writable(indices)
             if has_repeats(sp.csr_matrix((data, places, indptr), shape=shape, copy=False)):
-                raise ValueError(
-                    f"{name('indices')} is damaged: a row has two entries of one column."
-                )
+                raise ValueError(f"{name('indices')}: a row has two entries of one column.")
         except ValueError as error:
             raise DatasetError(f"{error} The file was altered after it was written.") from None
 
