@@ -255,7 +255,7 @@ def _is_whole(X: Any) -> bool:
 def stacked(parts: Sequence[Any], name: str = "X", part: str = "sequence", row: str = "row") -> Any:
     """Matrices of one width, dense or sparse, below one another as one checked CSR matrix without entries
     stored twice. Errors count the parts and their rows: "sequence 3, row 0"."""
-    rows = [_part(x, f"{name}: {part} {i}") for i, x in enumerate(parts)]
+    rows = [_part(x, f"{name}, {part} {i}", numbered(row)) for i, x in enumerate(parts)]
     widths = {x.shape[1] for x in rows}
     if len(widths) > 1:
         raise ValueError(
@@ -275,16 +275,16 @@ def place_in(ends: AnyArray, part: str, row: str) -> Name:
     return name
 
 
-def _part(x: Any, name: str) -> Any:
+def _part(x: Any, name: str, row: Name) -> Any:
     """One of many: what lies inside its arrays is looked at later, for all of them at once."""
     if not sp.issparse(x):
         return sp.csr_matrix(np.atleast_2d(x))
     if x.format != "csr" or x.ndim != 2:
-        return sound(x, name)
+        return sound(x, name, row)
     n, end = x.shape[0], len(x.indices)
     fits = len(x.indptr) == n + 1 and x.indptr[0] == 0 and x.indptr[-1] == end == len(x.data)
     fits = fits and x.indptr.dtype.kind == x.indices.dtype.kind == "i"
-    return x if fits else sound(x, name)
+    return x if fits else sound(x, name, row)
 
 
 def checked(X: Any, name: str = "X", row: Name = row_name) -> Any:
