@@ -151,6 +151,10 @@ def test_what_can_have_no_gap_says_why():
     text = message(lambda: svm.fit(*structures()))
     assert svm.certificate_ == "lower-only"
     assert "the argmax may miss the maximum; no certified gap" in text
+    search = StructuredSVMCV(Greedy(), [0.1, 1.0], cv=3)
+    text = message(lambda: search.fit(*structures()))
+    assert text.startswith("StructuredSVMCV: 6 of 6 cells and the final fit without an upper bound")
+    assert "not all gaps are certified" in text
     text = message(lambda: KernelSVC(kernel="sigmoid").fit(X, Y))
     assert "the kernel is not positive semidefinite; no certified gap" in text
 

@@ -43,6 +43,7 @@ def certified_fit(fit: Fit) -> Fit:
 
     @wraps(inner)
     def outer(self: Any, *args: Any, **options: Any) -> Any:
+        self.__dict__.pop("_ended", None)
         with outermost() as returns:
             try:
                 fitted = inner(self, *args, **options)
@@ -117,7 +118,12 @@ def tell_search(search: Any, table: GridTable, best: Any) -> None:
         if not result.converged
     ]
     which = f"{len(missed)} of {len(table.done)} cells" if missed else ""
-    gaps = [relative_gap(done.objective, done.lower_bound) for done in missed]
+    gaps = [
+        relative_gap(done.objective, done.lower_bound)
+        if all(np.isfinite(result.gap) for result in done.results)
+        else float("inf")
+        for done in missed
+    ]
     if best is not None:
         last = _shortfall(best, best.__dict__.pop("_ended", ()))
         if last is not None:
