@@ -228,7 +228,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             The fitted tagger.
         """
         X, y, sample_weight = loaded(X, y, sample_weight)
-        rows, counts, vectorizer = seq.stack(X, lengths, None, None, fitting=True)
+        rows, counts, vectorizer, strings = seq.stack(X, lengths, fitting=True)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
@@ -253,6 +253,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             allowed_start=start,
             allowed_stop=stop,
         )
+        seq.check_transitions(task, codes, counts, classes)
         data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(flat)))
         if (codes < 0).any():
             data = data.completed(self._first_model(data, weight))
@@ -260,6 +261,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             data = data.second_order()
         task = data.task
         if drawn:
+            self._string_tokens = strings
             return self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
         keeping = Keeping(
             self,
@@ -282,6 +284,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         fitted: dict[str, Any] = {
             "classes_": classes,
             "vectorizer_": vectorizer,
+            "_string_tokens": strings,
             "n_features_in_": n_features,
             "task_": task,
         }

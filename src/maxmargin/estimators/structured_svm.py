@@ -303,9 +303,9 @@ class StructuredSVM(CertifiedEstimator):
             Outputs.
         """
         check_is_fitted(self, "coef_")
-        inputs: Iterable[Any] = X
+        inputs: Iterable[Any] = loaded(X, None, None)[0]
         if self.kernel_features_ is not None:
-            inputs = mapped_inputs(self.task_, self.kernel_features_, X)
+            inputs = mapped_inputs(self.task_, self.kernel_features_, inputs)
         outputs = []
         for i, x in enumerate(inputs):
             try:
@@ -315,19 +315,20 @@ class StructuredSVM(CertifiedEstimator):
                 raise
         return outputs
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean loss of the predictions (the larger the better).
 
         Parameters
         ----------
         X, y : sequences of equal length
-            Inputs and labelled outputs.
+            Inputs and labelled outputs. Or, as X alone, a data set with labels.
 
         Returns
         -------
         float
             ``-mean(loss(y_i, predict(x_i)))``.
         """
+        X, y, _ = loaded(X, y, None)
         check_pairs(X, y)
         losses = [self.task_.loss(a, b) for a, b in zip(y, self.predict(X), strict=True)]
         return 0.0 - float(np.mean(losses))

@@ -18,6 +18,7 @@ from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import ENDING
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._door import loaded
 from maxmargin.estimators._grid import Done
 from maxmargin.estimators._grid_table import GridTable
 from maxmargin.estimators._structured import StructuredProblem
@@ -292,7 +293,7 @@ class StructuredSVMCV(BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X)
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """The score of ``best_estimator_`` by ``scoring``.
 
         Parameters
@@ -306,4 +307,6 @@ class StructuredSVMCV(BaseEstimator):
             The larger the better.
         """
         check_is_fitted(self, "best_estimator_")
+        X, y, _ = loaded(X, y, None)
+        check_pairs(X, y)
         return self._score(self.best_estimator_, list(X), list(y))
