@@ -17,6 +17,7 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, Stored, chunks, signs
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import Design, as_design, is_design, largest_square
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.risks.lines import check_weights
 
 
@@ -83,6 +84,7 @@ def training(
 ) -> Training:
     """Check what was given to ``fit``. ``numeric``: labels are numbers; ``reset=False``: more rows of data
     that are known already."""
+    check_parameters(estimator)
     require_no_path(X)
     if not is_design(X):
         X, y = validate_data(

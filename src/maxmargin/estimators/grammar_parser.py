@@ -12,6 +12,7 @@ from maxmargin.core.result import Start
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import DualCoordinate
 from maxmargin.tasks.parsing import Parsing
@@ -180,6 +181,7 @@ class GrammarParser(CertifiedEstimator):
         GrammarParser
             The fitted parser.
         """
+        check_parameters(self)
         trees = _trees(y)
         sentences = [words(tree) for tree in trees] if X is None else X
         check_pairs(sentences, trees)

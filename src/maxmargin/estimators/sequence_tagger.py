@@ -25,6 +25,7 @@ from maxmargin.estimators._kernel_structures import (
     is_sampled,
     map_rows,
 )
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.estimators._tagging import TaggedData, label_functions, score_parts
 from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
@@ -227,6 +228,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         SequenceTagger
             The fitted tagger.
         """
+        check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)
         rows, counts, vectorizer, strings = seq.stack(X, lengths, fitting=True)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)

@@ -13,7 +13,7 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
 from maxmargin.estimators._kernel_sampled_task import fit_drawn, require_alone
@@ -26,7 +26,8 @@ from maxmargin.estimators._kernel_structures import (
     require_kernel_inputs,
     stack_inputs,
 )
-from maxmargin.estimators._structured import StructuredProblem
+from maxmargin.estimators._parameters import check_parameters
+from maxmargin.estimators._structured import StructuredProblem, warn_if_never_wrong
 from maxmargin.estimators._weights import PARAMETERS
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.risks.task import TaskRisk, require_rescaling
@@ -156,6 +157,7 @@ class StructuredSVM(CertifiedEstimator):
         verbose: int = 0,
         checkpoint: Any = None,
     ) -> None:
+        require_task(task)
         require_rescaling(task, rescaling)  # a missing capability is told before any work is done
         if kernel is not None:
             require_kernel_inputs(task)
@@ -213,6 +215,8 @@ class StructuredSVM(CertifiedEstimator):
         StructuredSVM
             The fitted estimator.
         """
+        check_parameters(self)
+        require_task(self.task)
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
@@ -241,6 +245,8 @@ class StructuredSVM(CertifiedEstimator):
                 given["kernel_rows"] = problem.mapped.features.rows
             keeping = Keeping(self, resume_from, problem.task, **given)
             result = self._solve(problem, weight, start, keeping)
+        if result.objective == 0.0:
+            warn_if_never_wrong(problem.task, problem.inputs, y, self.rescaling, problem.dim)
         if self.warm_start:
             self._kept = keep(about, result, problem)
         return self
@@ -303,13 +309,20 @@ class StructuredSVM(CertifiedEstimator):
             Outputs.
         """
         check_is_fitted(self, "coef_")
-        inputs: Iterable[Any] = loaded(X, None, None)[0]
+        X = loaded(X, None, None)[0]
+        inputs: Iterable[Any] = X
         if self.kernel_features_ is not None:
-            inputs = mapped_inputs(self.task_, self.kernel_features_, inputs)
+            inputs = mapped_inputs(self.task_, self.kernel_features_, X)
         outputs = []
         for i, x in enumerate(inputs):
             try:
-                outputs.append(self.task_.inference(x, self.coef_))
+                found = self.task_.inference(x, self.coef_)
+                if found is None:
+                    raise TypeError(
+                        f"{type(self.task_).__name__}.inference returned None: it must return the output of "
+                        "largest score. Is a return statement missing?"
+                    )
+                outputs.append(found)
             except Exception as error:
                 error.add_note(f"raised by the task's inference for input {i}")
                 raise

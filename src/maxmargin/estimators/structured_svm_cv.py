@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +20,7 @@ from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._grid import Done
 from maxmargin.estimators._grid_table import GridTable
+from maxmargin.estimators._parameters import NamedParameters, check_parameters
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators.structured_svm import StructuredSVM
 from maxmargin.solvers import DualCoordinate
@@ -48,7 +48,7 @@ SHARED = (
 )
 
 
-class StructuredSVMCV(BaseEstimator):
+class StructuredSVMCV(NamedParameters):
     """Large-margin training of any task, with C chosen by cross-validation.
 
     Trains a :class:`StructuredSVM` for all folds and values of C, each cell certified to the same tolerance.
@@ -178,6 +178,7 @@ class StructuredSVMCV(BaseEstimator):
         StructuredSVMCV
             The fitted estimator.
         """
+        check_parameters(self)
         check_pairs(X, y)
         if self.scoring is not None and not callable(self.scoring):
             raise ValueError(
