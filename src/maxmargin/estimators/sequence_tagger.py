@@ -50,9 +50,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
         column's label for the row's, in the order of ``classes_``.
     forbidden_transitions : list of pairs or "unseen", optional
-        Pairs (a, b): b never follows a, in training and prediction. None stands for the border:
-        (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all neighbours
-        that do not occur in the training labels.
+        Pairs (a, b): b never follows a, in training and prediction. None stands for the start and the end of
+        a sequence: (None, b) forbids to begin with b, (a, None) to end with a. Labels that do not occur in
+        the training labels are an error. "unseen" forbids all neighbours that do not occur there.
     order : {1, 2}, default 1
         With 2 the chain looks at two labels before: its states are pairs (label before, label), features are
         seen jointly with both, and three labels in a row have a score. K (K + 1) states
@@ -208,8 +208,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Parameters
         ----------
         X : list of matrices, list of lists of feature dicts or strings, or one matrix
-            One entry per sequence: a matrix (dense or sparse) with a row per token; or a list of
-            tokens, each a dict ``{name: value}``, a list of strings or a string. One stacked matrix
+            One entry per sequence: a matrix with a row per token (dense or sparse, a data frame, a tensor, a
+            list of lists of numbers); or a list of tokens, each a dict ``{name: value}``, a list of strings
+            or a string. Values are numbers, strings, lists of strings, or dicts of these. One stacked matrix
             needs ``lengths``. Or a data set of sequences (:func:`maxmargin.data.open`), which is loaded.
         y : list of label sequences
             Labels are any hashable values; None is a missing label (see ``partial``). With ``lengths`` a

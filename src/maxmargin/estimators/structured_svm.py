@@ -82,7 +82,8 @@ class StructuredSVM(CertifiedEstimator):
         Workers for passes over all examples, and for a few examples at a time where the oracle is dear.
     engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
         What the workers are. Threads help tasks that release the interpreter's lock; processes
-        help every task that can be pickled; "ray" is a cluster. The result has the same bits on all of them.
+        help every task that can be pickled (with cloudpickle installed, also one that is defined in a
+        notebook); "ray" is a cluster. The result has the same bits on all of them.
         An engine object is not closed by the fit.
     warm_start : bool, default False
         Start from the previous fit: with cutting planes from its weights; with working sets (the default
