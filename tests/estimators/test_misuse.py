@@ -139,6 +139,14 @@ def test_names_that_nobody_knows_are_refused_as_python_does():
         LinearSVC().set_params(qwertz=1)
 
 
+def test_a_subclass_may_take_any_names():
+    class Mine(LinearSVC):
+        def __init__(self, **params):
+            super().__init__(C=params.get("penalty", 1.0))
+
+    assert Mine(penalty=2.0).C == 2.0
+
+
 def test_constructors_stay_those_of_scikit_learn():
     svc = LinearSVC(2.0, loss="squared_hinge")
     for other in (clone(svc), copy.deepcopy(svc), pickle.loads(pickle.dumps(svc))):
@@ -217,6 +225,21 @@ def test_an_argmax_that_returns_none_is_named():
     svm = StructuredSVM(NoPrediction()).fit(EXAMPLES, CLASSES)
     with pytest.raises(TypeError, match=r"NoPrediction\.inference returned None"):
         svm.predict(EXAMPLES)
+
+
+class NoPair(MultipleInstance):
+    def loss_augmented_inference(self, x, y, w):
+        return None
+
+    def pack(self, *args):
+        return None
+
+
+def test_a_latent_argmax_returns_a_pair():
+    with pytest.raises(
+        TypeError, match=r"NoPair\.loss_augmented_inference returned None: .*a pair"
+    ):
+        LatentStructuredSVM(NoPair()).fit(BAGS, [0, 1] * 5)
 
 
 @pytest.mark.parametrize("solver", ["auto", CuttingPlane()], ids=["sets", "planes"])

@@ -7,6 +7,8 @@ by itself. ``__new__`` runs before it and only speaks of names that are not in t
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Self
 
@@ -66,7 +68,7 @@ class NamedParameters(BaseEstimator):
     """A parameter with an unknown name is refused with what to use instead."""
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
-        for name in params:
+        for name in _unknown(cls, params):
             advice = _advice(cls, name)
             if advice:
                 raise TypeError(
@@ -87,7 +89,7 @@ class NamedParameters(BaseEstimator):
         estimator
             The estimator itself.
         """
-        for name in params:
+        for name in _unknown(type(self), params):
             advice = _advice(type(self), name)
             if advice:
                 raise ValueError(
@@ -96,11 +98,19 @@ class NamedParameters(BaseEstimator):
         return super().set_params(**params)
 
 
+def _unknown(cls: Any, params: Mapping[str, Any]) -> list[str]:
+    """Names that are not parameters; none if a subclass takes all of them."""
+    if not params:
+        return []
+    known = inspect.signature(cls.__init__).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        return []
+    return [name for name in params if name not in known and "__" not in name]
+
+
 def _advice(cls: Any, name: str) -> str:
     """What to use instead of a parameter that is not there, if that is known."""
-    known = cls._get_param_names()
-    if name in known or "__" in name:
-        return ""
+    known = [*inspect.signature(cls.__init__).parameters][1:]
     advice = _INSTEAD.get(name, "")
     if advice.startswith("use ") and advice.split()[1].strip(",=") not in known:
         advice = ""

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 #: values that DictVectorizer takes as they are
 _PLAIN = {str, float, int, bool}
+_NAMES = {str}
 _FORMS = (
     "A sequence is a matrix with a row per token, or a list of tokens; a token is a dict of features, a list "
     "of strings, or a string."
@@ -144,19 +145,24 @@ def _features(token: Any, i: int, t: int) -> Mapping[Any, Any]:
         return {token: 1.0}
     if isinstance(token, Iterable) and not isinstance(token, bytes):
         names = list(token)
-        if not all(isinstance(name, str) for name in names):
-            wrong = next(name for name in names if not isinstance(name, str))
-            raise TypeError(
-                f"token {t} of sequence {i} is a list of names that holds {_cut(wrong)}, a "
-                f"{type(wrong).__name__}: names of features are strings. Numbers with names are a dict "
-                "{name: value}; numbers alone are a matrix with a row per token."
-            )
+        if not _NAMES.issuperset(map(type, names)):
+            _require_strings(names, i, t)
         return dict.fromkeys(names, 1.0)
     raise TypeError(
         f"token {t} of sequence {i} is {_cut(token)}, a {type(token).__name__}: a token must be a dict of "
         "features, a list of strings or a string. For numeric features pass one matrix per sequence; for one "
         "sequence pass [X], with [y] in fit."
     )
+
+
+def _require_strings(names: list[Any], i: int, t: int) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"token {t} of sequence {i} is a list of names that holds {_cut(name)}, a "
+                f"{type(name).__name__}: names of features are strings. Numbers with names are a dict "
+                "{name: value}; numbers alone are a matrix with a row per token."
+            )
 
 
 def _flat(token: Mapping[Any, Any], i: int, t: int) -> dict[Any, Any]:

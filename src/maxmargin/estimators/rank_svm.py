@@ -271,7 +271,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
         groups = getattr(X, "group", None) if groups is None else groups
-        if groups is None and self.n_queries_ > 1:
+        if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
                 f"the ranker was fitted on {self.n_queries_} queries, whose scores cannot be compared with "
                 "each other: pass groups, the query of each row. (If all rows belong to one query: "
