@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 _SOLVER = "the method is chosen by solver=, and every fit ends with a primal and a dual bound: leave it out"
 _NO_L1 = "the regularizer is 1/2 |w|^2, scikit-learn's 'l2', or prior=: leave it out"
-_KERNEL = "a linear model has no kernel: use maxmargin.KernelSVC"
+_KERNEL = "the model is linear; maxmargin.KernelSVC is the classifier with kernels"
 
 #: parameters of other libraries, and what they are here
 _INSTEAD = {
