@@ -16,9 +16,10 @@ from sklearn.utils.validation import (
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._door import rows_for, scored, training
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._queries import pair_accuracy, queries
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
@@ -160,7 +161,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators._door import loaded
@@ -26,6 +26,7 @@ from maxmargin.estimators._kernel_structures import (
     require_kernel_inputs,
     stack_inputs,
 )
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._parameters import check_parameters
 from maxmargin.estimators._structured import StructuredProblem, warn_if_never_wrong
 from maxmargin.estimators._weights import PARAMETERS
@@ -187,7 +188,7 @@ class StructuredSVM(CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,

@@ -2,7 +2,8 @@
 
 Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen,
 with bounds that were computed anew from that point and from a feasible dual point, by
-:func:`certify`, which shares nothing with the loop.
+:func:`certify`, which shares nothing with the loop. After Ctrl-C :func:`minimize` then raises, with the
+result attached; :func:`solve` leaves that to a caller that has more to store.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core import requests as ask
+from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
@@ -24,6 +26,7 @@ from maxmargin.core.result import (
     SolveResult,
     Start,
     StopReason,
+    bounds_in_words,
     relative_gap,
 )
 from maxmargin.core.stopping import RelativeGap, StoppingRule
@@ -342,6 +345,13 @@ def minimize(
     -------
     SolveResult
 
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, once the best point has its bounds: the result is ``error.result``. A second Ctrl-C
+        skips the pass that confirms them (``objective`` is then NaN). Inside
+        :func:`maxmargin.return_on_interrupt` the result is returned instead.
+
     Examples
     --------
     >>> import numpy as np
@@ -353,6 +363,49 @@ def minimize(
     >>> round(result.objective, 4), result.certificate
     (0.5, 'exact')
     """
+    with outermost() as returns:
+        result = solve(
+            risk,
+            C,
+            solver=solver,
+            regularizer=regularizer,
+            stopping=stopping,
+            max_iter=max_iter,
+            max_seconds=max_seconds,
+            callbacks=callbacks,
+            observer=observer,
+            random_state=random_state,
+            w0=w0,
+            start=start,
+            checkpoint=checkpoint,
+            resume_from=resume_from,
+            about=about,
+        )
+    if result.stop_reason == "interrupted" and not returns:
+        known = bounds_in_words(result.objective, result.lower_bound, result.gap)
+        raise interrupt(f"minimize: {known}. The result is error.result.", result=result)
+    return result
+
+
+def solve(
+    risk: Risk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    stopping: StoppingRule | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+    start: SolveResult | Start | None = None,
+    checkpoint: Any = None,
+    resume_from: Any = None,
+    about: dict[str, Any] | None = None,
+) -> SolveResult:
+    """As :func:`minimize`, but returns after Ctrl-C: for callers that store more before they raise."""
     if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
         raise ValueError(f"C={C!r}: it must be a positive number.")
     regularizer = regularizer or SquaredNorm()
