@@ -9,12 +9,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._door import loaded, scored
 from maxmargin.estimators._kernel_parts import columns, pairs
 from maxmargin.estimators._kernel_scores import KernelScores, Segment
+from maxmargin.estimators._validated import validate_data
 from maxmargin.kernels import Kernel
 
 
@@ -132,9 +133,7 @@ class KernelDecision(ClassifierMixin):
         """All functions, one column each."""
         check_is_fitted(self, "dual_coef_")
         X = loaded(X, None, None)[0]
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
+        X = validate_data(self, X, reset=False)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

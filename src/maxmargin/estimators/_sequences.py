@@ -10,6 +10,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.feature_extraction import DictVectorizer
 
+from maxmargin.core.matrices import (
+    canonical,
+    check_dense,
+    first_not_finite,
+    is_finite,
+    place_in,
+    row_name,
+    stacked,
+)
 from maxmargin.estimators._door import require_no_path
 from maxmargin.estimators._tokens import as_array, named_features, sequence
 from maxmargin.tasks.chain import Chain
@@ -31,20 +40,14 @@ def _is_matrix(x: Any) -> bool:
     return sp.issparse(x) or isinstance(x, np.ndarray)
 
 
-def _check_matrix(X: Any, n_features: int | None) -> Any:
+def _check_matrix(X: Any, n_features: int | None, row: Any = row_name) -> Any:
     if sp.issparse(X):
-        X = X.tocsr()
-        values = X.data
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(X, row=row)
     else:
-        X = values = np.asarray(X)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-        values = X.data if sp.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise ValueError("X contains NaN or infinite values.")
+        X = np.asarray(X)
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        check_dense(X, row=row)
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(
             f"X has {X.shape[1]} features, but the tagger was fitted with {n_features} features."
@@ -89,13 +92,15 @@ def stack(
     counts = np.array([x.shape[0] if _is_matrix(x) else len(x) for x in found], dtype=np.int64)
     matrices = [_is_matrix(x) for x in found if _is_matrix(x) or len(x)]
     if any(matrices):
-        return Stacked(_check_matrix(_below(found), n_features), counts)
+        name = place_in(np.cumsum(counts), "sequence", "token")
+        return Stacked(_check_matrix(_below(found), n_features, name), counts)
     if not fitting and vectorizer is None and len(matrices):
         raise ValueError(
             "the tagger was fitted on matrices: pass matrices, not feature dicts or strings."
         )
     strings = bool(matrices) and all(isinstance(token, str) for x in found for token in x)
     matrix, vectorizer = _vectorized(found, vectorizer, fitting, n_features)
+    _require_finite(matrix, counts, vectorizer)
     return Stacked(matrix, counts, vectorizer, strings)
 
 
@@ -160,8 +165,22 @@ def _below(found: list[Any]) -> Any:
     if len(widths) > 1:
         raise ValueError(f"the sequences have different numbers of features: {sorted(widths)}.")
     if any(sp.issparse(x) for x in matrices):
-        return sp.vstack([sp.csr_matrix(x) for x in matrices], "csr")
+        none = np.empty((0, widths.pop()))
+        return stacked([x if _is_matrix(x) else none for x in found], row="token")
     return np.concatenate(matrices)
+
+
+def _require_finite(matrix: Any, counts: Lengths, vectorizer: DictVectorizer | None) -> None:
+    """Values of named features are finite."""
+    if vectorizer is None or is_finite(matrix.data):
+        return
+    at = first_not_finite(matrix.data)
+    row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+    place = place_in(np.cumsum(counts), "sequence", "token")(row)
+    feature = vectorizer.feature_names_[int(matrix.indices[at])]
+    raise ValueError(
+        f"the feature {feature!r} is {matrix.data[at]} in {place}: features must be finite numbers."
+    )
 
 
 def _vectorized(

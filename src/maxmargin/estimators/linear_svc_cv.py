@@ -13,7 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from maxmargin.core.interrupts import outermost
 from maxmargin.core.regularizer import SquaredNorm
@@ -28,6 +28,7 @@ from maxmargin.estimators._grid_table import GridTable
 from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.estimators._outcome import finished_settings, raise_from_search, tell_search
 from maxmargin.estimators._parameters import NamedParameters, check_parameters
+from maxmargin.estimators._validated import validate_data
 from maxmargin.estimators.linear_svc import LinearSVC
 
 #: columns of weights that score the held-out rows at a time
@@ -197,9 +198,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         """
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
+        X, y = validate_data(self, X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -445,7 +444,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                 block = mine[start : start + COLUMNS]
                 fitted = [model.attributes([r.w for r in done.results]) for done in block]
                 W = np.concatenate([f["coef_"] for f in fitted]).T
-                scores = as_design(rows).dot(np.ascontiguousarray(W), 0, len(labels))
+                scores = as_design(rows, checked=True).dot(np.ascontiguousarray(W), 0, len(labels))
                 scores += np.concatenate([f["intercept_"] for f in fitted])
                 parts = np.split(scores, len(block), axis=1)
                 for done, attributes, part in zip(block, fitted, parts, strict=True):
@@ -476,4 +475,4 @@ class LinearSVCCV(LinearDecision, NamedParameters):
 
 def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
     counts = np.bincount(codes, minlength=len(classes))
-    return Training(as_design(X), codes, weight), Classes(classes, codes, counts)
+    return Training(as_design(X, checked=True), codes, weight), Classes(classes, codes, counts)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._door import rows_for, scored, training
+from maxmargin.estimators._door import finite_scores, rows_for, scored, training
 from maxmargin.estimators._linear_fit import LinearFit
 from maxmargin.estimators._margins import check_margins
 from maxmargin.estimators._outcome import certified_fit
@@ -253,7 +253,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         check_is_fitted(self, "coef_")
         design = rows_for(self, X)
         scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
-        return scores
+        return finite_scores(scores)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination R^2 of the predictions.

@@ -34,6 +34,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.ending import finish
+from maxmargin.solvers.finite import check_answer, require_finite, require_numbers
 from maxmargin.solvers.keeping import compare, identity, read_history, restore
 from maxmargin.solvers.recorder import Recorder, opened, require_same
 
@@ -110,7 +111,7 @@ class Driver:
             case ask.Toward(a, b, t, value):
                 answer, what = a.toward(b, t), "line_search"
                 if value:  # evaluations are lazy: what is asked for here is paid for here
-                    _require_finite(answer.value)
+                    require_finite(answer.value)
             case ask.Slopes(a, b, ts):
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
@@ -171,13 +172,10 @@ class Driver:
                 answer, what = None, "oracle"
             case ask.Report():
                 return self._report(request)
-        if isinstance(request, ask.Evaluate):
-            _require_finite(answer.value)
-            if self.doubts and request.exact:
-                self.doubts -= 1
-                compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
-        elif isinstance(request, ask.Confirm):
-            _require_finite(answer[0])
+        check_answer(request, answer)
+        if isinstance(request, ask.Evaluate) and self.doubts and request.exact:
+            self.doubts -= 1
+            compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
         self._spend(what, before)
         return answer
 
@@ -233,6 +231,7 @@ class Driver:
 
     def _report(self, report: ask.Report) -> StopReason | None:
         state, spent = self.state, self.spent
+        require_numbers(objective=state.upper, lower_bound=state.lower)
         # where cuts are drawn the reduced problem's value is what the loop stops by, but no bound
         lower = -float("inf") if self.risk.oracle == "sampled" else state.lower
         self.asked = 0
@@ -276,14 +275,6 @@ class Driver:
         if self.max_seconds is not None and elapsed >= self.max_seconds:
             return "max_seconds"
         return None
-
-
-def _require_finite(value: float) -> None:
-    if not np.isfinite(value):
-        raise ValueError(
-            f"the risk is {value} at a point the solver asked for: the data contain NaN or infinite "
-            "values, or numbers so large that scores overflow. Check and scale the features."
-        )
 
 
 def minimize(

@@ -12,6 +12,7 @@ from maxmargin.core.result import CERTIFICATE_OF, FeasibleDual, SolveResult, rel
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
+from maxmargin.solvers.finite import require_numbers
 
 
 def certify(
@@ -33,11 +34,14 @@ def certify(
     (0.5, 0.0)
     """
     upper = regularizer.value(w) + C * risk.evaluate(w).upper
+    require_numbers(objective=upper)
     if risk.oracle == "sampled":  # planes that were drawn prove nothing
         return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
-        lower = max(lower, dual.value(regularizer, risk.dim))
+        proved = dual.value(regularizer, risk.dim)
+        require_numbers(dual_value=proved)
+        lower = max(lower, proved)
     if lower > upper and risk.oracle == "undergenerating":
         upper = lower  # the search missed something: F(w) >= F* >= lower is known all the same
     if lower > upper:
