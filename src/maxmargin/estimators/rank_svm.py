@@ -270,6 +270,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         """
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
+        y = column_or_1d(y, dtype=np.float64)
+        check_consistent_length(scores, y)
         groups = getattr(X, "group", None) if groups is None else groups
         if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
@@ -277,8 +279,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 "each other: pass groups, the query of each row. (If all rows belong to one query: "
                 "groups=np.zeros(len(y)).)"
             )
-        y = column_or_1d(y, dtype=np.float64)
-        check_consistent_length(scores, y)
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         return pair_accuracy(scores, y, groups, weight)
 
