@@ -1,6 +1,7 @@
 """score: the measure a model was trained for, within queries, and by the labels that a data set has."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import (
     accuracy_score,
@@ -126,6 +127,8 @@ def test_queries_are_not_compared_with_each_other(tmp_path):
             fitted.score(X, RELEVANCE)
         inside = fitted.score(X, RELEVANCE, QUERIES)
         assert inside > fitted.score(X, RELEVANCE, np.zeros(120)) + 0.05
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "group"])  # a feature, not the queries
+    assert RankSVM().fit(frame, RELEVANCE).n_queries_ == 1
     alone = RankSVM().fit(X, RELEVANCE)
     assert alone.score(X, RELEVANCE) == alone.score(X, RELEVANCE, np.zeros(120))
 

@@ -20,7 +20,7 @@ from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._door import finite_scores, rows_for, scored, training
 from maxmargin.estimators._outcome import certified_fit
-from maxmargin.estimators._queries import pair_accuracy, queries
+from maxmargin.estimators._queries import groups_of, pair_accuracy, queries
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
@@ -194,7 +194,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight, numeric=True)
         keeping = Keeping(self, resume_from, X=X, y=y, groups=groups, sample_weight=sample_weight)
-        groups = getattr(X, "group", None) if groups is None else groups
+        groups = groups_of(X, groups)
         relevance = np.asarray(rows.y[:], dtype=np.float64)
         self.levels_ = np.unique(relevance)
         problem = queries(self, relevance, self.levels_, groups, rows.weight[:])
@@ -272,15 +272,15 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         """
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
-        groups = getattr(X, "group", None) if groups is None else groups
+        y = column_or_1d(y, dtype=np.float64)
+        check_consistent_length(scores, y)
+        groups = groups_of(X, groups)
         if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
                 f"the ranker was fitted on {self.n_queries_} queries, whose scores cannot be compared with "
                 "each other: pass groups, the query of each row. (If all rows belong to one query: "
                 "groups=np.zeros(len(y)).)"
             )
-        y = column_or_1d(y, dtype=np.float64)
-        check_consistent_length(scores, y)
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         return pair_accuracy(scores, y, groups, weight)
 
