@@ -22,6 +22,7 @@ from maxmargin import (
 )
 from maxmargin.core import interrupts
 from maxmargin.estimators import _grid_runners
+from maxmargin.estimators._linear import LinearModel
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, driver
@@ -321,6 +322,18 @@ def test_ctrl_c_before_a_solver_began_has_nothing_to_attach():
     assert not hasattr(error, "estimator")
 
 
+def test_ctrl_c_before_the_weights_are_stored_leaves_no_bounds_of_others(monkeypatch):
+    """The weights are still those of the fit before, of which the new bounds say nothing."""
+    svc = LinearSVC(C=1e-3).fit(X, Y)
+    before = svc.coef_.copy()
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearModel, "attributes", raise_ctrl_c_in_a_method)
+        interrupted(svc.set_params(C=10.0).fit, X, Y)
+    assert np.array_equal(svc.coef_, before)
+    assert np.isnan(svc.objective_)
+    assert (svc.lower_bound_, svc.gap_, svc.converged_) == (-np.inf, np.inf, False)
+
+
 def test_ctrl_c_in_the_model_that_completes_labels(monkeypatch):
     rng = np.random.default_rng(1)
     S = [rng.normal(size=(4, 3)) for _ in range(20)]
@@ -332,5 +345,5 @@ def test_ctrl_c_in_the_model_that_completes_labels(monkeypatch):
     assert "first model" in error.__notes__[-1]
 
 
-def raise_ctrl_c_in_a_method(self, report):
+def raise_ctrl_c_in_a_method(self, *args):
     signal.raise_signal(signal.SIGINT)

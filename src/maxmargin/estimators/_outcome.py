@@ -44,11 +44,22 @@ def certified_fit(fit: Fit) -> Fit:
     @wraps(inner)
     def outer(self: Any, *args: Any, **options: Any) -> Any:
         with outermost() as returns:
-            fitted = inner(self, *args, **options)
+            try:
+                fitted = inner(self, *args, **options)
+            except BaseException:
+                _forget_bounds(self)
+                raise
         tell(self, returns=returns)
         return fitted
 
     return outer  # type: ignore[return-value]
+
+
+def _forget_bounds(estimator: Any) -> None:
+    """After an error, or a late Ctrl-C, when the bounds of a fit were set and its weights perhaps not."""
+    if estimator.__dict__.pop("_ended", None) is not None:
+        estimator.objective_, estimator.lower_bound_ = float("nan"), -float("inf")
+        estimator.gap_, estimator.converged_ = float("inf"), False
 
 
 def tell(estimator: Any, *, returns: bool) -> None:
