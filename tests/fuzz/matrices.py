@@ -54,6 +54,8 @@ def matrix(rng: np.random.Generator) -> sp.csr_matrix:
         indices = np.append(indices, np.array([7 * d], dtype=index))
         values = np.append(values, values.dtype.type(np.nan))
     out.indptr, out.indices, out.data = indptr, indices, values
+    if rng.random() < 0.3:  # what SciPy remembers from before a change of the arrays
+        out.has_canonical_format = out.has_sorted_indices = True
     return out
 
 

@@ -10,6 +10,7 @@ An error names the row and the column. All of them are ValueErrors.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -177,11 +178,26 @@ def sound(X: Any, name: str = "X", row: Name = row_name) -> Any:
 def canonical(X: Any, name: str = "X", row: Name = row_name) -> Any:
     """:func:`sound`, with sorted columns and no entry stored twice; a copy where ``X`` is not like that."""
     X = sound(X, name, row)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    if not is_canonical(X):
+        X = summed(X)
         check_rows(X.indptr, X.indices, X.data, X.shape, name, row)  # sums may overflow
     return X
+
+
+def is_canonical(X: Any) -> bool:
+    """Whether the columns of each row of a checked CSR matrix ascend. By a look at them: what SciPy remembers
+    of that may be older than the last change of its arrays."""
+    fresh = copy.copy(X)
+    for remembered in ("_has_canonical_format", "_has_sorted_indices"):
+        fresh.__dict__.pop(remembered, None)
+    return bool(fresh.has_canonical_format)
+
+
+def summed(X: Any) -> Any:
+    """A copy with ascending columns, entries stored twice added up."""
+    out = sp.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    out.sum_duplicates()
+    return out
 
 
 def _numbers(given: Any, name: str) -> AnyArray:

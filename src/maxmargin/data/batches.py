@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.matrices import sound
+from maxmargin.core.matrices import is_canonical, sound, summed
 
 AnyArray = npt.NDArray[Any]
 
@@ -160,10 +160,9 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
 
 def _without_duplicates(X: Any) -> Any:
     """Entries stored twice are added, as in a design; without memory of the size of a row's width."""
-    if X.has_canonical_format:
+    if is_canonical(X):
         return X
-    ordered = X.copy()
-    ordered.sum_duplicates()
+    ordered = summed(X)
     return X if ordered.nnz == X.nnz else ordered
 
 

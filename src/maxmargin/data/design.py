@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, products
-from maxmargin.core.matrices import check_dense, check_rows, sound
+from maxmargin.core.matrices import check_dense, check_rows, is_canonical, sound, summed
 from maxmargin.core.vectors import Array, IntArray, thawed
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
@@ -274,15 +274,14 @@ def _summed(X: Any) -> Any:
     """The matrix without entries stored twice: |x|^2 is not the sum of their squares. Columns that are
     merely out of order do no harm."""
     if has_repeats(X):
-        X = X.copy()
-        X.sum_duplicates()
+        X = summed(X)
         check_rows(X.indptr, X.indices, X.data, X.shape)  # sums may overflow
     return X
 
 
 def has_repeats(X: Any) -> bool:
     """Whether a CSR matrix, which was checked, stores an entry twice."""
-    if X.has_canonical_format:
+    if is_canonical(X):
         return False
     seen = np.full(X.shape[1], -1, dtype=np.int64)
     return bool(convert.has_duplicates(X.indptr, X.indices, seen))

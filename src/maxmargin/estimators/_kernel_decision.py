@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.matrices import is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._door import loaded, scored
 from maxmargin.estimators._kernel_parts import columns, pairs
@@ -134,9 +135,8 @@ class KernelDecision(ClassifierMixin):
         check_is_fitted(self, "dual_coef_")
         X = loaded(X, None, None)[0]
         X = validate_data(self, X, reset=False)
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        if sp.issparse(X) and not is_canonical(X):
+            X = summed(X)
         if "_evaluator" not in self.__dict__:  # a copy, or read from a file
             self._ready()
         return self._evaluator(X, self.n_jobs, self._in_doubt)
