@@ -7,7 +7,7 @@ import pytest
 from tests.testing.packed import NaiveCache, NaiveExamples, NaiveSets
 
 from maxmargin.core import Cut, SweepStats
-from maxmargin.tasks.base import Bounded
+from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing import check_task
 from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
@@ -331,3 +331,112 @@ def test_wrong_packed_forms_are_caught(packed, message):
     task = Task()
     with pytest.raises(AssertionError, match=message):
         check_task(task, WORDS, TAGS, outputs=task.outputs, n_trials=8)
+
+
+# -- without a list of outputs ---------------------------------------------------------------------
+
+ZERO_ONE = 1.0 - np.eye(3)
+
+
+class WrongSign(TinyMulticlass):
+    def loss_augmented_inference(self, x, y, w):
+        return max(self.outputs(x), key=lambda o: self._score(x, o, w) - self.loss(y, o))
+
+
+class OnlyTheLoss(TinyMulticlass):
+    def loss_augmented_inference(self, x, y, w):
+        return max(self.outputs(x), key=lambda o: self.loss(y, o))
+
+
+class NegativeScore(TinyMulticlass):
+    def inference(self, x, w):
+        return min(self.outputs(x), key=lambda o: self._score(x, o, w))
+
+
+class ChainWithoutLoss(TinyChain):
+    def loss_augmented_inference(self, x, y, w):
+        return self.inference(x, w)
+
+
+class ChainWrongSign(TinyChain):
+    def loss_augmented_inference(self, x, y, w):
+        return max(self.outputs(x), key=lambda o: self._score(x, o, w) - self.loss(y, o))
+
+
+class NoReturn(TinyMulticlass):
+    def loss_augmented_inference(self, x, y, w):
+        max(self.outputs(x), key=lambda o: self._score(x, o, w) + self.loss(y, o))
+
+
+class NoReturnOfInference(TinyMulticlass):
+    def inference(self, x, w):
+        max(self.outputs(x), key=lambda o: self._score(x, o, w))
+
+
+class UpperOfWrongSign(WrongSign):
+    def loss_augmented_inference(self, x, y, w):
+        y_hat = super().loss_augmented_inference(x, y, w)
+        return Bounded(y_hat, self.loss(y, y_hat) + self._score(x, y_hat, w))
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (WrongOracle(ZERO_ONE), "loss_augmented_inference .* output too.*plus sign"),
+        (WrongSign(ZERO_ONE), "loss_augmented_inference .* output too"),
+        (OnlyTheLoss(ZERO_ONE), "loss_augmented_inference"),
+        (NegativeScore(ZERO_ONE), "inference"),
+        (LazyOracle(ZERO_ONE), "loss_augmented_inference .* output too"),
+        (WrongInference(ZERO_ONE), "inference"),
+        (
+            WrongSlack([[0, 1, 3], [3, 0, 0.5], [1, 2, 0]]),
+            "slack_augmented_inference",
+        ),
+        (UpperOfWrongSign(ZERO_ONE), "loss_augmented_inference"),
+        (NoReturn(ZERO_ONE), "loss_augmented_inference .* returned None"),
+        (NoReturnOfInference(ZERO_ONE), "inference .* returned None"),
+        (ChainWithoutLoss(), "loss_augmented_inference .* output too"),
+        (ChainWrongSign(), "loss_augmented_inference .* output too"),
+    ],
+    ids=lambda v: type(v).__name__ if not isinstance(v, str) else "",
+)
+@pytest.mark.parametrize("n", [1, 4])
+def test_wrong_argmaxes_are_caught_without_a_list_of_outputs(task, message, n):
+    X, Y = (WORDS, TAGS) if isinstance(task, TinyChain) else (VECTORS, CLASSES)
+    with pytest.raises(AssertionError, match=message):
+        check_task(task, [x.copy() for x in X[:n]], Y[:n])
+
+
+class Segment(Task):
+    """A part (start, stop) of a list of numbers: the outputs of a longer input are none of a shorter one."""
+
+    def setup(self, X, Y):
+        return 2
+
+    def outputs(self, x):
+        return [(a, b) for a in range(len(x)) for b in range(a + 1, len(x) + 1)]
+
+    def joint_feature(self, x, y):
+        return np.array([x[y[0] : y[1]].sum(), float(y[1] - y[0])])
+
+    def loss(self, y, y_hat):
+        return float(abs(y[0] - y_hat[0]) + abs(y[1] - y_hat[1]))
+
+    def inference(self, x, w):
+        return max(self.outputs(x), key=lambda o: self.joint_feature(x, o) @ w)
+
+    def loss_augmented_inference(self, x, y, w):
+        return max(self.outputs(x), key=lambda o: self.loss(y, o) + self.joint_feature(x, o) @ w)
+
+
+class SegmentWithoutLoss(Segment):
+    def loss_augmented_inference(self, x, y, w):
+        return self.inference(x, w)
+
+
+def test_outputs_of_longer_inputs_do_not_accuse_a_right_task():
+    X = [RNG.normal(size=n) for n in (3, 9, 5, 12)]
+    Y = [(0, 2), (4, 9), (1, 5), (8, 12)]
+    check_task(Segment(), X, Y)
+    with pytest.raises(AssertionError, match=r"loss_augmented_inference .* output too"):
+        check_task(SegmentWithoutLoss(), X, Y)

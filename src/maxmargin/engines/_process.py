@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from maxmargin.engines._segments import Packed, Packer, Segment, mapped
-from maxmargin.engines._work import Failure, Host, failure, one_blas_thread
+from maxmargin.engines._segments import Dumps, Packed, Packer, Segment, dumps_of, mapped
+from maxmargin.engines._work import IMPORTABLE, Failure, Host, failure, one_blas_thread
 
 
 class Recipe(NamedTuple):
@@ -60,11 +60,11 @@ class Reply(NamedTuple):
     new: bool
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Connection, by_value: bool = False) -> None:
     """Answer orders until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    worker = _Worker(pipe)
+    worker = _Worker(pipe, dumps_of(by_value))
     try:
         while True:
             worker.reply(worker.obey(pickle.loads(pipe.recv_bytes())))
@@ -82,8 +82,8 @@ def _end_with_parent() -> None:
 class _Worker:
     """A worker's shards, the segments it has mapped, and its own one for large answers."""
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
+    def __init__(self, pipe: Connection, dumps: Dumps) -> None:
+        self._pipe, self._dumps = pipe, dumps
         self._host: Host | None = None
         self._failure: Failure | None = None
         self._segments: dict[int, memoryview] = {}
@@ -107,7 +107,7 @@ class _Worker:
 
     def reply(self, answer: Any) -> None:
         """Send an answer."""
-        packer = Packer()
+        packer = Packer(dumps=self._dumps)
         try:
             packed = packer.add(answer)
         except Exception as error:
@@ -143,6 +143,7 @@ class _Worker:
             specs = recipe.specs.unpack(view)
         except Exception as error:
             error.add_note(f"raised before {host.first} could be built, in a process of its own")
+            error.add_note(IMPORTABLE)
             return failure(error)
         self._host = host
         return host.build(factory, specs)

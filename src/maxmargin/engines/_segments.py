@@ -20,6 +20,8 @@ import numpy as np
 
 #: bytes from which a buffer is worth a segment; Windows cannot send descriptors, there all goes through pipes
 LARGE = 1 << 15 if sys.platform != "win32" else sys.maxsize
+#: what pickles: called as ``dumps(thing, protocol=5, buffer_callback=...)``
+Dumps = Callable[..., bytes]
 #: buffers begin at multiples of this, a line of the processor's cache
 ALIGNMENT = 64
 
@@ -51,10 +53,12 @@ class Packer:
     ----------
     start : int, default 0
         Where in the segment to begin.
+    dumps : callable, default pickle.dumps
+        What pickles.
     """
 
-    def __init__(self, start: int = 0) -> None:
-        self.size = start
+    def __init__(self, start: int = 0, dumps: Dumps = pickle.dumps) -> None:
+        self.size, self._dumps = start, dumps
         self._pieces: list[tuple[int, memoryview]] = []
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -68,7 +72,7 @@ class Packer:
                 large.append(raw)
             return raw.nbytes < LARGE
 
-        stream = pickle.dumps(thing, protocol=5, buffer_callback=stays)
+        stream = self._dumps(thing, protocol=5, buffer_callback=stays)
         spans = [self._place(raw) for raw in large]
         if len(stream) < LARGE:
             return Packed(stream, tuple(spans))
@@ -89,6 +93,20 @@ class Packer:
             self._pieces.append((self.size, raw))
             self.size += -(-len(raw) // ALIGNMENT) * ALIGNMENT
         return self._known[name]
+
+
+def dumps_of(by_value: bool) -> Dumps:
+    """pickle, or cloudpickle, whose streams contain the code of classes that cannot be imported."""
+    if not by_value:
+        return pickle.dumps
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise ImportError(
+            "by_value=True pickles with cloudpickle, which is not installed: pip install cloudpickle."
+        ) from error
+    dumps: Dumps = cloudpickle.dumps
+    return dumps
 
 
 class Segment:

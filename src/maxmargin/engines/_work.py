@@ -18,6 +18,11 @@ from maxmargin.core.engine import share
 from maxmargin.core.summation import Block
 from maxmargin.engines.threads import ThreadEngine
 
+IMPORTABLE = (
+    "What a shard is made of must be importable where it runs: define classes in a module, not in a notebook "
+    "or an interactive session. Where cloudpickle is installed, engine='processes' sends them by value."
+)
+
 #: what a shard raises; one that calls sys.exit() is no worker that died
 _RAISED = (Exception, SystemExit)
 
@@ -50,10 +55,7 @@ class Host(ThreadEngine):
         try:
             self.open(factory, specs)
         except _RAISED as error:
-            error.add_note(
-                "What a shard is made of must be importable where it runs: define classes in a module, not "
-                "in a notebook or an interactive session."
-            )
+            error.add_note(IMPORTABLE)
             return failure(error)
         return None
 

@@ -16,7 +16,11 @@ _CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
 
 
 def make_engine(
-    n_jobs: int | None, kind: Any = None, prepare: Callable[[], object] | None = None
+    n_jobs: int | None,
+    kind: Any = None,
+    prepare: Callable[[], object] | None = None,
+    *,
+    by_value: bool = False,
 ) -> Engine:
     """The engine that an estimator's ``engine`` and ``n_jobs`` stand for.
 
@@ -32,6 +36,8 @@ def make_engine(
         belongs to. An engine object is returned as it is.
     prepare : callable, optional
         Called once in every process, before its shards are built.
+    by_value : bool, default False
+        For processes: send classes of the main program by value; see :class:`ProcessEngine`.
 
     Returns
     -------
@@ -39,6 +45,10 @@ def make_engine(
         Whoever called closes it, unless it is the very object that was given as ``kind``: that one belongs
         to the user. :func:`opened` keeps this rule.
     """
+    if isinstance(kind, type):
+        raise TypeError(
+            f"engine={kind.__name__} is a class, not an object: use {kind.__name__}(...), with parentheses."
+        )
     if all(hasattr(kind, name) for name in _CONTRACT):
         engine: Engine = kind
         return engine
@@ -55,12 +65,18 @@ def make_engine(
         return SerialEngine()
     if n_jobs < 0:
         n_jobs = max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    return ProcessEngine(n_jobs, prepare) if kind == "processes" else ThreadEngine(n_jobs)
+    if kind == "processes":
+        return ProcessEngine(n_jobs, prepare, by_value=by_value)
+    return ThreadEngine(n_jobs)
 
 
 @contextlib.contextmanager
 def opened(
-    kind: Any = None, n_jobs: int | None = None, prepare: Callable[[], object] | None = None
+    kind: Any = None,
+    n_jobs: int | None = None,
+    prepare: Callable[[], object] | None = None,
+    *,
+    by_value: bool = False,
 ) -> Iterator[Engine]:
     """The engine of :func:`make_engine` for the length of a ``with`` block.
 
@@ -79,7 +95,7 @@ def opened(
     ...     engine is mine
     True
     """
-    engine = make_engine(n_jobs, kind, prepare)
+    engine = make_engine(n_jobs, kind, prepare, by_value=by_value)
     try:
         yield engine
     finally:

@@ -18,6 +18,7 @@ import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, Self
@@ -27,7 +28,7 @@ import numpy.typing as npt
 from maxmargin.core.engine import Handle, SerialEngine, share
 from maxmargin.core.summation import Block, join
 from maxmargin.engines._process import Order, Recipe, Reply, pickled, serve
-from maxmargin.engines._segments import LARGE, Packed, Packer, Segment, mapped
+from maxmargin.engines._segments import LARGE, Packed, Packer, Segment, dumps_of, mapped
 from maxmargin.engines._shelf import Shelf
 from maxmargin.engines._work import raise_first
 
@@ -38,7 +39,7 @@ MAX_DEATHS = 3
 class ProcessEngine(SerialEngine):
     """Shards in processes of their own, which run Python code at the same time.
 
-    Factory, specs and answers are pickled: classes must be importable (not defined in a notebook), and a
+    Factory, specs and answers are pickled: classes must be importable, unless ``by_value`` is set, and a
     script must start its work under ``if __name__ == "__main__":``. Large arrays in them, and published ones,
     are shared memory: one copy beside the caller's, however many workers there are. Each worker uses one BLAS
     thread.
@@ -49,6 +50,9 @@ class ProcessEngine(SerialEngine):
         Number of processes.
     prepare : callable, optional
         Called once in every worker, before the shards are built.
+    by_value : bool, default False
+        Pickle with cloudpickle, which sends classes and functions of a notebook or of a prompt by value.
+        Estimators set it where it is needed and cloudpickle is installed.
 
     Examples
     --------
@@ -62,24 +66,32 @@ class ProcessEngine(SerialEngine):
 
     durable = False
 
-    def __init__(self, n_workers: int, prepare: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self,
+        n_workers: int,
+        prepare: Callable[[], object] | None = None,
+        *,
+        by_value: bool = False,
+    ) -> None:
         super().__init__()
         if n_workers < 1:
             raise ValueError(f"n_workers={n_workers}: at least one worker is needed.")
         self.n_workers, self._owner = n_workers, os.getpid()
-        self._prepare = prepare
+        self._prepare, self._by_value = prepare, by_value
+        self._dumps = dumps_of(by_value)
         self._workers: list[_Worker] = []
         self._segment: Segment | None = None
         self._shelf = Shelf()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.n_workers, self._prepare)
+        make = partial(type(self), by_value=True) if self._by_value else type(self)
+        return make, (self.n_workers, self._prepare)
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers, which are started if they do not run."""
         n, n_shards = min(self.n_workers, len(specs)), len(specs)
         try:
-            packer, ranges = Packer(), [share(n_shards, n, k) for k in range(n)]
+            packer, ranges = Packer(dumps=self._dumps), [share(n_shards, n, k) for k in range(n)]
             makers = _packed(packer, (self._prepare, factory))
             own = [_packed(packer, [specs[i] for i in numbers]) for numbers in ranges]
             self._let_go(n)
@@ -136,7 +148,7 @@ class ProcessEngine(SerialEngine):
         for worker in self._workers[n:]:
             worker.end()
         self._workers = self._workers[:n]
-        self._workers += [_Worker() for _ in range(len(self._workers), n)]
+        self._workers += [_Worker(self._by_value) for _ in range(len(self._workers), n)]
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.close()
@@ -146,7 +158,7 @@ class ProcessEngine(SerialEngine):
         self._shelf.sweep()
         used: set[int] = set()
         packed = tuple(self._shelf.packed(a, used) for a in args)
-        return self._run(pickled((kind, method, packed)), used)
+        return self._run(self._dumps((kind, method, packed), protocol=5), used)
 
     def _run(self, call: bytes, used: set[int]) -> list[_Received]:
         """Send an order to all workers, with a call if there is one; what came back, in their order."""
@@ -175,7 +187,8 @@ def _packed(packer: Packer, thing: Any) -> Packed:
     except Exception as error:
         error.add_note(
             "raised while pickling what shards are made of, for processes of their own: define classes and "
-            "functions in a module"
+            "functions in a module, or send them by value: ProcessEngine(..., by_value=True), which requires "
+            "cloudpickle"
         )
         raise
 
@@ -183,7 +196,8 @@ def _packed(packer: Packer, thing: Any) -> Packed:
 class _Worker:
     """The near end of a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_value: bool) -> None:
+        self._by_value = by_value
         self._recipe: Recipe | None = None
         self._segment: Segment | None = None
         self._loaded = False
@@ -229,7 +243,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, far = context.Pipe()
         self._known, self._loaded = set(), False
-        self._process = context.Process(target=serve, args=(far,), daemon=True)
+        self._process = context.Process(target=serve, args=(far, self._by_value), daemon=True)
         self._process.start()
         far.close()
 

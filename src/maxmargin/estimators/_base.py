@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from maxmargin.callbacks import ProgressLine
@@ -20,7 +19,9 @@ from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
+from maxmargin.estimators._by_value import needs_value
 from maxmargin.estimators._checkpoint import Keeping
+from maxmargin.estimators._parameters import NamedParameters, require_object
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.driver import solve
 
@@ -42,7 +43,7 @@ __all__ = ["CertifiedEstimator", "with_callbacks"]
 ENDING = ("interrupted", "callback", "max_seconds")
 
 
-class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
+class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     """Base of all estimators: fits a risk and keeps its certificate.
 
     Attributes
@@ -77,7 +78,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _workers(self) -> AbstractContextManager[Engine]:
         """The engine of this fit."""
-        return opened(self.engine, self.n_jobs, one_blas_thread)
+        require_object("engine", self.engine)
+        return opened(self.engine, self.n_jobs, one_blas_thread, by_value=needs_value(self))
 
     def _minimize(
         self,
@@ -104,6 +106,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
                 "checkpoint= is for one fit; paths and grids, whose fits go on from one another, write none. "
                 "Leave it out, or fit the values of C one by one."
             )
+        require_object("solver", solver)
         if not hasattr(solver, "steps"):
             raise ValueError(
                 f"solver={solver!r}: use 'auto' or a solver object such as "

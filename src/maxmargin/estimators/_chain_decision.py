@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators import _sequences as seq
+from maxmargin.estimators._door import loaded
 from maxmargin.kernels import KernelExpansion
 from maxmargin.tasks.chain import Chain
-from maxmargin.tasks.chain_examples import predict_stacked
+from maxmargin.tasks.chain_examples import NoLabeling, predict_stacked
 from maxmargin.tasks.chain_order import contract
 from maxmargin.tasks.chain_paths import k_best_stacked, max_marginals_stacked
 
@@ -26,6 +28,8 @@ class ChainDecision:
     classes_: list[Hashable]
     vectorizer_: Any
     n_features_in_: int
+    #: whether tokens were given as plain strings, or nobody knows
+    _string_tokens: bool = True
     expansion_: KernelExpansion | None
 
     @property
@@ -78,7 +82,8 @@ class ChainDecision:
             One list per sequence; one flat list if ``lengths`` was given.
         """
         rows, counts = self._stack(X, lengths)
-        flat = self._names(predict_stacked(*self._scorer(), rows, counts))
+        with _in_terms_of_labels():
+            flat = self._names(predict_stacked(*self._scorer(), rows, counts))
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
     def predict_k_best(
@@ -108,7 +113,8 @@ class ChainDecision:
         [['A', 'N'], ['A', 'A']]
         """
         rows, counts = self._stack(X, lengths)
-        found = k_best_stacked(*self._scorer(), rows, counts, k)
+        with _in_terms_of_labels():
+            found = k_best_stacked(*self._scorer(), rows, counts, k)
         return [[(self._names(codes), score) for codes, score in best] for best in found]
 
     def max_marginals(self, X: Any, lengths: Any = None) -> Any:
@@ -138,16 +144,24 @@ class ChainDecision:
         ((2, 2), ['A', 'N'])
         """
         rows, counts = self._stack(X, lengths)
-        flat = max_marginals_stacked(*self._scorer(), rows, counts)
+        with _in_terms_of_labels():
+            flat = max_marginals_stacked(*self._scorer(), rows, counts)
         K = len(self.classes_)
         flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
     def _stack(self, X: Any, lengths: Any) -> tuple[Any, seq.Lengths]:
         check_is_fitted(self, "weights_")
-        rows, counts, _ = seq.stack(
+        X, _, _ = loaded(X, None, None)
+        rows, counts, _, strings = seq.stack(
             X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
         )
+        if strings and not self._string_tokens:
+            raise ValueError(
+                f"the tokens of X are strings (token 0 of sequence 0 is {next(t for x in X for t in x)!r}), "
+                "but the tagger was fitted on tokens that are lists of strings or dicts. For one sequence "
+                "pass [X]; a token with a single feature is a list with one string."
+            )
         if self.expansion_ is not None:
             # coefficients of landmarks that are much alike are large: too large for single precision
             rows = self.expansion_(rows)
@@ -165,24 +179,36 @@ class ChainDecision:
     def _names(self, states: Any) -> list[Hashable]:
         return [self.classes_[k] for k in contract(states, len(self.classes_))]
 
-    def score(self, X: Any, y: Any, lengths: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, lengths: Any = None) -> float:
         """Share of tokens with the right label.
 
         Parameters
         ----------
         X, y, lengths : as for ``fit``
-            Labelled sequences.
+            Labelled sequences; y is left out for a data set, which has its own.
 
         Returns
         -------
         float
             Token accuracy.
         """
-        predicted = self.predict(X, lengths)
-        if lengths is not None and len(predicted) == len(y):
-            pairs = list(zip(predicted, y, strict=True))
-        else:
-            rows = [predicted] if lengths is not None else predicted
-            truth = [[label for part in y for label in part]] if lengths is not None else y
-            pairs = [p for a, b in zip(rows, truth, strict=True) for p in zip(a, b, strict=True)]
-        return float(np.mean([a == b for a, b in pairs]))
+        X, y, _ = loaded(X, y, None)
+        rows, counts = self._stack(X, lengths)
+        truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
+        if not truth:
+            raise ValueError("all sequences are empty: there is nothing to score.")
+        with _in_terms_of_labels():
+            predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
+        return float(np.mean([a == b for a, b in zip(predicted, truth, strict=True)]))
+
+
+@contextmanager
+def _in_terms_of_labels() -> Iterator[None]:
+    """Name the parameter of the tagger where the task's masks leave nothing."""
+    try:
+        yield
+    except NoLabeling as error:
+        raise ValueError(
+            f"forbidden_transitions allows no labeling of sequence {error.sequence}, which has "
+            f"{error.length} tokens: allow more transitions, or leave the sequence out."
+        ) from error

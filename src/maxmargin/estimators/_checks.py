@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators._parameters import require_object
 from maxmargin.risks.lines import check_weights
+
+METHODS = ("setup", "joint_feature", "loss", "inference", "loss_augmented_inference")
+
+
+def require_task(task: Any) -> None:
+    """A task is an object with the five methods."""
+    require_object("task", task)
+    missing = [name for name in METHODS if not callable(getattr(task, name, None))]
+    if missing:
+        raise TypeError(
+            f"task is a {type(task).__name__} without {', '.join(missing)}: see maxmargin.tasks.Task for the "
+            "five methods that a task needs."
+        )
 
 
 def check_pairs(X: Any, y: Any) -> None:

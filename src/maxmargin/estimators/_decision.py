@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators._door import finite_scores, rows_for
+from maxmargin.estimators._door import finite_scores, rows_for, scored
 
 
 class LinearDecision(ClassifierMixin):
@@ -56,6 +56,26 @@ class LinearDecision(ClassifierMixin):
         scores = self.decision_function(X)
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[which]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of samples with the right label.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The samples.
+        y : array of shape (n_samples,)
+            True labels; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples; those of a data set by default.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        y, sample_weight = scored(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

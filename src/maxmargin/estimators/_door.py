@@ -25,6 +25,7 @@ from maxmargin.data.design import (
     is_design,
     largest_square,
 )
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.estimators._validated import validate_data
 from maxmargin.risks.lines import check_weights
 
@@ -70,6 +71,17 @@ class Classes:
         return Signs(self.labels, self.values[k])
 
 
+def require_no_path(X: Any) -> None:
+    """Refuse the name of a file where data is expected."""
+    if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
+        shown = repr(X) if len(repr(X)) <= 200 else repr(X)[:197] + "..."
+        raise TypeError(
+            f"X is {shown}, a {type(X).__name__}, where data is expected. To train on a data set on disk "
+            "pass maxmargin.data.open(path); maxmargin.data.read_svmlight and read_parquet read files of "
+            "other formats. Sequences are lists of tokens, not strings."
+        )
+
+
 def training(
     estimator: Any,
     X: Any,
@@ -81,6 +93,8 @@ def training(
 ) -> Training:
     """Check what was given to ``fit``. ``numeric``: labels are numbers; ``reset=False``: more rows of data
     that are known already."""
+    check_parameters(estimator)
+    require_no_path(X)
     if not is_design(X):
         X, y = validate_data(estimator, X, y, y_numeric=numeric, reset=reset)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -117,6 +131,7 @@ def training(
 
 def rows_for(estimator: Any, X: Any) -> Design:
     """Check rows that are to be predicted."""
+    require_no_path(X)
     if not is_design(X):
         return as_design(validate_data(estimator, X, reset=False), checked=True)
     if X.shape[1] != estimator.n_features_in_:
@@ -139,6 +154,7 @@ def finite_scores(scores: Array) -> Array:
 
 def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """A data set's rows or sequences, labels and weights in memory; anything else as it is."""
+    require_no_path(X)
     if not isinstance(X, Dataset):
         return X, y, sample_weight
     examples, labels, weight = X.load()
@@ -153,6 +169,22 @@ def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         y if labels is None else labels,
         sample_weight if weight is None else weight,
     )
+
+
+def scored(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Labels and weights to score by: those given, else those of a data set."""
+    require_no_path(X)
+    if isinstance(X, Dataset) and not X.ragged:
+        if y is None and X.y is not None:
+            y = np.asarray(X.y)
+        if sample_weight is None and X.weight is not None:
+            sample_weight = np.asarray(X.weight)
+    if y is None:
+        raise ValueError(
+            "score requires y to be passed, but it is None; only a data set that was written with labels has "
+            "its own."
+        )
+    return y, sample_weight
 
 
 def classes_of(data: Training, X: Any) -> Classes:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.matrices import is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators._door import loaded, scored
 from maxmargin.estimators._kernel_parts import columns, pairs
 from maxmargin.estimators._kernel_scores import KernelScores, Segment
 from maxmargin.estimators._validated import validate_data
@@ -37,7 +38,7 @@ class KernelDecision(ClassifierMixin):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The rows.
 
         Returns
@@ -68,7 +69,7 @@ class KernelDecision(ClassifierMixin):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The rows.
 
         Returns
@@ -82,6 +83,26 @@ class KernelDecision(ClassifierMixin):
         if not self._voting:
             return self.classes_[scores.argmax(axis=1)]
         return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of samples with the right label.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        y : array of shape (n_samples,)
+            True labels; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples; those of a data set by default.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        y, sample_weight = scored(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     @property
     def coef_(self) -> Array:
@@ -112,6 +133,7 @@ class KernelDecision(ClassifierMixin):
     def _scores(self, X: Any) -> Array:
         """All functions, one column each."""
         check_is_fitted(self, "dual_coef_")
+        X = loaded(X, None, None)[0]
         X = validate_data(self, X, reset=False)
         if sp.issparse(X) and not is_canonical(X):
             X = summed(X)

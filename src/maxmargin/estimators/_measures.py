@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from maxmargin.core.vectors import Array
 from maxmargin.losses import (
@@ -45,6 +47,24 @@ _LOSSES: dict[str, Callable[[float, Any], ScoreLoss]] = {
 }
 
 
+#: what scikit-learn calls them
+_OTHER_NAMES = {
+    "accuracy": "error",
+    "accuracy_score": "error",
+    "zero_one_loss": "error",
+    "balanced_accuracy": "balanced_error",
+    "balanced_accuracy_score": "balanced_error",
+    "f1_score": "f1",
+    "fbeta_score": "fbeta",
+    "roc_auc_score": "roc_auc",
+    "auc": "roc_auc",
+    "precision": "precision_at_k",
+    "precision_score": "precision_at_k",
+    "recall": "recall_at_k",
+    "recall_score": "recall_at_k",
+}
+
+
 def _given(k: Any) -> int:
     if k is None:
         raise ValueError("this measure needs k, the number of rows to be called positive.")
@@ -52,11 +72,11 @@ def _given(k: Any) -> int:
     return number
 
 
-def _error(tp: int, fp: int, fn: int, tn: int) -> float:
+def _error(tp: float, fp: float, fn: float, tn: float) -> float:
     return (fp + fn) / (tp + fp + fn + tn)
 
 
-def _balanced_error(tp: int, fp: int, fn: int, tn: int) -> float:
+def _balanced_error(tp: float, fp: float, fn: float, tn: float) -> float:
     return 0.5 * (fn / (tp + fn) + fp / (fp + tn))
 
 
@@ -66,11 +86,13 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
         raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
     P, N = int(np.sum(y > 0)), int(np.sum(y <= 0))
     if callable(measure):
+        require_counts(measure)
         return AllTables(table_losses(measure, P, N), "slack" if rescaling == "slack" else "margin")
     if not isinstance(measure, str) or measure not in _LOSSES:
+        instead = _OTHER_NAMES.get(measure) if isinstance(measure, str) else None
         raise ValueError(
-            f"measure={measure!r} is not known; use one of {', '.join(_LOSSES)}, or a callable "
-            "(tp, fp, fn, tn) -> loss."
+            f"measure={measure!r} is not known; use {f'{instead!r}. Known are' if instead else 'one of'} "
+            f"{', '.join(_LOSSES)}, or a callable (tp, fp, fn, tn) -> loss."
         )
     loss = _LOSSES[measure](beta, k)
     loss.check_labels(y)
@@ -84,6 +106,79 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
     of_rows = {"error": _error, "balanced_error": _balanced_error}
     table = loss if isinstance(loss, TableLoss) else of_rows[measure]
     return AllTables(table_losses(table, P, N), "slack")
+
+
+def require_counts(measure: Callable[..., Any]) -> None:
+    """A measure of the user's own takes the four counts of a confusion matrix."""
+    try:
+        signature = inspect.signature(measure)
+        signature.bind(1, 1, 1, 1)
+    except ValueError:  # compiled: it does not say what it takes
+        return
+    except TypeError as error:
+        name = getattr(measure, "__name__", repr(measure))
+        instead = _OTHER_NAMES.get(name)
+        raise TypeError(
+            f"measure={name} takes {signature}, but a measure is called with the four counts "
+            "(tp, fp, fn, tn) of true positives, false positives, false negatives and true negatives, and "
+            "returns a loss: 0 without errors, about 1 for the worst."
+            + (f" Use measure={instead!r}." if instead else "")
+        ) from error
+
+
+def measured(
+    measure: Any, beta: float, k: Any, scores: Array, positive: Any, called: Any, weight: Array
+) -> float:
+    """1 - the loss of a measure for decisions about some rows.
+
+    ``positive``: which rows are; ``called``: which the classifier says are. Measures of the k highest scores
+    count ties in part, and do not look at ``called``.
+    """
+    P, n = float(np.sum(weight[positive])), float(np.sum(weight))
+    if measure == "roc_auc":
+        _require_both(measure, P, n)
+        return _roc_auc(scores, positive, weight)
+    if isinstance(measure, str) and measure in ("prbep", "precision_at_k", "recall_at_k"):
+        count = P if measure == "prbep" else float(_given(k))
+        if count > n:
+            raise ValueError(
+                f"k={k} samples are to be called positive, but there are {len(scores)}."
+            )
+        if measure != "precision_at_k":
+            _require_both(measure, P, n)
+        hits = _hits(scores, positive, weight, count)
+        return hits / (P if measure == "recall_at_k" else count)
+    tp, fp = (float(np.sum(weight[called & side])) for side in (positive, ~positive))
+    fn, tn = P - tp, n - P - fp
+    if fp == 0.0 and fn == 0.0:
+        return 1.0
+    if callable(measure):
+        return 1.0 - float(measure(*(round(count) for count in (tp, fp, fn, tn))))
+    if measure in ("balanced_error", "q"):
+        _require_both(measure, P, n)
+    of_rows = {"error": _error, "balanced_error": _balanced_error}
+    loss: Any = of_rows[measure] if measure in of_rows else _LOSSES[measure](beta, k)
+    return 1.0 - float((loss.loss if isinstance(loss, TableLoss) else loss)(tp, fp, fn, tn))
+
+
+def _require_both(measure: str, P: float, n: float) -> None:
+    if P in (0.0, n):
+        raise ValueError(
+            f"the samples to score are all {'positive' if P else 'negative'}: {measure} compares two classes."
+        )
+
+
+def _hits(scores: Array, positive: Any, weight: Array, count: float) -> float:
+    """Positives among the ``count`` highest scores; of rows that tie for the last places their share."""
+    order = np.argsort(-scores, kind="stable")
+    last = order[np.searchsorted(np.cumsum(weight[order]), count * (1.0 - 1e-12))]
+    above, tied = scores > scores[last], scores == scores[last]
+    share = (count - np.sum(weight[above])) / np.sum(weight[tied])
+    return float(np.sum(weight[above & positive]) + share * np.sum(weight[tied & positive]))
+
+
+def _roc_auc(scores: Array, positive: Any, weight: Array) -> float:
+    return float(roc_auc_score(positive, scores, sample_weight=weight))
 
 
 def counts_rows(measure: Any, rescaling: str) -> bool:

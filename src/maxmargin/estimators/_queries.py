@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.dataset import Dataset
 from maxmargin.losses import NDCG, AveragePrecision, PairHinge, ScoreLoss, query_labels
 
 LOSSES = ("pairs", "map", "ndcg")
@@ -26,6 +27,11 @@ class Queries:
     labels: Array
     weight: Array
     loss: ScoreLoss
+
+
+def groups_of(X: Any, groups: Any) -> Any:
+    """The queries given, or those of a data set. A data frame's column of that name is a feature."""
+    return X.group if groups is None and isinstance(X, Dataset) else groups
 
 
 def check_groups(groups: Any, n: int) -> npt.NDArray[Any]:

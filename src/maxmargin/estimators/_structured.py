@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +23,10 @@ from maxmargin.estimators._kernel_structures import (
 from maxmargin.estimators._weights import weigh
 from maxmargin.risks.latent import CompletedRisk
 from maxmargin.risks.task import TaskRisk
+from maxmargin.tasks.base import Bounded
+
+#: examples whose argmax is asked when a fit has learned nothing
+MOST_ASKED = 20
 
 if TYPE_CHECKING:
     from maxmargin.estimators.latent_structured_svm import LatentStructuredSVM
@@ -134,3 +139,29 @@ class StructuredProblem:
 
     def __exit__(self, *error: Any) -> None:
         self._workers.__exit__(*error)
+
+
+def warn_if_never_wrong(
+    task: Any, X: Sequence[Any], y: Sequence[Any], rescaling: str, dim: int
+) -> None:
+    """Warn if the argmax of training returns the true outputs where all scores are 0.
+
+    There an output of largest loss is the maximum. If it is the true one for every example, either there is
+    no other output, or the argmax forgets the loss or has its sign wrong; then nothing is learned, and 0 is
+    the value of the objective.
+    """
+    ask = task.slack_augmented_inference if rescaling == "slack" else task.loss_augmented_inference
+    w = np.zeros(dim)
+    for x, own in list(zip(X, y, strict=True))[:MOST_ASKED]:
+        found = ask(x, own, w)
+        found = found.y if isinstance(found, Bounded) else found
+        if task.loss(own, found) > 0.0:
+            return
+    warnings.warn(
+        f"{type(task).__name__}.{ask.__name__} returned nothing but the true outputs, so nothing was "
+        "learned: the objective is 0 at weights of 0. At w = 0 it must return an output of largest loss: "
+        "does it add "
+        "loss(y, y_hat) to the score, with a plus sign? maxmargin.testing.check_task(task, X, y) finds out.",
+        UserWarning,
+        stacklevel=3,
+    )

@@ -50,7 +50,8 @@ class TaggedData(NamedTuple):
                     y[:] = self.task.complete(x, y, w)
                 except ValueError as error:
                     raise ValueError(
-                        f"no legal labelling agrees with the labels given for sequence {i}: {error}"
+                        f"forbidden_transitions allows no labeling of sequence {i} that agrees with the "
+                        "labels given there: correct them, leave the sequence out, or allow more transitions."
                     ) from error
         return self._replace(codes=codes, weight=np.where(self.codes < 0, 0.0, self.weight))
 

@@ -13,6 +13,7 @@ from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._outcome import certified_fit
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.parsing import Parsing
@@ -181,6 +182,7 @@ class GrammarParser(CertifiedEstimator):
         GrammarParser
             The fitted parser.
         """
+        check_parameters(self)
         trees = _trees(y)
         sentences = [words(tree) for tree in trees] if X is None else X
         check_pairs(sentences, trees)

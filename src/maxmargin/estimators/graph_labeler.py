@@ -17,6 +17,7 @@ from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._outcome import certified_fit
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.estimators._sequences import cost_matrix
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import TaskRisk
@@ -175,6 +176,7 @@ class GraphLabeler(CertifiedEstimator):
         GraphLabeler
             The fitted labeler.
         """
+        check_parameters(self)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
         graphs = _graphs(X)

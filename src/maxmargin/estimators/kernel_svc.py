@@ -36,6 +36,7 @@ from maxmargin.estimators._kernel_parts import (
 )
 from maxmargin.estimators._linear import class_factors, some_weight
 from maxmargin.estimators._outcome import certified_fit
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.kernels import Kernel, make_kernel
 from maxmargin.kernels.extent import precision
 
@@ -217,6 +218,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         KernelSVC
             The fitted estimator.
         """
+        check_parameters(self)
         settings = self._settings()
         X, y, sample_weight = loaded(X, y, sample_weight)
         if is_design(X):

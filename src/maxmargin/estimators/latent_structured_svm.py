@@ -20,6 +20,7 @@ from maxmargin.estimators._base import (
 )
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._outcome import certified_fit
+from maxmargin.estimators._parameters import check_parameters, require_object
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.risks.latent import CompletedRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
@@ -131,6 +132,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
+        require_object("task", task)
         if not isinstance(task, LatentTask):
             raise TypeError(
                 f"task={task!r} is not a LatentTask: it needs complete(x, y, w) and joint_feature(x, y, h). "
@@ -174,6 +176,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         LatentStructuredSVM
             The fitted estimator.
         """
+        check_parameters(self)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
         previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None

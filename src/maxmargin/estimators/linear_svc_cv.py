@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -28,6 +27,7 @@ from maxmargin.estimators._grid_runners import GridTrainer
 from maxmargin.estimators._grid_table import GridTable
 from maxmargin.estimators._linear import LinearModel, linear_model
 from maxmargin.estimators._outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators._parameters import NamedParameters, check_parameters
 from maxmargin.estimators._validated import validate_data
 from maxmargin.estimators.linear_svc import LinearSVC
 
@@ -52,12 +52,12 @@ class _Known(LinearSVC):
             return known
         return super().decision_function(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy; scikit-learn's looks through all labels first, which takes longer than a cell."""
         return float(np.average(self.predict(X) == y, weights=sample_weight))
 
 
-class LinearSVCCV(LinearDecision, BaseEstimator):
+class LinearSVCCV(LinearDecision, NamedParameters):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
     Trains :class:`LinearSVC` for all folds, values of C and class weights, each cell certified to the
@@ -196,6 +196,7 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
             After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
             ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
         """
+        check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
         X, y = validate_data(self, X, y)
         check_classification_targets(y)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._door import finite_scores, rows_for, training
+from maxmargin.estimators._door import finite_scores, rows_for, scored, training
 from maxmargin.estimators._linear_fit import LinearFit
 from maxmargin.estimators._margins import check_margins
 from maxmargin.estimators._outcome import certified_fit
@@ -254,6 +254,26 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         design = rows_for(self, X)
         scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
         return finite_scores(scores)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of the predictions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The samples.
+        y : array of shape (n_samples,)
+            True values; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples; those of a data set by default.
+
+        Returns
+        -------
+        float
+            At most 1; 0 for predicting the mean.
+        """
+        y, sample_weight = scored(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
@@ -14,12 +15,13 @@ from maxmargin.data.design import compact, take
 from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
-from maxmargin.estimators._door import training
+from maxmargin.estimators._door import scored, training
 from maxmargin.estimators._measures import (
     WITHOUT_INTERCEPT,
     as_copies,
     counts_rows,
     measure_loss,
+    measured,
     threshold,
 )
 from maxmargin.estimators._outcome import certified_fit
@@ -278,6 +280,54 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             return None
         tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
         return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The measure that the classifier was trained for: 1 - its loss, so that higher is better.
+
+        F1 for ``measure="f1"``, accuracy for "error", balanced accuracy for "balanced_error", the ROC AUC for
+        "roc_auc", 1 - the quantification error for "ae" and the like, 1 - what it returns for a callable.
+        "prbep", "precision_at_k" and "recall_at_k" are those of the P or k highest scores. 1 is the best.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The samples.
+        y : array of shape (n_samples,)
+            True labels; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples, as in ``fit``; those of a data set by default.
+
+        Returns
+        -------
+        float
+            1 - the loss.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.metrics import f1_score
+        >>> from maxmargin import MeasureSVC
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> svc = MeasureSVC("f1").fit(X, y)
+        >>> bool(abs(svc.score(X, y) - f1_score(y, svc.predict(X))) < 1e-12)
+        True
+        """
+        scores = self.decision_function(X)
+        y, sample_weight = scored(X, y, sample_weight)
+        y = column_or_1d(y)
+        check_consistent_length(scores, y)
+        strange = ~np.isin(y, self.classes_)
+        if strange.any():
+            raise ValueError(
+                f"y holds the label '{y[strange][0]}', which is not one of the classes {self.classes_}."
+            )
+        weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        positive, called = y == self.classes_[1], scores > 0
+        if counts_rows(self.measure, self.rescaling) and (weight != 1.0).any():
+            copies = as_copies(weight, self.measure)
+            scores, positive, called = scores[copies], positive[copies], called[copies]
+            weight = np.ones(len(copies))
+        return measured(self.measure, self.beta, self.k, scores, positive, called, weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,9 +18,9 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
 from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._door import finite_scores, rows_for, training
+from maxmargin.estimators._door import finite_scores, rows_for, scored, training
 from maxmargin.estimators._outcome import certified_fit
-from maxmargin.estimators._queries import pair_accuracy, queries
+from maxmargin.estimators._queries import groups_of, pair_accuracy, queries
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
@@ -93,6 +93,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         Weights.
     levels_ : array
         The different values of y, ascending.
+    n_queries_ : int
+        Number of queries of the training data.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array
@@ -192,10 +194,11 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight, numeric=True)
         keeping = Keeping(self, resume_from, X=X, y=y, groups=groups, sample_weight=sample_weight)
-        groups = getattr(X, "group", None) if groups is None else groups
+        groups = groups_of(X, groups)
         relevance = np.asarray(rows.y[:], dtype=np.float64)
         self.levels_ = np.unique(relevance)
         problem = queries(self, relevance, self.levels_, groups, rows.weight[:])
+        self.n_queries_ = 1 if groups is None else len(np.unique(np.asarray(groups)))
         design = compact(rows.design)
         weights = weigh(self, design.shape[1], getattr(self, "feature_names_in_", None))
         with self._workers() as engine:
@@ -244,7 +247,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
         return finite_scores(scores)
 
-    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """Mean over queries of the share of pairs in the right order; a tie of scores counts half.
 
         Kendall's tau of each query, brought to the range 0 .. 1, where pairs of equal relevance do not count.
@@ -255,11 +258,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
             The rows.
         y : array of shape (n_samples,)
-            Relevance.
+            Relevance; left out for a data set, which has its own.
         groups : array of shape (n_samples,), optional
-            Query of each row; one query by default.
+            Query of each row. One query by default, but required after a fit with several queries; a data
+            set has its own.
         sample_weight : array of shape (n_samples,), optional
-            Weights of rows; a pair counts as much as their product.
+            Weights of rows, a pair counting as much as their product; those of a data set by default.
 
         Returns
         -------
@@ -267,8 +271,16 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             1 if all pairs are right, 0.5 for scores that know nothing.
         """
         scores = self.predict(X)
+        y, sample_weight = scored(X, y, sample_weight)
         y = column_or_1d(y, dtype=np.float64)
         check_consistent_length(scores, y)
+        groups = groups_of(X, groups)
+        if groups is None and getattr(self, "n_queries_", 1) > 1:
+            raise ValueError(
+                f"the ranker was fitted on {self.n_queries_} queries, whose scores cannot be compared with "
+                "each other: pass groups, the query of each row. (If all rows belong to one query: "
+                "groups=np.zeros(len(y)).)"
+            )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         return pair_accuracy(scores, y, groups, weight)
 

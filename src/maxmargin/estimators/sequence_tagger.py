@@ -26,6 +26,7 @@ from maxmargin.estimators._kernel_structures import (
     map_rows,
 )
 from maxmargin.estimators._outcome import certified_fit
+from maxmargin.estimators._parameters import check_parameters
 from maxmargin.estimators._tagging import TaggedData, label_functions, score_parts
 from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
 from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
@@ -50,9 +51,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
         column's label for the row's, in the order of ``classes_``.
     forbidden_transitions : list of pairs or "unseen", optional
-        Pairs (a, b): b never follows a, in training and prediction. None stands for the border:
-        (None, b) forbids to begin with b, (a, None) to end with a. "unseen" forbids all neighbours
-        that do not occur in the training labels.
+        Pairs (a, b): b never follows a, in training and prediction. None stands for the start and the end of
+        a sequence: (None, b) forbids to begin with b, (a, None) to end with a. Labels that do not occur in
+        the training labels are an error. "unseen" forbids all neighbours that do not occur there.
     order : {1, 2}, default 1
         With 2 the chain looks at two labels before: its states are pairs (label before, label), features are
         seen jointly with both, and three labels in a row have a score. K (K + 1) states
@@ -208,8 +209,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Parameters
         ----------
         X : list of matrices, list of lists of feature dicts or strings, or one matrix
-            One entry per sequence: a matrix (dense or sparse) with a row per token; or a list of
-            tokens, each a dict ``{name: value}``, a list of strings or a string. One stacked matrix
+            One entry per sequence: a matrix with a row per token (dense or sparse, a data frame, a tensor, a
+            list of lists of numbers); or a list of tokens, each a dict ``{name: value}``, a list of strings
+            or a string. Values are numbers, strings, lists of strings, or dicts of these. One stacked matrix
             needs ``lengths``. Or a data set of sequences (:func:`maxmargin.data.open`), which is loaded.
         y : list of label sequences
             Labels are any hashable values; None is a missing label (see ``partial``). With ``lengths`` a
@@ -228,8 +230,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         SequenceTagger
             The fitted tagger.
         """
+        check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)
-        rows, counts, vectorizer = seq.stack(X, lengths, None, None, fitting=True)
+        rows, counts, vectorizer, strings = seq.stack(X, lengths, fitting=True)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
@@ -254,6 +257,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             allowed_start=start,
             allowed_stop=stop,
         )
+        seq.check_transitions(task, codes, counts, classes)
         data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(flat)))
         if (codes < 0).any():
             data = data.completed(self._first_model(data, weight))
@@ -261,6 +265,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             data = data.second_order()
         task = data.task
         if drawn:
+            self._string_tokens = strings
             return self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
         keeping = Keeping(
             self,
@@ -283,6 +288,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         fitted: dict[str, Any] = {
             "classes_": classes,
             "vectorizer_": vectorizer,
+            "_string_tokens": strings,
             "n_features_in_": n_features,
             "task_": task,
         }

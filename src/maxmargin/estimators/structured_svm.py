@@ -13,7 +13,7 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators._door import loaded
 from maxmargin.estimators._kept import fingerprint, keep, recall
 from maxmargin.estimators._kernel_sampled_task import fit_drawn, require_alone
@@ -27,7 +27,8 @@ from maxmargin.estimators._kernel_structures import (
     stack_inputs,
 )
 from maxmargin.estimators._outcome import certified_fit
-from maxmargin.estimators._structured import StructuredProblem
+from maxmargin.estimators._parameters import check_parameters
+from maxmargin.estimators._structured import StructuredProblem, warn_if_never_wrong
 from maxmargin.estimators._weights import PARAMETERS
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.risks.task import TaskRisk, require_rescaling
@@ -82,7 +83,8 @@ class StructuredSVM(CertifiedEstimator):
         Workers for passes over all examples, and for a few examples at a time where the oracle is dear.
     engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
         What the workers are. Threads help tasks that release the interpreter's lock; processes
-        help every task that can be pickled; "ray" is a cluster. The result has the same bits on all of them.
+        help every task that can be pickled (with cloudpickle installed, also one that is defined in a
+        notebook); "ray" is a cluster. The result has the same bits on all of them.
         An engine object is not closed by the fit.
     warm_start : bool, default False
         Start from the previous fit: with cutting planes from its weights; with working sets (the default
@@ -157,6 +159,7 @@ class StructuredSVM(CertifiedEstimator):
         verbose: int = 0,
         checkpoint: Any = None,
     ) -> None:
+        require_task(task)
         require_rescaling(task, rescaling)  # a missing capability is told before any work is done
         if kernel is not None:
             require_kernel_inputs(task)
@@ -214,6 +217,8 @@ class StructuredSVM(CertifiedEstimator):
         StructuredSVM
             The fitted estimator.
         """
+        check_parameters(self)
+        require_task(self.task)
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
@@ -242,6 +247,8 @@ class StructuredSVM(CertifiedEstimator):
                 given["kernel_rows"] = problem.mapped.features.rows
             keeping = Keeping(self, resume_from, problem.task, **given)
             result = self._solve(problem, weight, start, keeping)
+        if result.objective == 0.0:
+            warn_if_never_wrong(problem.task, problem.inputs, y, self.rescaling, problem.dim)
         if self.warm_start:
             self._kept = keep(about, result, problem)
         return self
@@ -304,31 +311,39 @@ class StructuredSVM(CertifiedEstimator):
             Outputs.
         """
         check_is_fitted(self, "coef_")
+        X = loaded(X, None, None)[0]
         inputs: Iterable[Any] = X
         if self.kernel_features_ is not None:
             inputs = mapped_inputs(self.task_, self.kernel_features_, X)
         outputs = []
         for i, x in enumerate(inputs):
             try:
-                outputs.append(self.task_.inference(x, self.coef_))
+                found = self.task_.inference(x, self.coef_)
+                if found is None:
+                    raise TypeError(
+                        f"{type(self.task_).__name__}.inference returned None: it must return the output of "
+                        "largest score. Is a return statement missing?"
+                    )
+                outputs.append(found)
             except Exception as error:
                 error.add_note(f"raised by the task's inference for input {i}")
                 raise
         return outputs
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean loss of the predictions (the larger the better).
 
         Parameters
         ----------
         X, y : sequences of equal length
-            Inputs and labelled outputs.
+            Inputs and labelled outputs. Or, as X alone, a data set with labels.
 
         Returns
         -------
         float
             ``-mean(loss(y_i, predict(x_i)))``.
         """
+        X, y, _ = loaded(X, y, None)
         check_pairs(X, y)
         losses = [self.task_.loss(a, b) for a, b in zip(y, self.predict(X), strict=True)]
         return 0.0 - float(np.mean(losses))

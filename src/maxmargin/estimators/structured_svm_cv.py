@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
@@ -19,9 +18,11 @@ from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import ENDING
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._door import loaded
 from maxmargin.estimators._grid import Done
 from maxmargin.estimators._grid_table import GridTable
 from maxmargin.estimators._outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators._parameters import NamedParameters, check_parameters
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators.structured_svm import StructuredSVM
 from maxmargin.solvers import DualCoordinate
@@ -49,7 +50,7 @@ SHARED = (
 )
 
 
-class StructuredSVMCV(BaseEstimator):
+class StructuredSVMCV(NamedParameters):
     """Large-margin training of any task, with C chosen by cross-validation.
 
     Trains a :class:`StructuredSVM` for all folds and values of C, each cell certified to the same tolerance.
@@ -185,6 +186,7 @@ class StructuredSVMCV(BaseEstimator):
             After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
             ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
         """
+        check_parameters(self)
         check_pairs(X, y)
         if self.scoring is not None and not callable(self.scoring):
             raise ValueError(
@@ -312,7 +314,7 @@ class StructuredSVMCV(BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X)
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """The score of ``best_estimator_`` by ``scoring``.
 
         Parameters
@@ -326,4 +328,6 @@ class StructuredSVMCV(BaseEstimator):
             The larger the better.
         """
         check_is_fitted(self, "best_estimator_")
+        X, y, _ = loaded(X, y, None)
+        check_pairs(X, y)
         return self._score(self.best_estimator_, list(X), list(y))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -166,7 +167,13 @@ def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int)
     out = np.empty((P + 1, N + 1))
     for fn in range(P + 1):
         for fp in range(N + 1):
-            out[fn, fp] = measure(P - fn, fp, fn, N - fp)
+            loss = measure(P - fn, fp, fn, N - fp)
+            if not isinstance(loss, Real | np.bool_):
+                raise TypeError(
+                    f"the measure returned {loss!r} for tp={P - fn}, fp={fp}, fn={fn}, tn={N - fp}: it must "
+                    "return the loss, a number."
+                )
+            out[fn, fp] = loss
     _check_losses(out, P, N)
     return out
 

@@ -106,22 +106,27 @@ def _write_ranker(est: RankSVM, writer: ArrayWriter) -> dict[str, Any]:
     writer.add("coef", est.coef_)
     writer.add("levels", est.levels_)
     write_names(est, writer)
-    return {"n_features": est.n_features_in_}
+    return {"n_features": est.n_features_in_, "n_queries": int(est.n_queries_)}
 
 
 def _read_ranker(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("n_features",))
+    stored = section(stored, "the fitted part", ("n_features",), ("n_queries",))
     d = count(stored["n_features"], "n_features", least=1)
     levels = reader.take("levels", shape=(None,))
     if not (np.diff(levels) > 0.0).all():
         raise ModelFileError("the levels do not ascend")
     out = {"coef_": reader.take("coef", shape=(d,)), "levels_": levels, "n_features_in_": d}
+    # files written before this number was stored: nothing is required of groups then
+    out["n_queries_"] = count(stored.get("n_queries", 1), "n_queries", least=1)
     return out | read_names(d, reader)
 
 
 # -- SequenceTagger --------------------------------------------------------------------------------
 
 _MASKS = ("allowed", "allowed_start", "allowed_stop")
+
+
+OPTIONAL = ("order", "kernel", "string_tokens")
 
 
 def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
@@ -138,11 +143,13 @@ def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
         for feature in est.vectorizer_.feature_names_:
             check_label(feature)
         writer.add_names("vocabulary", est.vectorizer_.feature_names_)
-    out = {
+    out: dict[str, Any] = {
         "labels": [encode(label) for label in est.classes_],
         "n_features": int(est.n_features_in_),
         "order": 1 if task.n_labels == len(est.classes_) else 2,
     }
+    if not est._string_tokens:
+        out["string_tokens"] = False
     scores = est.expansion_
     if scores is not None:
         out["kernel"] = write_features(est, scores.kernel, scores.rows, None, writer)
@@ -150,7 +157,7 @@ def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
 
 
 def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("labels", "n_features"), ("order", "kernel"))
+    stored = section(stored, "the fitted part", ("labels", "n_features"), OPTIONAL)
     labels = decode_labels(stored["labels"], "the labels")
     d, K = count(stored["n_features"], "n_features"), len(labels)
     if K < 1:
@@ -195,6 +202,7 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
         "weights_": weights,
         "expansion_": scores,
         "vectorizer_": vectorizer,
+        "_string_tokens": stored.get("string_tokens") is not False,
         "task_": task,
     }
 

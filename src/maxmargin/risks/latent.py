@@ -69,17 +69,26 @@ class CompletedTask(Task):
         return self.latent.loss(y.y, y_hat.y, y_hat.h)
 
     def inference(self, x: Any, w: Array) -> Completed:
-        return Completed(*self.latent.inference(x, w))
+        return self._pair("inference", self.latent.inference(x, w))
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
         found = self.latent.loss_augmented_inference(x, y.y, w)
-        pair = Completed(*(found.y if isinstance(found, Bounded) else found))
+        answer = found.y if isinstance(found, Bounded) else found
+        pair = self._pair("loss_augmented_inference", answer)
         if not self.covers_truth and self.latent.same(y.y, pair.y):
             raise ValueError(
                 f"{type(self.latent).__name__} says wrong_only = True, but its loss_augmented_inference "
                 "answered with the labelled output: it must look at the other ones only."
             )
         return Bounded(pair, found.upper) if isinstance(found, Bounded) else pair
+
+    def _pair(self, name: str, found: Any) -> Completed:
+        if not isinstance(found, Sequence) or len(found) != 2:
+            raise TypeError(
+                f"{type(self.latent).__name__}.{name} returned {str(found)[:200]}: it must return a pair, "
+                "the output and its latent part."
+            )
+        return Completed(*found)
 
     def same(self, y_a: Any, y_b: Any) -> bool:
         same = self.latent.same

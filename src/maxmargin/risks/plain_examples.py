@@ -113,6 +113,13 @@ class PlainExamples:
             found = ask(x, y, seen)
         if isinstance(found, Bounded):
             found, bound = found.y, margin * found.upper
+        if found is None:
+            name = "slack_augmented_inference" if slack else "loss_augmented_inference"
+            raise TypeError(
+                f"{type(task).__name__}.{name} returned None for example {self._first + i}: it must return "
+                "the output of largest loss plus score. Is a return statement missing? (An output that says "
+                "'nothing' must be another value than None.)"
+            )
         labeling, loss = self.labeling(i, found)
         value = labeling.loss + dot(labeling.plane, v)
         if not np.isfinite(value):

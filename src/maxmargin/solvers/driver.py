@@ -402,6 +402,10 @@ def solve(
     regularizer = regularizer or SquaredNorm()
     stopping = stopping or RelativeGap()
     solver = solver or CuttingPlane()
+    if isinstance(solver, type):
+        raise TypeError(
+            f"solver={solver.__name__} is a class: use an object, {solver.__name__}(...)."
+        )
     recorder, kept = opened(checkpoint, resume_from, about)
     if getattr(solver, "space", "features") == "rows":
         from maxmargin.solvers.rows_space import minimize_in_rows  # which builds upon this module

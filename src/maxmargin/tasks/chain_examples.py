@@ -201,9 +201,20 @@ def _predict(chains: Chains, w: Array, lo: int, hi: int) -> Labels:
     return labels
 
 
-def no_labeling(chains: Chains, i: int) -> ValueError:
+class NoLabeling(ValueError):
+    """The transition constraints leave no labeling of a sequence."""
+
+    def __init__(self, sequence: int, length: int) -> None:
+        super().__init__(
+            f"the transition constraints allow no labeling of sequence {sequence}, of length {length}; relax "
+            "allowed, allowed_start or allowed_stop"
+        )
+        self.sequence, self.length = sequence, length
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.sequence, self.length)
+
+
+def no_labeling(chains: Chains, i: int) -> NoLabeling:
     """What to say where the masks leave nothing."""
-    return ValueError(
-        f"the masks allow no labelling of sequence {i}, of length "
-        f"{chains.starts[i + 1] - chains.starts[i]}; relax allowed, allowed_start or allowed_stop"
-    )
+    return NoLabeling(i, int(chains.starts[i + 1] - chains.starts[i]))

@@ -21,6 +21,7 @@ from maxmargin.testing.checks._common import (
     require_vector,
 )
 from maxmargin.testing.checks.examples import check_examples
+from maxmargin.testing.checks.pool import check_against_pool
 from maxmargin.testing.reference import (
     Outputs,
     Rescaling,
@@ -43,11 +44,13 @@ def check_task(
 ) -> None:
     """Prove a task right on a few examples, or say what is wrong.
 
-    Checked are: the dimension ``setup`` returns and the joint features' form; the loss (0 at the truth,
-    never negative); both argmaxes (never worse than the truth, and equal to brute force where
-    ``outputs`` is given and the oracle is exact); the bounds of truncated answers; ``difference``;
-    ``slack_augmented_inference`` if defined; that nothing is written after ``setup`` and inputs are left
-    alone; and, if ``pack`` returns a compiled form, that its every part agrees with the plain methods.
+    Checked are: the dimension ``setup`` returns and the joint features' form; the loss (0 at the true output,
+    never negative); both argmaxes (for exact oracles equal to brute force where ``outputs`` is given; without
+    it, never worse than the true output nor than any output that the task itself gives for the same input at
+    other weights, some of them aimed at the outputs of other examples); the bounds of truncated answers;
+    ``difference``; ``slack_augmented_inference`` if defined; that nothing is written after ``setup`` and
+    inputs are left alone; and, if ``pack`` returns a compiled form, that its every part agrees with the plain
+    methods.
 
     Parameters
     ----------
@@ -56,7 +59,9 @@ def check_task(
     X, Y : sequences
         A few (small) examples.
     outputs : callable, optional
-        ``outputs(x)`` yields every output of ``x``: turns the checks of the argmaxes into proofs.
+        ``outputs(x)`` yields every output of ``x``: turns the checks of the argmaxes into proofs. Without it
+        a pool of outputs takes its place, which finds an argmax that forgets the loss or has its sign wrong,
+        but may miss one that is wrong for few outputs.
     n_trials : int
         Number of weight vectors tried.
     random_state : int
@@ -88,9 +93,14 @@ def check_task(
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         _check_truth(task, x, y, int(dim), f"example {i}")
     before.require_unchanged("joint_feature, loss or same")
-    for trial, w in enumerate(points(int(dim), n_trials, rng)):
+    trials = list(points(int(dim), n_trials, rng))
+    found: list[Any] = []
+    for trial, w in enumerate(trials):
         i = trial % len(X)
-        _check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, f"example {i}, trial {trial}")
+        where = f"example {i}, trial {trial}"
+        found.append(_check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, where))
+    if outputs is None and task.oracle_kind == "exact":
+        check_against_pool(task, X, Y, trials, found, int(dim), rng)
     before.require_unchanged("an argmax or difference")
     packed = task.pack(X, Y)
     before.require_unchanged("pack")
@@ -128,24 +138,31 @@ def _check_truth(task: Task, x: Any, y: Any, dim: int, where: str) -> None:
 
 def _check_argmaxes(
     task: Task, x: Any, y: Any, w: Array, dim: int, outputs: Outputs | None, where: str
-) -> None:
+) -> dict[str, Any]:
+    """Check the answers at w, and return them by method."""
     kept = copy.deepcopy((x, y))
     predicted = task.inference(x, w)
     require(
         not isinstance(predicted, Bounded),
         f"inference ({where}) must return an output, not a Bounded",
     )
+    require(predicted is not None, f"inference ({where}) returned None")
     _check_inference(task, x, y, w, predicted, outputs, where)
     margin = task.loss_augmented_inference(x, y, w)
+    require(unwrap(margin) is not None, f"loss_augmented_inference ({where}) returned None")
+    answers = {"inference": predicted, "loss_augmented_inference": margin}
     _check_augmented(task, x, y, w, margin, "margin", outputs, where)
     candidates = [predicted, unwrap(margin)]
     if defines_slack(task):
         slack = task.slack_augmented_inference(x, y, w)
+        require(unwrap(slack) is not None, f"slack_augmented_inference ({where}) returned None")
+        answers["slack_augmented_inference"] = slack
         _check_augmented(task, x, y, w, slack, "slack", outputs, where)
         candidates.append(unwrap(slack))
     for y_hat in candidates:
         _check_output(task, x, y, y_hat, dim, where)
     require(_untouched((x, y), kept), f"the argmaxes ({where}) changed their input")
+    return answers
 
 
 def _check_output(task: Task, x: Any, y: Any, y_hat: Any, dim: int, where: str) -> None:

@@ -1,0 +1,139 @@
+"""Parameters that an estimator does not have, and classes where objects belong: what to use instead.
+
+``__init__`` of an estimator lists its parameters, as scikit-learn asks for, so Python refuses all other names
+by itself. ``__new__`` runs before it and only speaks of names that are not in that list; what ``get_params``,
+``clone`` and ``help`` see is the signature of ``__init__``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+_SOLVER = "the method is chosen by solver=, and every fit ends with a primal and a dual bound: leave it out"
+_NO_L1 = "the regularizer is 1/2 |w|^2, scikit-learn's 'l2', or prior=: leave it out"
+_KERNEL = "the model is linear; maxmargin.KernelSVC is the classifier with kernels"
+
+#: parameters of other libraries, and what they are here
+_INSTEAD = {
+    "penalty": _NO_L1,
+    "l1_ratio": _NO_L1,
+    "dual": _SOLVER,
+    "probability": (
+        "there are no probabilities: use decision_function, or wrap the classifier in "
+        "sklearn.calibration.CalibratedClassifierCV"
+    ),
+    "kernel": _KERNEL,
+    "gamma": _KERNEL,
+    "degree": _KERNEL,
+    "coef0": _KERNEL,
+    "shrinking": "shrinking is always on: leave it out",
+    "cache_size": "use memory=, in bytes",
+    "break_ties": "ties go to the first class: leave it out",
+    "nu": "use C",
+    "alpha": "use C, which multiplies a sum: C = 1 / (alpha * n_samples)",
+    "reg": "use C",
+    "lam": "use C",
+    "lambda_": "use C",
+    "n_iter": "use max_iter",
+    "max_iterations": "use max_iter",
+    "epochs": "use max_iter",
+    "eps": "use tol",
+    "time_limit": "use max_seconds",
+    "timeout": "use max_seconds",
+    "seed": "use random_state",
+    "weight": "use class_weight, or sample_weight in fit",
+    "priors": "use prior",
+    "model": "use task",
+    "metric": "use measure",
+    "scoring": "use measure",
+    "groups": "pass groups to fit and score",
+    "sample_weight": "pass sample_weight to fit",
+    # sklearn-crfsuite
+    "algorithm": _SOLVER,
+    "c1": _NO_L1,
+    "c2": "use C, which multiplies the loss instead of the norm",
+    "all_possible_transitions": (
+        "all transitions have weights: leave it out; forbidden_transitions='unseen' is its opposite"
+    ),
+    "all_possible_states": "all labels have weights for all features: leave it out",
+}
+
+
+class NamedParameters(BaseEstimator):
+    """A parameter with an unknown name is refused with what to use instead."""
+
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        for name in _unknown(cls, params):
+            advice = _advice(cls, name)
+            if advice:
+                raise TypeError(
+                    f"{cls.__name__}.__init__() got an unexpected keyword argument {name!r}: {advice}"
+                )
+        return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as in scikit-learn.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
+        for name in _unknown(type(self), params):
+            advice = _advice(type(self), name)
+            if advice:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {type(self).__name__}: {advice}"
+                )
+        return super().set_params(**params)
+
+
+def _unknown(cls: Any, params: Mapping[str, Any]) -> list[str]:
+    """Names that are not parameters; none if a subclass takes all of them."""
+    if not params:
+        return []
+    known = inspect.signature(cls.__init__).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        return []
+    return [name for name in params if name not in known and "__" not in name]
+
+
+def _advice(cls: Any, name: str) -> str:
+    """What to use instead of a parameter that is not there, if that is known."""
+    known = [*inspect.signature(cls.__init__).parameters][1:]
+    advice = _INSTEAD.get(name, "")
+    if advice.startswith("use ") and advice.split()[1].strip(",=") not in known:
+        advice = ""
+    if advice:
+        return f"{advice}."
+    near = {other.lower(): other for other in known}
+    found = get_close_matches(name.lower(), near, 1, 0.75)
+    return f"did you mean {near[found[0]]!r}?" if found else ""
+
+
+def check_parameters(estimator: BaseEstimator) -> None:
+    """Refuse a class where an object belongs: it has all methods, and none of them works."""
+    for name, value in estimator.get_params(deep=False).items():
+        require_object(name, value)
+        if name == "callbacks" and isinstance(value, list | tuple):
+            for k, callback in enumerate(value):
+                require_object(f"callbacks[{k}]", callback)
+
+
+def require_object(name: str, value: Any) -> None:
+    """Refuse a class as the value of this parameter."""
+    if isinstance(value, type):
+        raise TypeError(
+            f"{name}={value.__name__} is a class, not an object: use {name}={value.__name__}(...), with "
+            "parentheses."
+        )
