@@ -119,7 +119,7 @@ class CuttingPlane:
         per_block = self.slacks == "blocks"
         n_blocks = problem.n_blocks if per_block else 1
         cached = problem.has_cache and self.use_cache
-        place = state.go_on()
+        place = state.go_on("guess")
 
         def objective(at: Evaluation) -> float:
             return omega.value(at.w) + C * at.value

@@ -31,7 +31,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.ending import finish
-from maxmargin.solvers.keeping import compare, identity, read_history, restore
+from maxmargin.solvers.keeping import compare, counted, identity, restore
 from maxmargin.solvers.recorder import Recorder, opened, require_same
 
 #: evaluations after a resume at which what was restored is compared with the risk
@@ -66,15 +66,16 @@ class Driver:
 
     def go_on(self, kept: dict[str, Any]) -> None:
         """Count on from a checkpoint."""
-        self.history, self.passes = read_history(kept["history"]), kept["passes"]
-        self.started -= kept["elapsed"]
+        history, passes, elapsed, stop = counted(kept)
+        self.history, self.passes = history, passes
+        self.started -= elapsed
         self.expected, self.doubts = (self.state.w, self.state.upper), DOUBTS
         if self.state.met(self.problem):
             self.state.stop = "gap"
-        elif kept["stop"] == "stalled":
+        elif stop == "stalled":
             self.state.stop = "stalled"
         else:
-            self.state.stop = self._limit(kept["elapsed"])
+            self.state.stop = self._limit(elapsed)
 
     def run(self, solver: Solver) -> None:
         if self.state.stop is not None:  # nothing is left to do

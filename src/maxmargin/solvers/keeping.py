@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.checkpoints import CheckpointError
+from maxmargin.checkpoints import CheckpointError, shown
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import DualPoint
+from maxmargin.core.kept import count, entries, floats, integers, number
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import FeasibleDual, IterationRecord
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
@@ -26,7 +27,7 @@ from maxmargin.solvers.dual_coordinate import SetsDual
 from maxmargin.solvers.row_dual import PlaneDual, RowsDual
 
 #: what a file may hold that cannot be this problem's: told as a CheckpointError
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def identity(problem: Problem, solver: Any) -> dict[str, Any]:
@@ -48,10 +49,14 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """In words: what is not the same."""
     names = [*now, *(name for name in before if name not in now)]
     return [
-        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        f"{_name(name)} was {shown(before.get(name))} and is {shown(now.get(name))}"
         for name in names
-        if before.get(name) != now.get(name)
+        if isinstance(before.get(name), np.ndarray) or before.get(name) != now.get(name)
     ]
+
+
+def _name(name: Any) -> str:
+    return shown(name)[1:-1] if isinstance(name, str) else shown(name)
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -122,36 +127,61 @@ def restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -
     except CheckpointError:
         raise
     except _UNFIT as error:
-        raise CheckpointError(f"the checkpoint does not fit this problem: {error}") from error
+        raise CheckpointError(
+            f"the checkpoint does not fit this problem: {shown(error)}"
+        ) from error
 
 
 def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -> SolverState:
     if hasattr(risk, "restore_columns"):  # what planes and points are over
-        risk.restore_columns(kept["columns"])
+        risk.restore_columns(*entries(kept, "columns"))
     omega, dim = problem.regularizer, problem.dim
-    w = np.asarray(kept["w"], dtype=np.float64)
-    if w.shape != (dim,) or not np.isfinite(w).all():
-        raise ValueError(f"its weights are not {dim} finite numbers")
-    state = SolverState(w=frozen(w), upper=float(kept["upper"]), phase=int(kept["phase"]))
-    state.resumed = kept["place"]
-    for method, own in kept["duals"].items():
-        duals = risk.row_duals(method, own["C"], omega, streaming)
+    names = ("w", "upper", "phase", "place", "duals", "memory", "dual")
+    w, upper, phase, place, methods, memory, dual = entries(kept, *names)
+    state = SolverState(
+        w=frozen(floats(w, "its weights", (dim,))),
+        upper=number(upper, "its objective", finite=False),
+        phase=count(phase, "its phase", most=1000),
+    )
+    state.resumed = _read_place(place)
+    if not isinstance(methods, dict) or not all(type(name) is str for name in methods):
+        raise ValueError("its multipliers are not those of methods")
+    for method, own in methods.items():
+        (at,) = entries(own, "C")
+        duals = risk.row_duals(method, _positive(at, "C of its multipliers"), omega, streaming)
         duals.restore(own)
         state.duals[method] = duals
-    memory = kept["memory"]
-    if memory is not None and memory["kind"] == "bundle":
-        vectors = [_read_vector(plane, dim) for plane in memory["planes"]]
-        state.memory = Bundle.from_state(dim, omega, {**memory, "planes": vectors})
-        if state.memory.n_blocks not in (1, problem.n_blocks):
-            raise ValueError(f"planes of {state.memory.n_blocks} blocks")
-    elif memory is not None:
-        state.memory = risk.working_sets(problem.C, omega)
-        state.memory.restore(memory)
+    state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks
-    dual = _read_dual(kept["dual"], state, problem)
-    if dual is not None:
-        state.raise_lower(dual.value(omega, dim), dual)
+    point = _read_dual(dual, state, problem)
+    if point is not None:
+        state.raise_lower(_finite(point.value(omega, dim)), point)
     return state
+
+
+def _read_memory(memory: Any, risk: Any, problem: Problem) -> Any:
+    if memory is None:
+        return None
+    omega, dim = problem.regularizer, problem.dim
+    (kind,) = entries(memory, "kind")
+    if type(kind) is str and kind == "bundle":
+        planes, base = entries(memory, "planes", "base")
+        if type(planes) is not list:
+            raise ValueError("its planes are not a list")
+        vectors = [_read_vector(plane, dim) for plane in planes]
+        bundle = Bundle.from_state(dim, omega, {**memory, "planes": vectors})
+        if bundle.n_blocks not in (1, problem.n_blocks):
+            raise ValueError(f"planes of {bundle.n_blocks} blocks")
+        lowest = problem.base * (problem.n_blocks if bundle.n_blocks == 1 else 1)
+        if number(base, "the lower bound of its planes") > lowest:
+            raise ValueError("its planes lie above the lower bound of the risk")
+        return bundle
+    if not hasattr(risk, "working_sets"):
+        raise ValueError("it holds working sets, which this problem has not")
+    sets = risk.working_sets(problem.C, omega)
+    sets.restore(memory)
+    _finite(sets.dual_value())
+    return sets
 
 
 def _read_dual(
@@ -159,39 +189,106 @@ def _read_dual(
 ) -> FeasibleDual | None:
     if kept is None:
         return None
-    kind, C, dim = kept["kind"], problem.C, problem.dim
+    (kind,) = entries(kept, "kind")
+    C, dim = problem.C, problem.dim
+    if type(kind) is not str:
+        raise ValueError("its dual point is of an unknown kind")
     if kind == "sets":
+        if not hasattr(state.memory, "absorb"):
+            raise ValueError("its dual point is over working sets that it has not")
         return SetsDual(state.memory)
     if kind == "rows":
-        duals = state.duals[kept["method"]]
+        (method,) = entries(kept, "method")
+        if type(method) is not str or method not in state.duals:
+            raise ValueError("its dual point is of a method that it has not")
+        duals = state.duals[method]
         if duals.C == C:
             return RowsDual(duals, C)
         # at another C multipliers may move on to what is worth less at this one: a plane does not move
         duals.dual_value(duals.C)
         return PlaneDual(duals.aggregate(), C)
     if kind == "plane":
-        return PlaneDual(Cut(float(kept["offset"]), _read_vector(kept["plane"], dim)), C)
-    alpha, offsets = np.asarray(kept["alpha"]), np.asarray(kept["offsets"])
-    planes = tuple(_read_vector(plane, dim) for plane in kept["planes"])
-    if not (len(planes) == len(alpha) == len(offsets) and (alpha >= 0.0).all()):
+        offset, plane = entries(kept, "offset", "plane")
+        return PlaneDual(Cut(number(offset, "an offset"), _read_vector(plane, dim)), C)
+    if kind != "planes":
+        raise ValueError("its dual point is of an unknown kind")
+    planes, offsets, alpha, base = entries(kept, "planes", "offsets", "alpha", "base")
+    if type(planes) is not list:
+        raise ValueError("its planes are not a list")
+    alpha = floats(alpha, "its multipliers", (len(planes),))
+    offsets = floats(offsets, "its offsets", (len(planes),))
+    if not (alpha >= 0.0).all():
         raise ValueError("its multipliers are not feasible")
     if alpha.sum() > problem.n_blocks * C * (1.0 + 1e-9):
         raise ValueError(f"its multipliers add up to {alpha.sum()}, more than C allows")
-    return DualPoint(planes, offsets, alpha, float(kept["base"]))
+    vectors = tuple(_read_vector(plane, dim) for plane in planes)
+    return DualPoint(vectors, offsets, alpha, number(base, "the base of its dual point"))
 
 
 def _read_vector(kept: Any, dim: int) -> Vector:
-    if isinstance(kept, tuple):
-        indices, values, size = kept
-        if size != dim or len(indices) != len(values):
-            raise ValueError(f"a plane of {size} weights")
-        if len(indices) and not 0 <= indices.min() <= indices.max() < dim:
-            raise ValueError("a plane with indices beyond the weights")
-        return SparseVector(indices, values, size)
-    plane: Array = np.asarray(kept, dtype=np.float64)
-    if plane.shape != (dim,):
-        raise ValueError(f"a plane of shape {plane.shape}")
-    return plane
+    if not isinstance(kept, tuple):
+        return floats(kept, "the entries of a plane", (dim,))
+    if len(kept) != 3 or count(kept[2], "the length of a plane") != dim:
+        raise ValueError("a plane of other weights")
+    indices, values = kept[:2]
+    values = floats(values, "the entries of a plane", (None,))
+    integers(indices, "the indices of a plane", (len(values),), below=dim)
+    return SparseVector(indices, values, dim)
+
+
+#: numbers that a loop may note down of where it is, and the least that each can be
+_PLACE = {
+    "guess": 0.0, "ratio": 0.0, "spent": 0.0, "visited": 0.0, "upper_guess": -np.inf,
+}  # fmt: skip
+
+
+def _read_place(place: Any) -> dict[str, Any] | None:
+    """Where the loop was; which of these entries there must be, the loop itself says."""
+    if place is None:
+        return None
+    if not isinstance(place, dict):
+        raise ValueError("the place in its loop is not known")
+    for name, value in place.items():
+        if name == "rng":
+            _read_rng(value)
+        elif name == "unconfirmed":
+            count(value, name)
+        elif name == "stages":
+            if type(value) is not list or not value:
+                raise ValueError("its stages are not a list")
+            for C in value:
+                _positive(C, "C of a stage")
+        elif type(name) is str and name in _PLACE:
+            number(value, name, _PLACE[name], finite=name != "upper_guess")
+        else:
+            raise ValueError("the place in its loop is not known")
+    return place
+
+
+def _read_rng(state: Any) -> None:
+    """NumPy's own check, of what is of plain numbers only."""
+    plain = isinstance(state, dict) and all(
+        type(part) in (str, int, dict) for part in state.values()
+    )
+    try:
+        if not plain:
+            raise TypeError
+        np.random.default_rng(0).bit_generator.state = state
+    except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
+        raise ValueError("the state of its random numbers is not one") from None
+
+
+def _positive(given: Any, what: str) -> float:
+    value = number(given, what)
+    if not value > 0.0:
+        raise ValueError(f"{what} is not positive")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not np.isfinite(value):
+        raise ValueError("its dual point overflows")
+    return value
 
 
 def compare(
@@ -243,24 +340,58 @@ def history_columns(history: Sequence[IterationRecord]) -> dict[str, Any]:
     return columns
 
 
-def read_history(columns: dict[str, Any]) -> list[IterationRecord]:
+def counted(kept: dict[str, Any]) -> tuple[list[IterationRecord], float, float, str | None]:
+    """(history, passes, seconds so far, why it stopped) of a checkpoint."""
+    try:
+        history, passes, elapsed, stop = entries(kept, "history", "passes", "elapsed", "stop")
+        passes = number(passes, "the number of passes", 0.0)
+        elapsed = number(elapsed, "the time so far", 0.0)
+        if stop is not None and type(stop) is not str:
+            raise ValueError("the reason of its end is not a text")
+    except ValueError as error:
+        raise CheckpointError(f"the checkpoint does not fit this problem: {error}") from error
+    return read_history(history), passes, elapsed, stop
+
+
+def read_history(columns: Any) -> list[IterationRecord]:
     """The records again."""
+    if not isinstance(columns, dict):
+        raise CheckpointError("the checkpoint has no history")
     read: dict[str, list[Any]] = {}
+    length: int | None = None
     for field in fields(IterationRecord):
         kept = columns.get(field.name)
         if kept is None:
             if field.default is MISSING:
                 raise CheckpointError(f"the checkpoint's history has no {field.name}")
             continue
-        if isinstance(kept, tuple):
-            names, codes = kept
-            read[field.name] = [names[k] for k in codes.tolist()]
-        else:
-            values = kept.tolist()
-            if "None" in str(field.type):
-                values = [None if v != v else v for v in values]
-            read[field.name] = values
+        try:
+            read[field.name] = _column(kept, str(field.type), length)
+        except ValueError as error:
+            raise CheckpointError(f"the checkpoint's history: {field.name}: {error}") from error
+        length = len(read[field.name])
     return [
         IterationRecord(**dict(zip(read, row, strict=True)))
         for row in zip(*read.values(), strict=True)
     ]
+
+
+def _column(kept: Any, kind: str, length: int | None) -> list[Any]:
+    """One entry of all records."""
+    if kind == "str":
+        if not isinstance(kept, tuple) or len(kept) != 2 or type(kept[0]) is not list:
+            raise ValueError("they are not texts")
+        names, codes = kept
+        if not all(type(name) is str for name in names):
+            raise ValueError("they are not texts")
+        numbers = integers(codes, "their codes", (length,), below=len(names))
+        return [names[k] for k in numbers.tolist()]
+    if kind == "int":
+        whole: list[Any] = integers(kept, "they", (length,)).tolist()
+        return whole
+    if type(kept) is not np.ndarray or kept.dtype != np.float64 or kept.ndim != 1:
+        raise ValueError("they are not numbers")
+    if length is not None and len(kept) != length:
+        raise ValueError(f"they are {len(kept)}, not {length}")
+    values: list[Any] = kept.tolist()
+    return [None if v != v else v for v in values] if "None" in kind else values

@@ -18,7 +18,7 @@ plane when the stage ends.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import ceil, log
 from typing import Any, Literal, TypeAlias
 
@@ -183,7 +183,8 @@ def ascend(
     the work of all stages twice of it, in visits of all rows: then another method should go on.
     """
     rng = np.random.default_rng(problem.random_state)
-    duals, place = state.duals.get(way.method), state.go_on()
+    names = (f.name for f in fields(Progress))
+    duals, place = state.duals.get(way.method), state.go_on("rng", *names)
     if duals is None:
         duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C, way.streaming)
         if np.isfinite(state.gap):
