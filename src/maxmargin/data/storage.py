@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -237,12 +238,16 @@ class _OpenFiles:
             try:
                 # a pipe in a file's place must not be waited for: mapping it fails
                 flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-                self._files[name] = os.open(self._folder / name, flags)
+                file = os.open(self._folder / name, flags)
             except FileNotFoundError:
                 raise DatasetError(
                     f"{self._folder / name}: this file of the data set is missing. Was the data set "
                     "overwritten after it was opened? Open it again."
                 ) from None
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                os.close(file)
+                raise DatasetError(f"{self._folder / name} is not a file.")
+            self._files[name] = file
         return self._files[name]
 
     def close(self) -> None:

@@ -236,5 +236,9 @@ def ahead(step: float) -> float:
 
 
 def _line(evaluation: Evaluation) -> LineEvaluation:
-    assert isinstance(evaluation, LineEvaluation)
+    if not isinstance(evaluation, LineEvaluation):  # the other end of the line was one
+        raise TypeError(
+            f"the risk answers with a {type(evaluation).__name__} here and with evaluations that move along "
+            "lines elsewhere: it must do one or the other."
+        )
     return evaluation

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.checkpoints import CheckpointError
 from maxmargin.core import requests as ask
 from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
@@ -108,7 +109,7 @@ class Driver:
             case ask.Toward(a, b, t, value):
                 answer, what = a.toward(b, t), "line_search"
                 if value:  # evaluations are lazy: what is asked for here is paid for here
-                    _require_finite(answer.value)
+                    self._require_finite(answer.value)
             case ask.Slopes(a, b, ts):
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
@@ -170,14 +171,22 @@ class Driver:
             case ask.Report():
                 return self._report(request)
         if isinstance(request, ask.Evaluate):
-            _require_finite(answer.value)
+            self._require_finite(answer.value)
             if self.doubts and request.exact:
                 self.doubts -= 1
                 compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
         elif isinstance(request, ask.Confirm):
-            _require_finite(answer[0])
+            self._require_finite(answer[0])
         self._spend(what, before)
         return answer
+
+    def _require_finite(self, value: float) -> None:
+        if not np.isfinite(value) and self.expected is not None:
+            raise CheckpointError(
+                f"the checkpoint is not true here: from its point or its planes the risk becomes {value}. "
+                "Fit anew."
+            )
+        _require_finite(value)
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, at_once: int

@@ -138,8 +138,12 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
     omega, dim = problem.regularizer, problem.dim
     names = ("w", "upper", "phase", "place", "duals", "memory", "dual")
     w, upper, phase, place, methods, memory, dual = entries(kept, *names)
+    w = floats(w, "its weights", (dim,))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(omega.value(w)):
+            raise ValueError("its weights are so large that their norm overflows")
     state = SolverState(
-        w=frozen(floats(w, "its weights", (dim,))),
+        w=frozen(w),
         upper=number(upper, "its objective", finite=False),
         phase=count(phase, "its phase", most=1000),
     )
@@ -148,6 +152,8 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
         raise ValueError("its multipliers are not those of methods")
     for method, own in methods.items():
         (at,) = entries(own, "C")
+        if method not in problem.methods:
+            raise ValueError("its multipliers are those of a method that is not for this problem")
         duals = risk.row_duals(method, _positive(at, "C of its multipliers"), omega, streaming)
         duals.restore(own)
         state.duals[method] = duals

@@ -29,7 +29,7 @@ from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.protocols import LineEvaluation, RowDuals, Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
-from maxmargin.core.vectors import Array, frozen
+from maxmargin.core.vectors import Array, SparseVector, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: how far the true gap may be from its estimate, from check to check, and what is assumed first
@@ -132,7 +132,8 @@ class PlaneDual:
     def value(self, regularizer: SquaredNorm, dim: int) -> float:
         """The dual value."""
         plane = self.cut.plane
-        assert isinstance(plane, np.ndarray)
+        if isinstance(plane, SparseVector):  # those of a checkpoint may be
+            plane = plane.to_dense()
         if regularizer.floor is not None:  # no closed form: all of it, or nothing
             u = -self.C * plane
             w = regularizer.primal(u)
