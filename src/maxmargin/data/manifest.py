@@ -21,6 +21,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -210,7 +211,7 @@ def read_body(body: Any) -> Manifest:
     _require(body["dtype"] in _FLOATS, f"dtype {shown(body['dtype'])}")
     largest = body["largest_square"]
     _require(
-        type(largest) in (int, float) and 0 <= largest < math.inf,
+        type(largest) in (int, float) and 0 <= largest <= sys.float_info.max,
         f"largest_square is {shown(largest)}",
     )
     counts = {

@@ -26,6 +26,7 @@ from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import SetsDual
 from maxmargin.solvers.row_dual import PlaneDual, RowsDual
 
+LARGE = float(np.finfo(np.float64).max)
 #: what a file may hold that cannot be this problem's: told as a CheckpointError
 _UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -144,7 +145,7 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
             raise ValueError("its weights are so large that their norm overflows")
     state = SolverState(
         w=frozen(w),
-        upper=number(upper, "its objective", finite=False),
+        upper=number(upper, "its objective", -LARGE, finite=False),
         phase=count(phase, "its phase", most=1000),
     )
     state.resumed = _read_place(place)
@@ -160,6 +161,9 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
     state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks
     point = _read_dual(dual, state, problem)
+    if hasattr(risk, "require_columns"):
+        planes = [*getattr(state.memory, "planes", ()), *getattr(point, "planes", ())]
+        risk.require_columns([w, *planes])
     if point is not None:
         state.raise_lower(_finite(point.value(omega, dim)), point)
     return state
@@ -228,7 +232,10 @@ def _read_dual(
     if alpha.sum() > problem.n_blocks * C * (1.0 + 1e-9):
         raise ValueError(f"its multipliers add up to {alpha.sum()}, more than C allows")
     vectors = tuple(_read_vector(plane, dim) for plane in planes)
-    return DualPoint(vectors, offsets, alpha, number(base, "the base of its dual point"))
+    base = number(base, "the base of its dual point")
+    if problem.base == 0.0 and base > 0.0:
+        raise ValueError("its zero planes lie above the lower bound of the risk")
+    return DualPoint(vectors, offsets, alpha, base)
 
 
 def _read_vector(kept: Any, dim: int) -> Vector:
