@@ -180,7 +180,9 @@ class PlainWorkingSets:
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
         check_planes(state, self._sets.caps, self._examples.dim)
-        counts, sizes, dense = state["counts"], state["sizes"], state["is_dense"]
+        # of one type, whatever the file's: for others all would be compiled anew
+        counts, sizes = (state[name].astype(np.int64) for name in ("counts", "sizes"))
+        dense = state["is_dense"]
         values, indices = state["values"], state["indices"].astype(self._sets.indices.dtype)
         self._tick, self._outputs = int(state["tick"]), {}
         self._sets = self._storage(self._sets.caps, counts + 2, len(values), len(indices))

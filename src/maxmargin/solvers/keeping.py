@@ -246,6 +246,8 @@ def _read_vector(kept: Any, dim: int) -> Vector:
     indices, values = kept[:2]
     values = floats(values, "the entries of a plane", (None,))
     integers(indices, "the indices of a plane", (len(values),), below=dim)
+    if indices.dtype not in (np.int32, np.int64):  # for others all would be compiled anew
+        raise ValueError("a plane whose indices are of an unknown type")
     return SparseVector(indices, values, dim)
 
 
