@@ -52,6 +52,7 @@ class Summary:
     findings: list[tuple[int, str, str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    late: bool = False
 
 
 # -- in the child ----------------------------------------------------------------------------------
@@ -153,10 +154,18 @@ def child(folder: Path, kind: str, seed: int, numbers: list[int]) -> None:
 # -- in the parent ---------------------------------------------------------------------------------
 
 
-def run(folder: Path, kind: str, seed: int, numbers: list[int], verbose: bool = False) -> Summary:
-    """Use all these files, with a new child after each that crashed or hung."""
+def run(
+    folder: Path,
+    kind: str,
+    seed: int,
+    numbers: list[int],
+    verbose: bool = False,
+    seconds: float = float("inf"),
+) -> Summary:
+    """Use all these files, or those that so many seconds are enough for; a new child after each that crashed
+    or hung."""
     out, left, started = Summary(), list(numbers), time.perf_counter()
-    while left:
+    while left and not out.late:
         command = [sys.executable, "-m", "tests.fuzz.files", "--child", kind, "--seed", str(seed)]
         command += ["--folder", str(folder)]
         with subprocess.Popen(
@@ -173,8 +182,13 @@ def run(folder: Path, kind: str, seed: int, numbers: list[int], verbose: bool = 
                 if rest:
                     left.remove(number)
                     _count(out, number, name, *rest, verbose)
+                    if time.perf_counter() - started > seconds:
+                        out.late = True
+                        break
             code = process.poll()
-            if current is not None:
+            if out.late:
+                process.kill()
+            elif current is not None:
                 left.remove(current[0])
                 how = "hangs" if code is None else f"the process ended with {code}"
                 _count(out, *current, "finding", how, verbose)
@@ -188,13 +202,19 @@ def run(folder: Path, kind: str, seed: int, numbers: list[int], verbose: bool = 
 
 
 def run_all(
-    folder: Path, kind: str, seed: int, numbers: list[int], jobs: int = 1, verbose: bool = False
+    folder: Path,
+    kind: str,
+    seed: int,
+    numbers: list[int],
+    jobs: int = 1,
+    seconds: float = float("inf"),
 ) -> Summary:
     """The same by several children at a time."""
     out = Summary()
     with ThreadPoolExecutor(jobs) as pool:
         parts = [
-            pool.submit(run, folder, kind, seed, numbers[k::jobs], verbose) for k in range(jobs)
+            pool.submit(run, folder, kind, seed, numbers[k::jobs], True, seconds)
+            for k in range(jobs)
         ]
         for part in parts:
             done = part.result()
@@ -296,6 +316,7 @@ def main() -> int:
         parser.add_argument(f"--{kind}", type=int, default=0, help=f"number of damaged {kind}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="children at a time")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="most for each kind")
     parser.add_argument("--only", help="one file again, as kind:number")
     parser.add_argument("--keep", type=Path, help="a folder for the damaged file of --only")
     parser.add_argument("--folder", type=Path, help="the good files, if they are there already")
@@ -322,7 +343,9 @@ def main() -> int:
         summaries: dict[str, Any] = {}
         for kind, numbers in wanted.items():
             if numbers:
-                summaries[kind] = run_all(folder, kind, args.seed, numbers, args.jobs, verbose=True)
+                summaries[kind] = run_all(
+                    folder, kind, args.seed, numbers, args.jobs, 60.0 * args.minutes
+                )
     if args.report:
         counts = " ".join(f"--{kind} {len(numbers)}" for kind, numbers in wanted.items() if numbers)
         command = f"python -m tests.fuzz.files {counts} --seed {args.seed}"

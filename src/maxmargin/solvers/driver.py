@@ -32,7 +32,8 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.ending import finish
-from maxmargin.solvers.keeping import compare, counted, identity, restore
+from maxmargin.solvers.keeping import compare, identity, restore
+from maxmargin.solvers.kept_history import counted
 from maxmargin.solvers.recorder import Recorder, opened, require_same
 
 #: evaluations after a resume at which what was restored is compared with the risk

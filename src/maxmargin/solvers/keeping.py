@@ -8,8 +8,7 @@ restored incumbent is compared with the one in the file when it is first evaluat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import DualPoint
 from maxmargin.core.kept import count, entries, floats, integers, number
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import FeasibleDual, IterationRecord
+from maxmargin.core.result import FeasibleDual
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import SetsDual
@@ -148,7 +147,7 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
         upper=number(upper, "its objective", -LARGE, finite=False),
         phase=count(phase, "its phase", most=1000),
     )
-    state.resumed = _read_place(place)
+    state.resumed = _read_place(place, problem)
     if not isinstance(methods, dict) or not all(type(name) is str for name in methods):
         raise ValueError("its multipliers are not those of methods")
     for method, own in methods.items():
@@ -257,27 +256,30 @@ _PLACE = {
 }  # fmt: skip
 
 
-def _read_place(place: Any) -> dict[str, Any] | None:
+def _read_place(place: Any, problem: Problem) -> dict[str, Any] | None:
     """Where the loop was; which of these entries there must be, the loop itself says."""
     if place is None:
         return None
     if not isinstance(place, dict):
         raise ValueError("the place in its loop is not known")
+    out: dict[str, Any] = {}
     for name, value in place.items():
         if name == "rng":
             _read_rng(value)
+            out[name] = value
         elif name == "unconfirmed":
-            count(value, name)
+            out[name] = count(value, name)
         elif name == "stages":
-            if type(value) is not list or not value:
+            if type(value) is not list:
                 raise ValueError("its stages are not a list")
-            for C in value:
-                _positive(C, "C of a stage")
+            out[name] = [_positive(C, "C of a stage") for C in value]
+            if any(C > problem.C * (1.0 + 1e-9) for C in out[name]):
+                raise ValueError("a stage beyond the last one")
         elif type(name) is str and name in _PLACE:
-            number(value, name, _PLACE[name], finite=name != "upper_guess")
+            out[name] = number(value, name, _PLACE[name], finite=name != "upper_guess")
         else:
             raise ValueError("the place in its loop is not known")
-    return place
+    return out
 
 
 def _read_rng(state: Any) -> None:
@@ -334,79 +336,3 @@ def _untrue(how: str) -> CheckpointError:
         f"the checkpoint is not true here: {how}. Features or losses are not what they were; does setup "
         "number features in the same order every time?"
     )
-
-
-# -- the record ------------------------------------------------------------------------------------
-
-
-def history_columns(history: Sequence[IterationRecord]) -> dict[str, Any]:
-    """One array for each entry of the records; texts are numbered, None is NaN."""
-    columns: dict[str, Any] = {}
-    for field in fields(IterationRecord):
-        values = [getattr(record, field.name) for record in history]
-        if field.type == "str":
-            names = sorted(set(values))
-            number = {name: k for k, name in enumerate(names)}
-            columns[field.name] = (names, np.array([number[v] for v in values], dtype=np.int64))
-        elif field.type == "int":
-            columns[field.name] = np.array(values, dtype=np.int64)
-        else:
-            columns[field.name] = np.array(values, dtype=np.float64)
-    return columns
-
-
-def counted(kept: dict[str, Any]) -> tuple[list[IterationRecord], float, float, str | None]:
-    """(history, passes, seconds so far, why it stopped) of a checkpoint."""
-    try:
-        history, passes, elapsed, stop = entries(kept, "history", "passes", "elapsed", "stop")
-        passes = number(passes, "the number of passes", 0.0)
-        elapsed = number(elapsed, "the time so far", 0.0)
-        if stop is not None and type(stop) is not str:
-            raise ValueError("the reason of its end is not a text")
-    except ValueError as error:
-        raise CheckpointError(f"the checkpoint does not fit this problem: {error}") from error
-    return read_history(history), passes, elapsed, stop
-
-
-def read_history(columns: Any) -> list[IterationRecord]:
-    """The records again."""
-    if not isinstance(columns, dict):
-        raise CheckpointError("the checkpoint has no history")
-    read: dict[str, list[Any]] = {}
-    length: int | None = None
-    for field in fields(IterationRecord):
-        kept = columns.get(field.name)
-        if kept is None:
-            if field.default is MISSING:
-                raise CheckpointError(f"the checkpoint's history has no {field.name}")
-            continue
-        try:
-            read[field.name] = _column(kept, str(field.type), length)
-        except ValueError as error:
-            raise CheckpointError(f"the checkpoint's history: {field.name}: {error}") from error
-        length = len(read[field.name])
-    return [
-        IterationRecord(**dict(zip(read, row, strict=True)))
-        for row in zip(*read.values(), strict=True)
-    ]
-
-
-def _column(kept: Any, kind: str, length: int | None) -> list[Any]:
-    """One entry of all records."""
-    if kind == "str":
-        if not isinstance(kept, tuple) or len(kept) != 2 or type(kept[0]) is not list:
-            raise ValueError("they are not texts")
-        names, codes = kept
-        if not all(type(name) is str for name in names):
-            raise ValueError("they are not texts")
-        numbers = integers(codes, "their codes", (length,), below=len(names))
-        return [names[k] for k in numbers.tolist()]
-    if kind == "int":
-        whole: list[Any] = integers(kept, "they", (length,)).tolist()
-        return whole
-    if type(kept) is not np.ndarray or kept.dtype != np.float64 or kept.ndim != 1:
-        raise ValueError("they are not numbers")
-    if length is not None and len(kept) != length:
-        raise ValueError(f"they are {len(kept)}, not {length}")
-    values: list[Any] = kept.tolist()
-    return [None if v != v else v for v in values] if "None" in kind else values

@@ -17,7 +17,8 @@ from maxmargin.checkpoints import (
     write_file,
 )
 from maxmargin.core.bundle import Bundle
-from maxmargin.solvers.keeping import differences, history_columns, kept_memory, snapshot
+from maxmargin.solvers.keeping import differences, kept_memory, snapshot
+from maxmargin.solvers.kept_history import history_columns
 
 #: the part of the time that writing may take
 SHARE = 0.03
