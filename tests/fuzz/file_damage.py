@@ -97,8 +97,9 @@ def _damage_tensor(parts: Parts, header: dict[str, Any], rng: np.random.Generato
     name = names[rng.integers(len(names))]
     array = parts.arrays[name]
     text = array.tobytes() if array.dtype == np.uint8 else b""
-    if text[:1] in (b"[", b"{"):  # names, as JSON
-        changed = mutate_json(json.loads(text), rng, [header])
+    names_in_it = _parsed(text)
+    if names_in_it:  # as JSON
+        changed = mutate_json(names_in_it, rng, [header])
         parts.arrays[name] = np.frombuffer(dumps(changed), dtype=np.uint8)
     elif rng.random() < 0.1:
         parts.arrays[name] = copy.copy(parts.arrays[names[rng.integers(len(names))]])
@@ -109,6 +110,14 @@ def _damage_tensor(parts: Parts, header: dict[str, Any], rng: np.random.Generato
         new = parts.arrays[name]
         spec["dtype"], spec["shape"] = new.dtype.name, list(new.shape)
         _follow(header["fitted"], array.shape, new.shape)
+
+
+def _parsed(text: bytes) -> Any:
+    """The JSON in an array of bytes, if there is any; what was damaged before may hold none."""
+    try:
+        return json.loads(text) if text[:1] in (b"[", b"{") else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _follow(fitted: Any, before: tuple[int, ...], after: tuple[int, ...]) -> None:
