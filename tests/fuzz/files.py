@@ -297,10 +297,11 @@ def report(summaries: dict[str, Summary], command: str) -> str:
         f"{', '.join(versions)}.",
         "",
         "Every damaged file is drawn from a good one of its kind, in most cases with checksums made right "
-        "again, and used as a user would: loaded, or verified, or resumed from, then predicted with. A finding "
-        "is a crash, a hang (30 s), more than 1 GB of address space or 256 MB of memory for one file, an error "
-        f"text of more than {LONGEST} characters, or an exception that is not the library's own (what `predict` "
-        "and `fit` say as a ValueError to a model or data set that is valid counts as refused).",
+        "again, and used as a user would: loaded, or verified, or resumed from, then predicted with. A "
+        "finding is a crash, a hang (30 s), more than 1 GB of address space or 256 MB of memory for one "
+        f"file, an error text of more than {LONGEST} characters, or an exception that is not the library's "
+        "own (what `predict` and `fit` say as a ValueError to a model or data set that is valid counts as "
+        "refused).",
         "",
         table(summaries),
     ]
