@@ -5,7 +5,7 @@ all; until it is complete the one before it stays in its place.
 """
 
 from maxmargin.checkpoints._file import read_file, remove_leftovers, write_file
-from maxmargin.checkpoints._plain import UNKNOWN, NotPlainError, Outputs
+from maxmargin.checkpoints._plain import UNKNOWN, NotPlainError, Outputs, shown
 from maxmargin.checkpoints._settings import Checkpoint, CheckpointError, as_checkpoint
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "as_checkpoint",
     "read_file",
     "remove_leftovers",
+    "shown",
     "write_file",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
+import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from maxmargin.checkpoints._plain import AnyArray, Bytes, Packer, Unpacker, dumps
+from maxmargin.checkpoints._plain import AnyArray, Bytes, Packer, Unpacker, dumps, loads, shown
 from maxmargin.checkpoints._settings import CheckpointError
 
 FORMAT = 1
@@ -137,15 +137,25 @@ def _escaped(name: str) -> str:
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Any]:
     """(about, tree) of a checkpoint. A file with a single wrong byte is refused."""
+    where = os.fspath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        # a pipe would be waited for, a device read for ever
+        raise CheckpointError(f"{where!s} is not a file.")
     with open(path, "rb") as file:
         try:
             return _read(file)
         except CheckpointError as error:
-            raise CheckpointError(f"{os.fspath(path)}: {error}.") from error.__cause__
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            raise CheckpointError(f"{where!s}: {error}.") from error.__cause__
+        except _CONTRADICTIONS as error:
             raise CheckpointError(
-                f"{os.fspath(path)}: the file contradicts itself ({error})."
+                f"{where!s}: the file contradicts itself ({shown(error)})."
             ) from error
+
+
+#: what Python and NumPy say to values that are of another kind than they should be
+_CONTRADICTIONS = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 def _read(file: BinaryIO) -> tuple[dict[str, Any], Any]:
@@ -158,17 +168,24 @@ def _read(file: BinaryIO) -> tuple[dict[str, Any], Any]:
         raise CheckpointError("the checkpoint is damaged: it ends within its header")
     _check_sum(file, start)
     file.seek(8)
-    header = json.loads(file.read(length))
+    header = loads(file.read(length))
     metadata = header.pop("__metadata__")
     if metadata.get("format") != f"maxmargin checkpoint {FORMAT}":
         raise CheckpointError(
-            f"the file is a {metadata.get('format')}, written by maxmargin {metadata.get('library')}; this "
-            f"version reads format {FORMAT}"
+            f"the file is a {_word(metadata.get('format'))}, written by maxmargin "
+            f"{_word(metadata.get('library'))}; this version reads format {FORMAT}"
         )
     arrays = _arrays(file, header, size - 8 - length)
-    tree = json.loads(arrays.pop("tree").tobytes())
+    tree = loads(arrays.pop("tree").tobytes())
     small = arrays.pop("small")
-    return json.loads(metadata["about"]), Unpacker(arrays, small).unpack(tree)
+    about = loads(metadata["about"])
+    if not isinstance(about, dict):
+        raise CheckpointError("the file does not say what it is about")
+    return about, Unpacker(arrays, small).unpack(tree)
+
+
+def _word(value: Any) -> str:
+    return shown(value).strip("'")
 
 
 def _check_sum(file: BinaryIO, start: bytes) -> None:
@@ -189,10 +206,13 @@ def _arrays(file: BinaryIO, header: dict[str, Any], room: int) -> dict[str, Byte
     at = 0
     for name, spec in header.items():
         lo, hi = spec["data_offsets"]
-        if lo != at or hi < lo or hi > room:
-            raise CheckpointError(f"array {name!r} is not where it should be")
-        if int(np.prod(spec["shape"])) * _SIZES[spec["dtype"]] != hi - lo:
-            raise CheckpointError(f"array {name!r} has not the size of its shape")
+        shape, kind = spec["shape"], spec["dtype"]
+        if type(lo) is not int or type(hi) is not int or lo != at or not lo <= hi <= room:
+            raise CheckpointError(f"array {shown(name)} is not where it should be")
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            raise CheckpointError(f"array {shown(name)} has no shape")
+        if math.prod(shape) * _SIZES[kind] != hi - lo:
+            raise CheckpointError(f"array {shown(name)} has not the size of its shape")
         out[name] = np.fromfile(file, dtype=np.uint8, count=hi - lo)
         at = hi
     if at != room:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ LARGE = 4096
 MAX_DEPTH = 64
 #: kinds of NumPy types that are numbers or texts and nothing else
 KINDS = "biufcUS"
+_KIND = re.compile("[<>|](b1|[iu][1248]|f2|f4|f8|f16|c8|c16|c32|[US][0-9]{1,9})")
+#: characters of a file's content that an error shows
+ECHO = 200
 _SAME = (type(None), bool, int, str)
 _COLLECTIONS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -128,23 +132,23 @@ class Unpacker:
 
     def unpack(self, stored: Any, depth: int = 0) -> Any:
         """The value that was packed."""
+        if depth > 2 * MAX_DEPTH:
+            raise CheckpointError("the file's contents are nested too deep")
         if isinstance(stored, list):
-            if depth > 2 * MAX_DEPTH:
-                raise CheckpointError("the file's contents are nested too deep")
             return [self.unpack(part, depth + 1) for part in stored]
         if not isinstance(stored, dict):
             return stored
         if len(stored) != 1:
             raise CheckpointError("the file holds an object of unknown form")
         ((tag, content),) = stored.items()
-        if tag == "float" and content in _SPECIAL:
+        if tag == "float" and type(content) is str and content in _SPECIAL:
             return _SPECIAL[content]
         if not isinstance(content, list):
             raise CheckpointError("the file holds an object of unknown form")
         if tag == "array":
-            return self._array(*content)
+            return self._array(content)
         if tag == "scalar":
-            return self._array(*content)[()]
+            return self._array(content)[()]
         if tag == "unknown":
             return UNKNOWN
         parts = [self.unpack(part, depth + 1) for part in content]
@@ -152,20 +156,72 @@ class Unpacker:
             return _COLLECTIONS[tag](parts)
         if tag == "dict":
             return dict(parts)
-        raise CheckpointError(f"the file holds an object of unknown type {tag!r}")
+        raise CheckpointError(f"the file holds an object of unknown type {shown(tag)}")
 
-    def _array(self, place: str | int, kind: str, shape: list[int]) -> AnyArray:
-        key = (place, kind, tuple(shape))
+    def _array(self, content: list[Any]) -> AnyArray:
+        place, kind, shape = _spec(content)
+        key = (place, kind, shape)
         if key not in self._made:
             dtype = np.dtype(kind)
-            if dtype.kind not in KINDS:
-                raise CheckpointError(f"the file holds an array of {dtype}")
+            size = math.prod(shape) * dtype.itemsize
             if isinstance(place, str):
                 raw = self._large[place]
+            elif (
+                size >= LARGE
+            ):  # parts of one another would take more memory than the file has bytes
+                raise CheckpointError("the file holds a large array where small ones are")
             else:
-                raw = self._small[place : place + math.prod(shape) * dtype.itemsize].copy()
-            self._made[key] = raw.view(dtype).reshape(shape)
+                raw = self._small[place : place + size].copy()
+            if raw.size != size:
+                raise CheckpointError("the file holds an array that has not the size of its shape")
+            self._made[key] = _checked(raw, dtype).reshape(shape)
         return self._made[key]
+
+
+def _spec(content: list[Any]) -> tuple[str | int, str, tuple[int, ...]]:
+    """(place, type, shape) of an array, if they can be."""
+    if len(content) != 3:
+        raise CheckpointError("the file holds an array of unknown form")
+    place, kind, shape = content
+    if not (type(place) is str or (type(place) is int and place >= 0)):
+        raise CheckpointError("the file holds an array that is nowhere")
+    if type(kind) is not str or not _KIND.fullmatch(kind):
+        raise CheckpointError(f"the file holds an array of {shown(kind)}")
+    if not isinstance(shape, list) or len(shape) > 8:
+        raise CheckpointError("the file holds an array without a shape")
+    if not all(type(n) is int and 0 <= n < 2**62 for n in shape):
+        raise CheckpointError(f"the file holds an array of shape {shown(shape)}")
+    return place, kind, tuple(shape)
+
+
+def _checked(raw: Bytes, dtype: np.dtype[Any]) -> AnyArray:
+    """Bytes as this type, if they are values of it."""
+    if dtype.kind == "b" and raw.size and raw.max() > 1:
+        raise CheckpointError("the file holds booleans that are neither 0 nor 1")
+    if dtype.kind == "U":
+        letters = raw.view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if letters.size and letters.max() > 0x10FFFF:
+            raise CheckpointError("the file holds letters that do not exist")
+    return raw.view(dtype)
+
+
+def shown(value: Any) -> str:
+    """Content of a file in the text of an error."""
+    text = str(value) if isinstance(value, Exception) else repr(value)
+    text = text.encode("ascii", "backslashreplace").decode("ascii")
+    return text if len(text) <= ECHO else text[: ECHO - 3] + "..."
+
+
+def loads(text: str | bytes) -> Any:
+    """Strict JSON; objects that repeat a name are refused."""
+    return json.loads(text, object_pairs_hook=_distinct)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise CheckpointError("a name occurs twice in the file's JSON")
+    return out
 
 
 def dumps(document: Any) -> bytes:

@@ -35,6 +35,8 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import BundleSolution, DualPoint
+from maxmargin.core.kept import count, floats, integers, number
+from maxmargin.core.kept import entries as kept_entries
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
@@ -228,28 +230,36 @@ class Bundle:
     @classmethod
     def from_state(cls, dim: int, regularizer: SquaredNorm, state: dict[str, Any]) -> Self:
         """Go on from :meth:`state`; products of the planes are computed anew."""
-        n_blocks = int(state["n_blocks"])
+        names = ("n_blocks", "base", "max_planes", "idle", "tau", "planes")
+        n_blocks, base, max_planes, idle, tau, planes = kept_entries(state, *names)
+        m = len(planes)
+        # every block has a multiplier of its own, so its number cannot exceed theirs
+        beta = floats(state.get("beta"), "the multipliers", (None,))
+        n_blocks = count(n_blocks, "the number of blocks", 1, len(beta))
         bundle = cls(
             dim,
             n_blocks,
-            base=state["base"],
+            base=number(base, "the lower bound of a bundle"),
             regularizer=regularizer,
-            max_planes=state["max_planes"],
-            idle=state["idle"],
+            max_planes=None if max_planes is None else count(max_planes, "the room for planes"),
+            idle=count(idle, "the age at which planes are dropped"),
         )
-        beta = np.asarray(state["beta"], dtype=np.float64)
-        sums = np.bincount(np.concatenate([np.arange(n_blocks), state["blocks"]]), beta, n_blocks)
-        if not ((beta >= 0.0).all() and len(sums) == n_blocks and np.allclose(sums, 1.0)):
+        blocks = integers(state.get("blocks"), "the blocks of planes", (m,), below=n_blocks)
+        offsets = floats(state.get("offsets"), "the offsets of planes", (m,))
+        errors = floats(state.get("errors"), "the errors of planes", (m,))
+        if not (errors >= 0.0).all():
+            raise ValueError("the errors of a bundle's planes must not be negative.")
+        ages = integers(state.get("ages"), "the ages of planes", (m,))
+        v = floats(state.get("v"), "the multipliers of free weights", bundle._v.shape)
+        beta = floats(beta, "the multipliers", (n_blocks + m,))
+        sums = np.bincount(np.concatenate([np.arange(n_blocks), blocks]), beta, n_blocks)
+        if not ((beta >= 0.0).all() and np.allclose(sums, 1.0)):
             raise ValueError("the multipliers of a bundle's planes are not feasible.")
-        bundle._tau = state["tau"]
-        for plane, offset, error, block in zip(
-            state["planes"], state["offsets"], state["errors"], state["blocks"], strict=True
-        ):
-            if not error >= 0.0:
-                raise ValueError("the errors of a bundle's planes must not be negative.")
+        bundle._tau = number(tau, "the penalty of free weights", 0.0)
+        for plane, offset, error, block in zip(planes, offsets, errors, blocks, strict=True):
             bundle._append(Cut(float(offset), plane, float(error)), int(block))
-        bundle._idle_for = [int(age) for age in state["ages"]]
-        bundle._v = np.array(state["v"])
+        bundle._idle_for = ages.tolist()
+        bundle._v = v.copy()
         bundle._qp.move(beta)
         if bundle._signed is not None:
             bundle._signed.is_stale = True

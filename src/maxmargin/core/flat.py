@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.core.kept import floats, integers
 from maxmargin.core.vectors import Array, IntArray
+
+#: planes of one example that a checkpoint may hold: their products with one another are kept
+MOST_PLANES = 10_000
 
 
 def offsets(sizes: IntArray) -> IntArray:
@@ -21,7 +25,9 @@ def flat_ranges(firsts: IntArray, sizes: IntArray) -> IntArray:
 def check_multipliers(alpha: Array, counts: IntArray, caps: Array) -> None:
     """A ValueError unless ``alpha``, example by example ``counts[i]`` of them, are not negative and add up to
     ``caps[i]``: a bound from multipliers that were kept in a file is only as true as they are feasible."""
-    if counts.shape != caps.shape or (counts < 1).any() or alpha.shape != (int(counts.sum()),):
+    floats(alpha, "the multipliers", (None,))
+    integers(counts, "the numbers of planes", caps.shape, 1)
+    if alpha.shape != (int(counts.sum()),):
         raise ValueError("the numbers of planes are not those of these examples.")
     sums = np.add.reduceat(alpha, offsets(counts))
     if not ((alpha >= 0.0).all() and np.allclose(sums, caps, rtol=1e-9, atol=0.0)):

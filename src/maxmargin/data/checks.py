@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,28 @@ def check_content(storage: Storage, manifest: Manifest, shard: Shard) -> None:
         )
         if not fine:
             raise DatasetError(f"{storage.describe(file.name)}: the {column} are out of range.")
+
+    _check_numbers(storage, manifest, shard)
+
+
+def _check_numbers(storage: Storage, manifest: Manifest, shard: Shard) -> None:
+    """Features and labels are finite, weights not negative either, labels among the classes."""
+    labels = manifest.labels
+    for column in {"features", "data", "weight", "label"} & set(shard.files):
+        file = shard.files[column]
+        size = math.prod(file.shape)
+        for start in range(0, size, _STEP):
+            values = storage.section(file.name, file.dtype, start, min(size, start + _STEP))
+            fine = np.isfinite(values).all()
+            if column == "weight":
+                fine = fine and (values >= 0.0).all()
+            if column == "label" and labels.kind == "number" and labels.values is not None:
+                fine = fine and np.isin(values, np.array(labels.values, labels.dtype)).all()
+            if not fine:
+                raise DatasetError(
+                    f"{storage.describe(file.name)}: the {column} column holds numbers that are not allowed "
+                    "there."
+                )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

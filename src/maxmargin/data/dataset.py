@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate as running
 from itertools import pairwise
 from typing import Any
@@ -236,8 +236,9 @@ class Dataset:
 
     @cached_property
     def y(self) -> ShardColumn | None:
-        texts = self._stored_classes if self._manifest.labels.kind == "text" else None
-        return self._column("label", None if texts is None else texts.take)
+        if self._manifest.labels.kind != "text":
+            return self._column("label", None)
+        return self._column("label", partial(_taken, self._stored_classes))
 
     @cached_property
     def codes(self) -> ShardColumn | None:
@@ -246,8 +247,8 @@ class Dataset:
             return None
         if self._manifest.labels.kind == "text":
             rank = np.searchsorted(classes, self._stored_classes)
-            return self._column("label", rank.take)
-        return self._column("label", classes.searchsorted)
+            return self._column("label", partial(_taken, rank))
+        return self._column("label", partial(_positions, classes))
 
     @cached_property
     def weight(self) -> ShardColumn | None:
@@ -360,6 +361,21 @@ class Dataset:
         if labels.kind == "text":
             return ColumnCheck(n_codes=len(labels.values or ()))
         return ColumnCheck(classes=self.classes)
+
+
+def _taken(values: AnyArray, codes: AnyArray) -> AnyArray:
+    """What codes of texts stand for; a file may hold codes that there are not."""
+    if len(codes) and not 0 <= codes.min() <= codes.max() < len(values):
+        raise DatasetError("a label is none of the classes: the data set was altered.")
+    return values.take(codes)
+
+
+def _positions(classes: AnyArray, labels: AnyArray) -> AnyArray:
+    """The codes of labels that are numbers."""
+    codes = classes.searchsorted(labels)
+    if len(codes) and (codes.max() == len(classes) or (classes[codes] != labels).any()):
+        raise DatasetError("a label is none of the classes: the data set was altered.")
+    return codes
 
 
 def _matrix(design: DenseDesign | CSRDesign) -> Any:

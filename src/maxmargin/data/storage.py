@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -27,7 +28,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.data.manifest import DatasetError
+from maxmargin.data.manifest import LARGEST, DatasetError
 
 AnyArray = npt.NDArray[Any]
 
@@ -97,12 +98,21 @@ class LocalStorage:
 
     def content(self, name: str) -> bytes:
         """See :class:`Storage`."""
-        return (self.folder / name).read_bytes()
+        path = self.folder / name
+        if not path.exists():
+            raise FileNotFoundError(path)
+        if not path.is_file():  # a pipe would be waited for, a device read for ever
+            raise DatasetError(f"{path} is not a file.")
+        if path.stat().st_size > LARGEST:
+            raise DatasetError(
+                f"{path} has {path.stat().st_size} bytes: too many to be one of ours."
+            )
+        return path.read_bytes()
 
     def sizes(self) -> dict[str, int]:
         """See :class:`Storage`."""
         with os.scandir(self.folder) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+            return {entry.name: entry.stat().st_size for entry in entries if _is_file(entry)}
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
         """See :class:`Storage`."""
@@ -184,6 +194,14 @@ class LocalStorage:
             os.close(folder)
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a folder is a file, or a link to one."""
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
+
+
 class _OpenFiles:
     """The last few files that sections were mapped from, kept open."""
 
@@ -218,13 +236,18 @@ class _OpenFiles:
             if len(self._files) == _FILES:
                 os.close(self._files.pop(next(iter(self._files))))
             try:
-                flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-                self._files[name] = os.open(self._folder / name, flags)
+                # a pipe in a file's place must not be waited for: mapping it fails
+                flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+                file = os.open(self._folder / name, flags)
             except FileNotFoundError:
                 raise DatasetError(
                     f"{self._folder / name}: this file of the data set is missing. Was the data set "
                     "overwritten after it was opened? Open it again."
                 ) from None
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                os.close(file)
+                raise DatasetError(f"{self._folder / name} is not a file.")
+            self._files[name] = file
         return self._files[name]
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import svmlight as compiled
+from maxmargin.data.manifest import shown
 
 AnyArray = npt.NDArray[Any]
 
@@ -108,8 +109,8 @@ class _Parsed:
             try:
                 value = float(bytes(text[begin:end]))
             except ValueError:
-                token = bytes(text[begin:end]).decode(errors="replace")
-                raise ValueError(f"{line_of(begin)}: {token!r} is not a number.") from None
+                token = shown(repr(bytes(text[begin:end]).decode(errors="replace")))
+                raise ValueError(f"{line_of(begin)}: {token} is not a number.") from None
             if entry < 0:
                 labels[-1 - entry] = value
             else:

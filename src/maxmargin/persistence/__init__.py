@@ -30,7 +30,7 @@ from maxmargin.persistence._models import (
     store_certificate,
 )
 from maxmargin.persistence._params import read_params, store_params
-from maxmargin.persistence._values import ModelFileError, count, dumps, loads, section
+from maxmargin.persistence._values import ModelFileError, count, dumps, loads, section, shown
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -186,7 +186,9 @@ def _open(path: Path) -> tuple[str, dict[str, AnyArray]]:
     except (ModelFileError, OSError):
         raise
     except Exception as error:  # SafetensorError, and what NumPy says to types it does not have
-        raise ModelFileError(f"this is not a model file, or it is damaged: {error}") from error
+        raise ModelFileError(
+            f"this is not a model file, or it is damaged: {shown(error)}"
+        ) from error
 
 
 def _read(

@@ -24,6 +24,7 @@ from maxmargin.persistence._values import (
     encode,
     loads,
     section,
+    shown,
 )
 
 AnyArray = npt.NDArray[Any]
@@ -87,11 +88,13 @@ class ArrayReader:
         for name, spec in self._specs.items():
             parts = {f"{name}.mask", f"{name}.values"} if spec["packed"] else {name}
             if parts & expected:
-                raise ModelFileError(f"the header describes the tensors of array {name!r} twice")
+                raise ModelFileError(
+                    f"the header describes the tensors of array {shown(name)} twice"
+                )
             expected |= parts
         if expected != set(tensors):
-            differing = sorted(expected ^ set(tensors))[:20]
-            raise ModelFileError(f"the header and the tensors do not agree on {differing}")
+            differing = sorted(expected ^ set(tensors))
+            raise ModelFileError(f"the header and the tensors do not agree on {shown(differing)}")
         self._left = set(self._specs)
 
     def has(self, name: str) -> bool:
@@ -133,7 +136,7 @@ class ArrayReader:
         """Refuse arrays that nothing asked for."""
         if self._left:
             raise ModelFileError(
-                f"the file has arrays that do not belong there: {sorted(self._left)[:20]}"
+                f"the file has arrays that do not belong there: {shown(sorted(self._left))}"
             )
 
     def _dense(self, name: str, spec: dict[str, Any]) -> AnyArray:
@@ -157,7 +160,7 @@ class ArrayReader:
 
 
 def _check_spec(name: str, spec: Any) -> dict[str, Any]:
-    what = f"the description of array {name!r}"
+    what = f"the description of array {shown(name)}"
     spec = section(spec, what, ("dtype", "shape", "packed"))
     if not isinstance(spec["dtype"], str) or spec["dtype"] not in DTYPES:
         raise ModelFileError(f"{what} names an unknown type")

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmargin.estimators import GrammarParser
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
-from maxmargin.persistence._values import ModelFileError, encode, section
+from maxmargin.persistence._values import ModelFileError, encode, section, shown
 from maxmargin.tasks.grammar import Grammar, Rule, Symbol
 from maxmargin.tasks.lexicon import Lexicon
 from maxmargin.tasks.parsing import Parsing
@@ -64,7 +64,7 @@ def read_parser(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     try:
         task = Parsing(**options)
     except (TypeError, ValueError) as error:
-        raise ModelFileError(f"the parser cannot be built: {error}") from error
+        raise ModelFileError(f"the parser cannot be built: {shown(error)}") from error
     symbols = reader.take_names("symbols")
     if not all(_is_symbol(symbol) for symbol in symbols):
         raise ModelFileError("the symbols of the grammar are of an unknown form")
@@ -82,7 +82,7 @@ def read_parser(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     try:
         grammar = Grammar(rules, lexicon, task.shape, known, counts)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ModelFileError(f"the grammar cannot be built: {error!r}") from error
+        raise ModelFileError(f"the grammar cannot be built: {shown(repr(error))}") from error
     if grammar.rules != rules or grammar.symbols != symbols:
         raise ModelFileError("the rules or symbols of the grammar are not in order")
     task.set_grammar(grammar)

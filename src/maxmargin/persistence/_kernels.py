@@ -66,7 +66,11 @@ def read_kernel(stored: Any) -> Kernel:
     own = tuple(f.name for f in fields(cls))
     stored = section(stored, "the kernel", ("name", *own))
     values = {key: decode(stored[key], f"{key} of the kernel") for key in own}
-    if not all(type(v) in (int, float) and np.isfinite(v) for v in values.values()):
+    whole = [type(v) is int and abs(v) < 2**63 for v in values.values()]
+    if not all(
+        fits or (type(v) is float and np.isfinite(v))
+        for fits, v in zip(whole, values.values(), strict=True)
+    ):
         raise ModelFileError("the numbers of the kernel are not numbers")
     kernel: Kernel = cls(**values)
     return kernel
@@ -173,6 +177,6 @@ def _read_extras(stored: Any) -> dict[str, Any]:
     if not isinstance(stored, dict):
         raise ModelFileError("the extras are not a JSON object")
     for name in stored:
-        if not _EXTRA.fullmatch(name) or name in _TAKEN:
+        if not _EXTRA.fullmatch(name) or name in _TAKEN or hasattr(KernelSVC, name):
             raise ModelFileError(f"the extra {name[:80]!r} does not belong there")
     return {name: decode(value, name) for name, value in stored.items()}

@@ -51,6 +51,7 @@ from maxmargin.persistence._values import (
     decode_labels,
     encode,
     section,
+    shown,
 )
 from maxmargin.tasks.chain import Chain
 from maxmargin.tasks.graph import GraphLabeling
@@ -79,12 +80,16 @@ def read_certificate(stored: Any) -> dict[str, Any]:
     out = {name: decode(entries[name], f"{name} of the certificate") for name in _CERTIFICATE}
     for name in ("objective", "lower_bound", "gap"):
         if type(out[name]) is not float:
-            raise ModelFileError(f"{name} of the certificate must be a float, not {out[name]!r}")
+            raise ModelFileError(
+                f"{name} of the certificate must be a float, not {shown(out[name])}"
+            )
     if type(out["converged"]) is not bool:
         raise ModelFileError("converged of the certificate must be true or false")
     for name, values in (("stop_reason", StopReason), ("certificate", Certificate)):
         if out[name] not in typing.get_args(values):
-            raise ModelFileError(f"{name} of the certificate is {out[name]!r}, which is not known")
+            raise ModelFileError(
+                f"{name} of the certificate is {shown(out[name])}, which is not known"
+            )
     count(out["n_iter"], "n_iter of the certificate")
     # an objective of NaN is legal: a fit that was interrupted twice has none
     if math.isnan(out["lower_bound"]) or out["lower_bound"] > out["objective"]:
@@ -163,8 +168,8 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     if K < 1:
         raise ModelFileError("there are no labels")
     order = stored.get("order", 1)
-    if order not in (1, 2):
-        raise ModelFileError(f"a chain of order {order!r} is not known")
+    if type(order) is not int or order not in (1, 2):
+        raise ModelFileError(f"a chain of order {shown(order)} is not known")
     K = K if order == 1 else K * (K + 1)  # states
     features, n_rows = None, d
     said: dict[str, Any] = {}
@@ -184,7 +189,7 @@ def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     try:
         task = Chain(n_labels=K, n_features=n_rows, **optional)
     except ValueError as error:
-        raise ModelFileError(f"the chain cannot be built: {error}") from error
+        raise ModelFileError(f"the chain cannot be built: {shown(error)}") from error
     vectorizer = None
     if reader.has("vocabulary"):
         names = reader.take_names("vocabulary")
@@ -241,7 +246,7 @@ def _read_graphs(stored: Any, reader: ArrayReader) -> dict[str, Any]:
     try:
         task = GraphLabeling(K, n_features=d, n_edge_features=e, **options)
     except (ValueError, TypeError) as error:
-        raise ModelFileError(f"the task cannot be built: {error}") from error
+        raise ModelFileError(f"the task cannot be built: {shown(error)}") from error
     if task.dim != len(weights):
         raise ModelFileError(f"{len(weights)} weights where the task has {task.dim}")
     return {
@@ -300,7 +305,7 @@ def _read_latent(stored: Any, reader: ArrayReader) -> dict[str, Any]:
 
 def check_task(task: Any, stored: dict[str, Any]) -> None:
     """Refuse a caller's task that cannot be the one the weights were trained for."""
-    name, dim = stored["task"], stored["dim"]
+    name, dim = shown(stored["task"]).strip("'"), stored["dim"]
     if task is None:
         raise ValueError(
             f"this file holds the weights of a model whose task was a {name}. A task is code, and "

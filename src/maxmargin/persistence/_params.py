@@ -15,15 +15,18 @@ import numpy as np
 
 from maxmargin.core.sampling import Sampler
 from maxmargin.estimators._kernel_fit import METHODS
+from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import (
+    ECHO,
     ModelFileError,
     NotStorableError,
     decode,
     encode,
     is_label,
     section,
+    shown,
 )
 from maxmargin.solvers import (
     AbsoluteGap,
@@ -64,7 +67,17 @@ def _known() -> dict[str, type]:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not math.isnan(value)
+    if isinstance(value, int):
+        return abs(value) < 2**63  # more than that is no number to NumPy
+    return isinstance(value, float) and not math.isnan(value)
+
+
+def _whole(value: Any) -> bool:
+    return _number(value) and math.isfinite(value)
+
+
+def _seed(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 2**63)
 
 
 def _number_or_none(value: Any) -> bool:
@@ -76,7 +89,7 @@ def _flag(value: Any) -> bool:
 
 
 def _word(value: Any) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and len(value) <= ECHO
 
 
 def _plain(value: Any) -> bool:
@@ -147,10 +160,10 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "epsilon": _number,
     "intercept_scaling": _number,
     "max_iter": _number_or_none,
-    "max_support": _number,
+    "max_support": _whole,
     "max_seconds": _number_or_none,
     "n_jobs": _number_or_none,
-    "random_state": _number_or_none,
+    "random_state": _seed,
     "verbose": _number,
     "class_weight": lambda value: value is None or _word(value) or _label_numbers(value),
     "cost": lambda value: value is None or _label_numbers(value) or _matrix(value),
@@ -240,7 +253,12 @@ def read_params(cls: Any, stored: Any, reader: ArrayReader) -> dict[str, Any]:
     """The parameters, checked by name and type."""
     known = tuple(name for name in cls._get_param_names() if name not in NOT_STORED)
     entries = section(stored, f"the parameters of {cls.__name__}", (), known)
-    return {name: _restore(name, value, reader) for name, value in entries.items()}
+    out = {name: _restore(name, value, reader) for name, value in entries.items()}
+    if cls is LinearSVC and isinstance(out.get("cost"), dict):  # other estimators take these
+        raise ModelFileError(
+            "the parameter cost holds a value of a kind that does not belong there"
+        )
+    return out
 
 
 def _restore(name: str, stored: Any, reader: ArrayReader | None) -> Any:
@@ -263,7 +281,9 @@ def _restore_object(stored: dict[str, Any], what: str) -> Any:
     name = stored["object"]
     known = _known()
     if not isinstance(name, str) or name not in known:
-        raise ModelFileError(f"{what} asks for an object {name!r}, which a model file may not hold")
+        raise ModelFileError(
+            f"{what} asks for an object {shown(name)}, which a model file may not hold"
+        )
     cls = known[name]
     hints = typing.get_type_hints(cls)
     own = tuple(f.name for f in fields(cls))
@@ -271,11 +291,11 @@ def _restore_object(stored: dict[str, Any], what: str) -> Any:
     values = {key: _restore_field(value, f"{name}.{key}") for key, value in contents.items()}
     for key, value in values.items():
         if not _matches(value, hints[key]):
-            raise ModelFileError(f"{name}.{key} in {what} is {value!r}, not {hints[key]}")
+            raise ModelFileError(f"{name}.{key} in {what} is {shown(value)}, not {hints[key]}")
     try:
         return cls(**values)
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{name} in {what} is not valid: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"{name} in {what} is not valid: {shown(error)}") from error
 
 
 def _restore_field(stored: Any, what: str) -> Any:
@@ -303,7 +323,7 @@ def _restore_prior(stored: dict[str, Any], what: str, reader: ArrayReader) -> Ga
     try:
         return GaussianPrior(**values)
     except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{what} is not valid: {error}") from error
+        raise ModelFileError(f"{what} is not valid: {shown(error)}") from error
 
 
 def _matches(value: Any, hint: Any) -> bool:
@@ -320,5 +340,5 @@ def _matches(value: Any, hint: Any) -> bool:
             return all(type(number) is int for number in value)
         return isinstance(value, np.ndarray) or is_label(value)
     if hint is float:
-        return type(value) in (int, float)
-    return type(value) is hint
+        return type(value) in (int, float) and _number(value)
+    return type(value) is hint and (hint is not int or _number(value))

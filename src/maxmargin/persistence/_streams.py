@@ -17,7 +17,7 @@ from maxmargin.losses import (
     SquaredHinge,
 )
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
-from maxmargin.persistence._values import ModelFileError, count, decode, encode, section
+from maxmargin.persistence._values import ModelFileError, count, decode, encode, section, shown
 from maxmargin.risks.held_rows import Held, InMemory
 from maxmargin.risks.multipliers import into_box
 from maxmargin.risks.rows import Rows
@@ -91,7 +91,7 @@ def _read(stored: Any, name: str, reader: ArrayReader, d: int) -> SupportStream:
     for key, value in numbers.items():
         bad = type(value) is not float or np.isnan(value)
         if bad or (not np.isfinite(value) and key not in ("limit", "slack")):
-            raise ModelFileError(f"{key} of {name} is {value!r}")
+            raise ModelFileError(f"{key} of {name} is {shown(value)}")
     counts = {key: count(stored[key], f"{key} of {name}") for key in _COUNTS}
     if not numbers["C"] > 0.0 or not numbers["limit"] >= 0.0:
         raise ModelFileError(f"C or limit of {name} is not positive")
@@ -120,7 +120,7 @@ def _loss(kind: Any, epsilon: float, name: str, reader: ArrayReader) -> ScoreLos
             return CrammerSinger(reader.take(f"{name}_cost", shape=(None, None)))
         return cls(epsilon) if issubclass(cls, EpsilonInsensitive) else cls()
     except ValueError as error:
-        raise ModelFileError(f"the loss of {name}: {error}") from error
+        raise ModelFileError(f"the loss of {name}: {shown(error)}") from error
 
 
 def _read_rows(kind: Any, stream: SupportStream, name: str, reader: ArrayReader) -> None:
@@ -133,7 +133,7 @@ def _read_rows(kind: Any, stream: SupportStream, name: str, reader: ArrayReader)
     try:
         loss.check_labels(y)
     except ValueError as error:
-        raise ModelFileError(f"the labels of {name}: {error}") from error
+        raise ModelFileError(f"the labels of {name}: {shown(error)}") from error
     design = _design(kind, name, reader, n, d)
     rows = Rows(design, y, weight, loss, stream.intercept, ((0, n),))
     if not (weight > 0.0).all():
@@ -159,5 +159,6 @@ def _design(kind: Any, name: str, reader: ArrayReader, n: int, d: int) -> InMemo
     if not whole or (len(indices) and not 0 <= indices.min() <= indices.max() < d):
         raise ModelFileError(f"the rows of {name} point outside of their matrix")
     design = as_design(sp.csr_matrix((data, indices, indptr), shape=(n, d), copy=False))
-    assert isinstance(design, CSRDesign)  # and no entry is there twice
+    if not isinstance(design, CSRDesign):  # which has no entry twice
+        raise ModelFileError(f"the rows of {name} are not a sparse matrix")
     return design

@@ -18,6 +18,8 @@ import numpy as np
 
 #: nesting allowed in labels and parameters, so that a file cannot exhaust the stack
 MAX_DEPTH = 32
+#: characters of a file's content that an error shows
+ECHO = 200
 _PLAIN = (type(None), bool, int, str)
 _COLLECTIONS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -48,8 +50,8 @@ def check_label(label: Any) -> None:
     if not is_label(label):
         kind = f"{type(label).__module__}.{type(label).__qualname__}".removeprefix("builtins.")
         raise ValueError(
-            f"the label {label!r} ({kind}) cannot be saved: labels in a file are str, int, float (not NaN), "
-            "bool, None, or tuples of these, exactly. Rename the labels before fit, as with str(label)."
+            f"the label {shown(label)} ({kind}) cannot be saved: labels in a file are str, int, float (not "
+            "NaN), bool, None, or tuples of these, exactly. Rename the labels before fit, as with str(label)."
         )
 
 
@@ -105,11 +107,28 @@ def loads(text: str | bytes, what: str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        _check_depth(document, what)
+        return document
     except ModelFileError:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ModelFileError(f"{what} is not valid JSON: {error}") from error
+        raise ModelFileError(f"{what} is not valid JSON: {shown(error)}") from error
+
+
+def _check_depth(document: Any, what: str) -> None:
+    """Refuse nesting that is deeper than any model's, before something recurses over it."""
+    level, depth = [document], 0
+    while level := [
+        part
+        for value in level
+        if isinstance(value, dict | list)
+        for part in (value.values() if isinstance(value, dict) else value)
+        if isinstance(part, dict | list)
+    ]:
+        depth += 1
+        if depth > 4 * MAX_DEPTH:
+            raise ModelFileError(f"{what} is nested more than {4 * MAX_DEPTH} deep")
 
 
 def _no_constant(name: str) -> Any:
@@ -119,7 +138,7 @@ def _no_constant(name: str) -> Any:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
-        raise ModelFileError(f"the JSON repeats a name: {sorted(key for key, _ in pairs)[:20]}")
+        raise ModelFileError(f"the JSON repeats a name: {shown(sorted(key for key, _ in pairs))}")
     return out
 
 
@@ -136,7 +155,7 @@ def decode(stored: Any, what: str, depth: int = 0) -> Any:
     if not isinstance(stored, dict):
         return stored
     if len(stored) != 1:
-        raise ModelFileError(f"{what} holds an object of unknown form: {_short(stored)}")
+        raise ModelFileError(f"{what} holds an object of unknown form: {shown(stored)}")
     ((tag, content),) = stored.items()
     if tag == "float" and isinstance(content, str) and content in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[content]
@@ -149,7 +168,7 @@ def decode(stored: Any, what: str, depth: int = 0) -> Any:
         return _COLLECTIONS[tag](parts)
     if tag == "dict" and isinstance(content, list):
         return _decode_dict(content, what, depth)
-    raise ModelFileError(f"{what} holds an object of unknown form: {_short(stored)}")
+    raise ModelFileError(f"{what} holds an object of unknown form: {shown(stored)}")
 
 
 def _decode_dict(content: list[Any], what: str, depth: int) -> dict[Any, Any]:
@@ -165,7 +184,7 @@ def decode_labels(stored: Any, what: str) -> list[Any]:
     """A list of distinct labels."""
     labels = decode(stored, what)
     if not isinstance(labels, list) or not all(is_label(label) for label in labels):
-        raise ModelFileError(f"{what} must be a list of labels; the file has {_short(stored)}")
+        raise ModelFileError(f"{what} must be a list of labels; the file has {shown(stored)}")
     if not are_unique(labels):
         raise ModelFileError(f"{what} are not distinct")
     return labels
@@ -176,21 +195,23 @@ def section(
 ) -> dict[str, Any]:
     """A JSON object with exactly the names that belong there."""
     if not isinstance(stored, dict):
-        raise ModelFileError(f"{what} must be a JSON object; the file has {_short(stored)}")
+        raise ModelFileError(f"{what} must be a JSON object; the file has {shown(stored)}")
     if missing := [name for name in required if name not in stored]:
         raise ModelFileError(f"{what} lacks {', '.join(missing)}")
     if unknown := sorted(set(stored) - set(required) - set(optional)):
-        raise ModelFileError(f"{what} has entries that do not belong there: {unknown[:20]}")
+        raise ModelFileError(f"{what} has entries that do not belong there: {shown(unknown)}")
     return stored
 
 
 def count(stored: Any, what: str, least: int = 0) -> int:
     """An int that is not a bool and not below ``least``."""
-    if type(stored) is not int or stored < least:
-        raise ModelFileError(f"{what} must be an int of at least {least}, not {_short(stored)}")
+    if type(stored) is not int or not least <= stored < 2**62:
+        raise ModelFileError(f"{what} must be an int of at least {least}, not {shown(stored)}")
     return stored
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def shown(value: Any) -> str:
+    """Content of a file in the text of an error: cut, and in letters that can be printed anywhere."""
+    text = str(value) if isinstance(value, Exception) else repr(value)
+    text = text.encode("ascii", "backslashreplace").decode("ascii")
+    return text if len(text) <= ECHO else text[: ECHO - 3] + "..."

@@ -23,6 +23,7 @@ import numpy as np
 
 from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL, SQUARE
 from maxmargin.core.cut import Cut
+from maxmargin.core.kept import number
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
@@ -239,4 +240,4 @@ class FreeCoordinates(BinaryCoordinates):
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`."""
         super().restore(state)
-        self._move(float(state["centre"]))
+        self._move(number(state["centre"], "the centre"))

@@ -170,7 +170,7 @@ class InteriorPoint(NewtonDuals):
             self._centre(FIRST)
             return
         self._a[:], self._t[:], self._u[:], self._xi[:] = a, t, u, xi
-        self._restarted = bool(state["restarted"])
+        self._restarted = state["restarted"] is True
         self._look()
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:

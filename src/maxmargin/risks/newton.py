@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.kept import count, number
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
@@ -154,7 +155,11 @@ class NewtonDuals(ABC):
         self._alpha[:] = np.clip(alpha, 0.0, self._top())
         self.w[:] = same_shape(state["w"], self.w)
         self._m[:] = self._margins(self.w)
-        self._smallest, self._idle = state["idle"]
+        idle = state["idle"]
+        if not isinstance(idle, tuple) or len(idle) != 2:
+            raise ValueError("the progress of Newton's method is not known.")
+        self._smallest = number(idle[0], "the merit", finite=False)
+        self._idle = count(idle[1], "the steps without progress")
         self.dual_value(self.C)
 
     def proved_value(self, C: float) -> float:

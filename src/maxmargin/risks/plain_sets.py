@@ -179,8 +179,10 @@ class PlainWorkingSets:
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        counts, sizes, dense = state["counts"], state["sizes"], state["is_dense"]
         check_planes(state, self._sets.caps, self._examples.dim)
+        # of one type, whatever the file's: for others all would be compiled anew
+        counts, sizes = (state[name].astype(np.int64) for name in ("counts", "sizes"))
+        dense = state["is_dense"]
         values, indices = state["values"], state["indices"].astype(self._sets.indices.dtype)
         self._tick, self._outputs = int(state["tick"]), {}
         self._sets = self._storage(self._sets.caps, counts + 2, len(values), len(indices))
@@ -208,7 +210,11 @@ class PlainWorkingSets:
         ``setup`` numbers features in another order in every process would make false bounds."""
         for i, j, output in some_outputs(state, CHECKED):
             plane, held = self._scratch.copy(), self._scratch.copy()
-            add_scaled(plane, 1.0, self._examples.labeling(i, output)[0].plane)
+            try:
+                labeling = self._examples.labeling(i, output)[0]
+            except Exception as error:  # the task's own, of an output that cannot be
+                raise ValueError(f"an output of example {i} is none of this task.") from error
+            add_scaled(plane, 1.0, labeling.plane)
             add_scaled(held, 1.0, self._plane(int(self._sets.first[i]) + j))
             if not np.allclose(held, plane, 1e-9, 1e-12 * (1.0 + float(np.abs(plane).max()))):
                 raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.kept import floats
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.columns import LazyColumn, Window
 from maxmargin.data.design import Design, RangeDesign
@@ -28,10 +29,7 @@ def epochs_per_call(work: float) -> int:
 
 def same_shape(given: Any, own: Array) -> Array:
     """Numbers from a file, if they can be those of these rows."""
-    array = np.asarray(given, dtype=np.float64)
-    if array.shape != own.shape or not np.isfinite(array).all():
-        raise ValueError(f"multipliers of shape {array.shape} are not those of {own.shape} rows.")
-    return array
+    return floats(given, "the numbers of rows", own.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

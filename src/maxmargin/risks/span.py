@@ -29,7 +29,7 @@ a sum over all of them: the same operations, the same bits. So a death costs up 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -278,7 +278,15 @@ class SpanRisk:
                 f"a checkpoint of {columns.size} scores and {columns.capacity} slots for planes; there are "
                 f"{self.columns.size} and {self.columns.capacity}."
             )
+        if len(columns.free()) < 2:
+            raise ValueError("a checkpoint without room for another plane.")
         self.columns = columns
+
+    def require_columns(self, vectors: Sequence[Vector]) -> None:
+        """A ValueError unless points and planes from a file are combinations of columns that there are."""
+        used = set(self.columns.used)
+        if not all(used.issuperset(mix_of(v)[0].tolist()) for v in vectors):
+            raise ValueError("points or planes of columns that there are not.")
 
     def close(self) -> None:
         """Give the engine back to the risk over features."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.kept import count, entries, floats, integers
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 
@@ -132,27 +133,57 @@ class Columns:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Columns:
         """Go on from :meth:`state`."""
-        columns = cls(int(state["size"]), int(state["max_planes"]))
-        ends = np.cumsum(state["sizes"], dtype=np.int64)
-        total = int(ends[-1]) if len(ends) else 0
-        slots, factors = state["mixes"][:total].astype(np.int64), state["mixes"][total:]
-        for k, (kind, slot) in enumerate(zip(state["kinds"], state["slots"], strict=True)):
-            here = slice(int(ends[k] - state["sizes"][k]), int(ends[k]))
-            mix = slots[here], factors[here]
+        size, max_planes = entries(state, "size", "max_planes")
+        columns = cls(count(size, "the scores"), count(max_planes, "the planes", 2, 2**20))
+        kinds, slots, offsets, sizes, mixes, gram = _stored(state, columns.capacity)
+        columns._now = [], [], gram
+        ends = np.cumsum(sizes, dtype=np.int64)
+        members, factors = mixes[: len(mixes) // 2].astype(np.int64), mixes[len(mixes) // 2 :]
+        earlier: set[int] = set()  # slots in use before the last mixing step
+        for k, (kind, slot) in enumerate(zip(kinds, slots, strict=True)):
+            here = slice(int(ends[k] - sizes[k]), int(ends[k]))
+            mix = members[here], factors[here]
             steps, used, _ = columns._now
+            if kind == 1:
+                earlier = set(used)
+            # what a step combines must have been made before it
+            before = earlier if kind == 2 else set(used)
+            if not set(mix[0].tolist()) <= before or (kind == 0 and int(slot) in used):
+                raise ValueError("columns that are made of others that there are not.")
             if kind == 0:
-                step: CutStep | MixStep = CutStep(int(slot), mix, float(state["offsets"][k]))
+                step: CutStep | MixStep = CutStep(int(slot), mix, float(offsets[k]))
                 steps, used = [*steps, step], sorted([*used, int(slot)])
             elif kind == 1:
                 kept = [int(s) for s in mix[0]]
                 steps, used = [*steps, MixStep(kept, {})], kept
             else:
-                last = steps[-1]
-                assert isinstance(last, MixStep)
+                last = steps[-1] if steps else None
+                if not isinstance(last, MixStep) or int(slot) in used:
+                    raise ValueError("a combination of columns that belongs to no step.")
                 last.mixed[int(slot)] = mix
                 used = sorted([*used, int(slot)])
-            columns._now = steps, used, state["gram"]
+            columns._now = steps, used, gram
+        if columns.used and columns.used[-1] >= len(gram):
+            raise ValueError("columns without products.")
         return columns
+
+
+def _stored(state: dict[str, Any], capacity: int) -> tuple[Any, ...]:
+    """The arrays of a state, as they can be."""
+    names = ("kinds", "slots", "offsets", "sizes", "mixes", "gram")
+    kinds, slots, offsets, sizes, mixes, gram = entries(state, *names)
+    kinds = integers(kinds, "the kinds of steps", (None,), below=3)
+    slots = integers(slots, "the slots of steps", kinds.shape, below=capacity)
+    offsets = floats(offsets, "the offsets of steps", kinds.shape)
+    sizes = integers(sizes, "the sizes of steps", kinds.shape, below=capacity + 1)
+    mixes = floats(mixes, "the combinations", (2 * int(sizes.sum()),))
+    members = mixes[: len(mixes) // 2]
+    if ((members < 0) | (members >= capacity) | (members != np.floor(members))).any():
+        raise ValueError("combinations of columns that there are not.")
+    gram = floats(gram, "the products of columns", (None, None))
+    if gram.shape[0] != gram.shape[1] or len(gram) > capacity:
+        raise ValueError("the products of columns are not a matrix of theirs.")
+    return kinds, slots, offsets, sizes, mixes, gram.copy()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

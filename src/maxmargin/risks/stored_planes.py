@@ -13,7 +13,8 @@ import numpy as np
 
 from maxmargin.checkpoints import UNKNOWN, Outputs
 from maxmargin.compiled.plane_sets import PlaneSets
-from maxmargin.core.flat import check_multipliers, flat_ranges, offsets
+from maxmargin.core.flat import MOST_PLANES, check_multipliers, flat_ranges, offsets
+from maxmargin.core.kept import count, entries, flags, floats, integers
 from maxmargin.core.vectors import Array
 
 
@@ -42,19 +43,22 @@ def planes_state(sets: PlaneSets, outputs: dict[int, Any], tick: int) -> dict[st
 
 def check_planes(state: dict[str, Any], caps: Array, dim: int) -> None:
     """A ValueError unless these can be planes of examples with these caps."""
-    sizes, dense, values, indices = (state[k] for k in ("sizes", "is_dense", "values", "indices"))
-    check_multipliers(state["alpha"], state["counts"], caps)
-    n_indices = int(sizes[~dense].sum())
-    fits = (
-        (len(values), len(indices)) == (int(sizes.sum()), n_indices)
-        and len(state["loss"]) == len(state["used"]) == len(sizes) == len(dense)
-        and len(state["gaps"]) == len(caps)
-        and len(state["outputs"]) == len(sizes) - len(caps)
-        and (sizes >= 0).all()
-        and np.isin(sizes[dense], (0, dim)).all()
-        and (not n_indices or 0 <= indices.min() <= indices.max() < dim)
-    )
-    if not (fits and np.isfinite(values).all() and np.isfinite(state["loss"]).all()):
+    names = ("sizes", "is_dense", "values", "indices", "alpha", "counts", "loss", "used", "gaps")
+    sizes, dense, values, indices, alpha, counts, loss, used, gaps = entries(state, *names)
+    outputs, tick = entries(state, "outputs", "tick")
+    check_multipliers(alpha, counts, caps)
+    integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+    sizes = integers(sizes, "the sizes of planes", alpha.shape, below=2**40)
+    dense = flags(dense, "the forms of planes", alpha.shape)
+    floats(values, "the entries of planes", (int(sizes.sum()),))
+    integers(indices, "the indices of planes", (int(sizes[~dense].sum()),), below=dim)
+    floats(loss, "the losses", alpha.shape)
+    integers(used, "the ages of planes", alpha.shape, -1)
+    floats(gaps, "the gaps", caps.shape, finite=False)
+    count(tick, "the number of sweeps")
+    # truths are in no list, and have no numbers
+    fits = type(outputs) is list and len(outputs) == len(sizes) - len(caps)
+    if not fits or not np.isin(sizes[dense], (0, dim)).all() or sizes[offsets(counts)].any():
         raise ValueError("planes that are not those of this task.")
 
 

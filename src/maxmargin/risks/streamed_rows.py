@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.kept import floats, integers, number
 from maxmargin.core.protocols import Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
@@ -221,11 +222,15 @@ class StreamedRows:
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`."""
         self.load(same_shape(state["multipliers"], self._alpha))
-        self._gaps[:] = same_shape(state["gaps"], self._gaps)
-        self._seen, self._before, due = state["pass"]
-        self._due = [np.array(part, dtype=np.int64) for part in due]
-        if any(part.min(initial=0) < 0 or part.max(initial=0) >= len(self._runs) for part in due):
+        self._gaps[:] = floats(state["gaps"], "the gaps", self._gaps.shape, finite=False)
+        stored = state["pass"]
+        if not isinstance(stored, tuple) or len(stored) != 3 or type(stored[2]) is not list:
+            raise ValueError("the place in a stream is not known.")
+        n = len(self._runs)
+        self._due = [integers(part, "pieces of a stream", (None,), below=n) for part in stored[2]]
+        if sum(map(len, self._due)) > n:
             raise ValueError("pieces of a stream that there are not.")
+        self._seen, self._before = (number(part, "a gap", finite=False) for part in stored[:2])
 
     def _into_box(self, multipliers: Array) -> None:
         for lo, hi in self._runs:

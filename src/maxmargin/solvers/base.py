@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from maxmargin.checkpoints import CheckpointError
 from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Steps
@@ -63,9 +64,13 @@ class SolverState:
     #: the place from which the first loop shall go on, in a fit that was resumed
     resumed: dict[str, Any] | None = None
 
-    def go_on(self) -> dict[str, Any] | None:
-        """The place to go on from, once; None if this loop begins."""
+    def go_on(self, *names: str) -> dict[str, Any] | None:
+        """The place to go on from, once, with entries of these names; None if this loop begins."""
         place, self.resumed = self.resumed, None
+        if place is not None and set(place) != set(names):
+            raise CheckpointError(
+                "the checkpoint does not fit this problem: it is of another loop."
+            )
         return place
 
     def offer(self, w: Array, upper: float) -> None:

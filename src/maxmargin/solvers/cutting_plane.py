@@ -119,7 +119,7 @@ class CuttingPlane:
         per_block = self.slacks == "blocks"
         n_blocks = problem.n_blocks if per_block else 1
         cached = problem.has_cache and self.use_cache
-        place = state.go_on()
+        place = state.go_on("guess")
 
         def objective(at: Evaluation) -> float:
             return omega.value(at.w) + C * at.value
@@ -237,5 +237,9 @@ def ahead(step: float) -> float:
 
 
 def _line(evaluation: Evaluation) -> LineEvaluation:
-    assert isinstance(evaluation, LineEvaluation)
+    if not isinstance(evaluation, LineEvaluation):  # the other end of the line was one
+        raise TypeError(
+            f"the risk answers with a {type(evaluation).__name__} here and with evaluations that move along "
+            "lines elsewhere: it must do one or the other."
+        )
     return evaluation

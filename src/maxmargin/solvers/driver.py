@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.checkpoints import CheckpointError
 from maxmargin.core import requests as ask
 from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
@@ -34,8 +35,9 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.ending import finish
-from maxmargin.solvers.finite import check_answer, require_finite, require_numbers
-from maxmargin.solvers.keeping import compare, identity, read_history, restore
+from maxmargin.solvers.finite import check_answer, require_numbers
+from maxmargin.solvers.keeping import compare, identity, restore
+from maxmargin.solvers.kept_history import counted
 from maxmargin.solvers.recorder import Recorder, opened, require_same
 
 #: evaluations after a resume at which what was restored is compared with the risk
@@ -70,15 +72,16 @@ class Driver:
 
     def go_on(self, kept: dict[str, Any]) -> None:
         """Count on from a checkpoint."""
-        self.history, self.passes = read_history(kept["history"]), kept["passes"]
-        self.started -= kept["elapsed"]
+        history, passes, elapsed, stop = counted(kept)
+        self.history, self.passes = history, passes
+        self.started -= elapsed
         self.expected, self.doubts = (self.state.w, self.state.upper), DOUBTS
         if self.state.met(self.problem):
             self.state.stop = "gap"
-        elif kept["stop"] == "stalled":
+        elif stop == "stalled":
             self.state.stop = "stalled"
         else:
-            self.state.stop = self._limit(kept["elapsed"])
+            self.state.stop = self._limit(elapsed)
 
     def run(self, solver: Solver) -> None:
         if self.state.stop is not None:  # nothing is left to do
@@ -108,10 +111,8 @@ class Driver:
                 answer = risk.evaluate(w, exact=exact)
                 self.passes += exact
                 what = "oracle" if exact else "line_search"
-            case ask.Toward(a, b, t, value):
+            case ask.Toward(a, b, t):
                 answer, what = a.toward(b, t), "line_search"
-                if value:  # evaluations are lazy: what is asked for here is paid for here
-                    require_finite(answer.value)
             case ask.Slopes(a, b, ts):
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
@@ -172,12 +173,23 @@ class Driver:
                 answer, what = None, "oracle"
             case ask.Report():
                 return self._report(request)
-        check_answer(request, answer)
+        self._check(request, answer)
         if isinstance(request, ask.Evaluate) and self.doubts and request.exact:
             self.doubts -= 1
             compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
         self._spend(what, before)
         return answer
+
+    def _check(self, request: ask.Request, answer: Any) -> None:
+        """Numbers that are not finite are the data's fault, or that of a checkpoint."""
+        try:
+            check_answer(request, answer)
+        except ValueError as error:
+            if self.expected is None:
+                raise
+            raise CheckpointError(
+                f"the checkpoint is not true here: from its point or its planes {error} Or fit anew."
+            ) from error
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, at_once: int

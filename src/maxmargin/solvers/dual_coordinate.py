@@ -203,7 +203,7 @@ class DualCoordinate:
             return
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
         held = state.memory if hasattr(state.memory, "absorb") else None
-        place = state.go_on()
+        place = state.go_on("rng", "unconfirmed", "upper_guess")
         sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point

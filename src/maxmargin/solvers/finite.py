@@ -37,6 +37,10 @@ def check_answer(request: ask.Request, answer: Any) -> None:
     match request:
         case ask.Evaluate():
             require_finite(answer.value)
+        case ask.Toward(
+            value=True
+        ):  # evaluations are lazy: what is asked for here is paid for here
+            require_finite(answer.value)
         case ask.Confirm():
             require_finite(answer[0])
             require_numbers(upper_bound=answer[1])

@@ -8,26 +8,27 @@ restored incumbent is compared with the one in the file when it is first evaluat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
 
-from maxmargin.checkpoints import CheckpointError
+from maxmargin.checkpoints import CheckpointError, shown
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import DualPoint
+from maxmargin.core.kept import count, entries, floats, integers, number
 from maxmargin.core.protocols import ProvedRisk
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import FeasibleDual, IterationRecord
+from maxmargin.core.result import FeasibleDual
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import SetsDual
 from maxmargin.solvers.row_dual import PlaneDual, RowsDual
 
+LARGE = float(np.finfo(np.float64).max)
 #: what a file may hold that cannot be this problem's: told as a CheckpointError
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def identity(problem: Problem, solver: Any) -> dict[str, Any]:
@@ -49,10 +50,14 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """In words: what is not the same."""
     names = [*now, *(name for name in before if name not in now)]
     return [
-        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        f"{_name(name)} was {shown(before.get(name))} and is {shown(now.get(name))}"
         for name in names
-        if before.get(name) != now.get(name)
+        if isinstance(before.get(name), np.ndarray) or before.get(name) != now.get(name)
     ]
+
+
+def _name(name: Any) -> str:
+    return shown(name)[1:-1] if isinstance(name, str) else shown(name)
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -127,36 +132,70 @@ def restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -
     except CheckpointError:
         raise
     except _UNFIT as error:
-        raise CheckpointError(f"the checkpoint does not fit this problem: {error}") from error
+        raise CheckpointError(
+            f"the checkpoint does not fit this problem: {shown(error)}"
+        ) from error
 
 
 def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -> SolverState:
     if hasattr(risk, "restore_columns"):  # what planes and points are over
-        risk.restore_columns(kept["columns"])
+        risk.restore_columns(*entries(kept, "columns"))
     omega, dim = problem.regularizer, problem.dim
-    w = np.asarray(kept["w"], dtype=np.float64)
-    if w.shape != (dim,) or not np.isfinite(w).all():
-        raise ValueError(f"its weights are not {dim} finite numbers")
-    state = SolverState(w=frozen(w), upper=float(kept["upper"]), phase=int(kept["phase"]))
-    state.resumed = kept["place"]
-    for method, own in kept["duals"].items():
-        duals = risk.row_duals(method, own["C"], omega, streaming)
+    names = ("w", "upper", "phase", "place", "duals", "memory", "dual")
+    w, upper, phase, place, methods, memory, dual = entries(kept, *names)
+    w = floats(w, "its weights", (dim,))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(omega.value(w)):
+            raise ValueError("its weights are so large that their norm overflows")
+    state = SolverState(
+        w=frozen(w),
+        upper=number(upper, "its objective", -LARGE, finite=False),
+        phase=count(phase, "its phase", most=1000),
+    )
+    state.resumed = _read_place(place, problem)
+    if not isinstance(methods, dict) or not all(type(name) is str for name in methods):
+        raise ValueError("its multipliers are not those of methods")
+    for method, own in methods.items():
+        (at,) = entries(own, "C")
+        if method not in problem.methods:
+            raise ValueError("its multipliers are those of a method that is not for this problem")
+        duals = risk.row_duals(method, _positive(at, "C of its multipliers"), omega, streaming)
         duals.restore(own)
         state.duals[method] = duals
-    memory = kept["memory"]
-    if memory is not None and memory["kind"] == "bundle":
-        vectors = [_read_vector(plane, dim) for plane in memory["planes"]]
-        state.memory = Bundle.from_state(dim, omega, {**memory, "planes": vectors})
-        if state.memory.n_blocks not in (1, problem.n_blocks):
-            raise ValueError(f"planes of {state.memory.n_blocks} blocks")
-    elif memory is not None:
-        state.memory = risk.working_sets(problem.C, omega)
-        state.memory.restore(memory)
+    state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks
-    dual = _read_dual(kept["dual"], state, problem)
-    if dual is not None:
-        state.raise_lower(dual.value(omega, dim, state.upper), dual)
+    point = _read_dual(dual, state, problem)
+    if hasattr(risk, "require_columns"):
+        planes = [*getattr(state.memory, "planes", ()), *getattr(point, "planes", ())]
+        risk.require_columns([w, *planes])
+    if point is not None:
+        state.raise_lower(_finite(point.value(omega, dim, state.upper)), point)
     return state
+
+
+def _read_memory(memory: Any, risk: Any, problem: Problem) -> Any:
+    if memory is None:
+        return None
+    omega, dim = problem.regularizer, problem.dim
+    (kind,) = entries(memory, "kind")
+    if type(kind) is str and kind == "bundle":
+        planes, base = entries(memory, "planes", "base")
+        if type(planes) is not list:
+            raise ValueError("its planes are not a list")
+        vectors = [_read_vector(plane, dim) for plane in planes]
+        bundle = Bundle.from_state(dim, omega, {**memory, "planes": vectors})
+        if bundle.n_blocks not in (1, problem.n_blocks):
+            raise ValueError(f"planes of {bundle.n_blocks} blocks")
+        lowest = problem.base * (problem.n_blocks if bundle.n_blocks == 1 else 1)
+        if number(base, "the lower bound of its planes") > lowest:
+            raise ValueError("its planes lie above the lower bound of the risk")
+        return bundle
+    if not hasattr(risk, "working_sets"):
+        raise ValueError("it holds working sets, which this problem has not")
+    sets = risk.working_sets(problem.C, omega)
+    sets.restore(memory)
+    _finite(sets.dual_value())
+    return sets
 
 
 def _read_dual(
@@ -164,50 +203,116 @@ def _read_dual(
 ) -> FeasibleDual | None:
     if kept is None:
         return None
-    kind, C, dim = kept["kind"], problem.C, problem.dim
+    (kind,) = entries(kept, "kind")
+    C, dim = problem.C, problem.dim
+    if type(kind) is not str:
+        raise ValueError("its dual point is of an unknown kind")
     if kind == "sets":
+        if not hasattr(state.memory, "absorb"):
+            raise ValueError("its dual point is over working sets that it has not")
         return SetsDual(state.memory)
     if kind == "rows":
-        duals = state.duals[kept["method"]]
+        (method,) = entries(kept, "method")
+        if type(method) is not str or method not in state.duals:
+            raise ValueError("its dual point is of a method that it has not")
+        duals = state.duals[method]
         if duals.C == C:
             return RowsDual(duals, C)
         # at another C multipliers may move on to what is worth less at this one: a plane does not move
         duals.dual_value(duals.C)
         return PlaneDual(duals.aggregate(), C)
     if kind == "plane":
-        return PlaneDual(_read_cut(kept, dim), C)
-    alpha, offsets = np.asarray(kept["alpha"]), np.asarray(kept["offsets"])
-    planes = tuple(_read_vector(plane, dim) for plane in kept["planes"])
-    if not (len(planes) == len(alpha) == len(offsets) and (alpha >= 0.0).all()):
+        offset, plane, error = entries(kept, "offset", "plane", "error")
+        error = number(error, "the error of a plane", 0.0)
+        return PlaneDual(Cut(number(offset, "an offset"), _read_vector(plane, dim), error), C)
+    if kind != "planes":
+        raise ValueError("its dual point is of an unknown kind")
+    names = ("planes", "offsets", "alpha", "base", "error")
+    planes, offsets, alpha, base, error = entries(kept, *names)
+    if type(planes) is not list:
+        raise ValueError("its planes are not a list")
+    alpha = floats(alpha, "its multipliers", (len(planes),))
+    offsets = floats(offsets, "its offsets", (len(planes),))
+    if not (alpha >= 0.0).all():
         raise ValueError("its multipliers are not feasible")
     if alpha.sum() > problem.n_blocks * C * (1.0 + 1e-9):
         raise ValueError(f"its multipliers add up to {alpha.sum()}, more than C allows")
-    return DualPoint(planes, offsets, alpha, float(kept["base"]), _error(kept))
-
-
-def _read_cut(kept: dict[str, Any], dim: int) -> Cut:
-    return Cut(float(kept["offset"]), _read_vector(kept["plane"], dim), _error(kept))
-
-
-def _error(kept: dict[str, Any]) -> float:
-    error = float(kept["error"])
-    if not error >= 0.0:
-        raise ValueError(f"a plane with the error {error}")
-    return error
+    vectors = tuple(_read_vector(plane, dim) for plane in planes)
+    base = number(base, "the base of its dual point")
+    if problem.base == 0.0 and base > 0.0:
+        raise ValueError("its zero planes lie above the lower bound of the risk")
+    return DualPoint(vectors, offsets, alpha, base, number(error, "the error of planes", 0.0))
 
 
 def _read_vector(kept: Any, dim: int) -> Vector:
-    if isinstance(kept, tuple):
-        indices, values, size = kept
-        if size != dim or len(indices) != len(values):
-            raise ValueError(f"a plane of {size} weights")
-        if len(indices) and not 0 <= indices.min() <= indices.max() < dim:
-            raise ValueError("a plane with indices beyond the weights")
-        return SparseVector(indices, values, size)
-    plane: Array = np.asarray(kept, dtype=np.float64)
-    if plane.shape != (dim,):
-        raise ValueError(f"a plane of shape {plane.shape}")
-    return plane
+    if not isinstance(kept, tuple):
+        return floats(kept, "the entries of a plane", (dim,))
+    if len(kept) != 3 or count(kept[2], "the length of a plane") != dim:
+        raise ValueError("a plane of other weights")
+    indices, values = kept[:2]
+    values = floats(values, "the entries of a plane", (None,))
+    integers(indices, "the indices of a plane", (len(values),), below=dim)
+    if indices.dtype not in (np.int32, np.int64):  # for others all would be compiled anew
+        raise ValueError("a plane whose indices are of an unknown type")
+    return SparseVector(indices, values, dim)
+
+
+#: numbers that a loop may note down of where it is, and the least that each can be
+_PLACE = {
+    "guess": 0.0, "ratio": 0.0, "spent": 0.0, "visited": 0.0, "upper_guess": -np.inf,
+}  # fmt: skip
+
+
+def _read_place(place: Any, problem: Problem) -> dict[str, Any] | None:
+    """Where the loop was; which of these entries there must be, the loop itself says."""
+    if place is None:
+        return None
+    if not isinstance(place, dict):
+        raise ValueError("the place in its loop is not known")
+    out: dict[str, Any] = {}
+    for name, value in place.items():
+        if name == "rng":
+            _read_rng(value)
+            out[name] = value
+        elif name == "unconfirmed":
+            out[name] = count(value, name)
+        elif name == "stages":
+            if type(value) is not list:
+                raise ValueError("its stages are not a list")
+            out[name] = [_positive(C, "C of a stage") for C in value]
+            if any(C > problem.C * (1.0 + 1e-9) for C in out[name]):
+                raise ValueError("a stage beyond the last one")
+        elif type(name) is str and name in _PLACE:
+            out[name] = number(value, name, _PLACE[name], finite=name != "upper_guess")
+        else:
+            raise ValueError("the place in its loop is not known")
+    return out
+
+
+def _read_rng(state: Any) -> None:
+    """NumPy's own check, of what is of plain numbers only."""
+    plain = isinstance(state, dict) and all(
+        type(part) in (str, int, dict) for part in state.values()
+    )
+    try:
+        if not plain:
+            raise TypeError
+        np.random.default_rng(0).bit_generator.state = state
+    except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
+        raise ValueError("the state of its random numbers is not one") from None
+
+
+def _positive(given: Any, what: str) -> float:
+    value = number(given, what)
+    if not value > 0.0:
+        raise ValueError(f"{what} is not positive")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not np.isfinite(value):
+        raise ValueError("its dual point overflows")
+    return value
 
 
 def compare(
@@ -239,45 +344,3 @@ def _untrue(how: str) -> CheckpointError:
         f"the checkpoint is not true here: {how}. Features or losses are not what they were; does setup "
         "number features in the same order every time?"
     )
-
-
-# -- the record ------------------------------------------------------------------------------------
-
-
-def history_columns(history: Sequence[IterationRecord]) -> dict[str, Any]:
-    """One array for each entry of the records; texts are numbered, None is NaN."""
-    columns: dict[str, Any] = {}
-    for field in fields(IterationRecord):
-        values = [getattr(record, field.name) for record in history]
-        if field.type == "str":
-            names = sorted(set(values))
-            number = {name: k for k, name in enumerate(names)}
-            columns[field.name] = (names, np.array([number[v] for v in values], dtype=np.int64))
-        elif field.type == "int":
-            columns[field.name] = np.array(values, dtype=np.int64)
-        else:
-            columns[field.name] = np.array(values, dtype=np.float64)
-    return columns
-
-
-def read_history(columns: dict[str, Any]) -> list[IterationRecord]:
-    """The records again."""
-    read: dict[str, list[Any]] = {}
-    for field in fields(IterationRecord):
-        kept = columns.get(field.name)
-        if kept is None:
-            if field.default is MISSING:
-                raise CheckpointError(f"the checkpoint's history has no {field.name}")
-            continue
-        if isinstance(kept, tuple):
-            names, codes = kept
-            read[field.name] = [names[k] for k in codes.tolist()]
-        else:
-            values = kept.tolist()
-            if "None" in str(field.type):
-                values = [None if v != v else v for v in values]
-            read[field.name] = values
-    return [
-        IterationRecord(**dict(zip(read, row, strict=True)))
-        for row in zip(*read.values(), strict=True)
-    ]

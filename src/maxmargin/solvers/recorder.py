@@ -17,10 +17,13 @@ from maxmargin.checkpoints import (
     write_file,
 )
 from maxmargin.core.bundle import Bundle
-from maxmargin.solvers.keeping import differences, history_columns, kept_memory, snapshot
+from maxmargin.solvers.keeping import differences, kept_memory, snapshot
+from maxmargin.solvers.kept_history import history_columns
 
 #: the part of the time that writing may take
 SHARE = 0.03
+#: differences that an error names
+MOST = 3
 
 
 class Recorder:
@@ -148,7 +151,7 @@ def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
     require_same(path, before, about)
     try:
         parts = tree["parts"]
-        if not all(isinstance(part, dict) for part in parts):
+        if type(parts) is not list or not all(isinstance(part, dict) for part in parts):
             raise TypeError("parts that are no states")
     except (TypeError, KeyError) as error:
         raise CheckpointError(f"{os.fspath(path)}: the file holds no state of a fit.") from error
@@ -173,7 +176,8 @@ def opened(
         parts = read_parts(kept, about)
         if len(parts) != 1:
             raise CheckpointError(
-                f"{parts[0]['file']}: the checkpoint holds {len(parts)} problems, and this is one."
+                f"{os.fspath(as_checkpoint(resume_from).path)!s}: the checkpoint holds {len(parts)} "
+                "problems, and this is one."
             )
         kept = parts[0]
     if checkpoint is not None and not isinstance(checkpoint, Recorder):
@@ -183,10 +187,13 @@ def opened(
 
 def require_same(path: Any, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse a checkpoint of something else, and say what is not the same."""
+    if not isinstance(before, dict):
+        raise CheckpointError(f"{os.fspath(path) if path else 'the checkpoint'} is about nothing.")
     other = differences(before, now)
     if other:
         where = "" if path is None else f"{os.fspath(path)}: "
+        more = f" (and {len(other) - MOST} more)" if len(other) > MOST else ""
         raise CheckpointError(
-            f"{where}the checkpoint is of another problem: {'; '.join(other)}. Only limits, tolerances and "
-            "where to compute may change between a fit and its continuation."
+            f"{where}the checkpoint is of another problem: {'; '.join(other[:MOST])}{more}. Only limits, "
+            "tolerances and where to compute may change between a fit and its continuation."
         )

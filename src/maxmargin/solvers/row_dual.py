@@ -18,7 +18,7 @@ plane when the stage ends.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import ceil, log
 from typing import Any, Literal, TypeAlias
 
@@ -30,7 +30,7 @@ from maxmargin.core.protocols import LineEvaluation, RowDuals, Streaming, SweepS
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
 from maxmargin.core.rounding import gamma
-from maxmargin.core.vectors import Array, frozen
+from maxmargin.core.vectors import Array, SparseVector, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: how far the true gap may be from its estimate, from check to check, and what is assumed first
@@ -133,7 +133,8 @@ class PlaneDual:
     def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
         """The dual value, less what rounding may have done to the plane."""
         plane = self.cut.plane
-        assert isinstance(plane, np.ndarray)
+        if isinstance(plane, SparseVector):  # those of a checkpoint may be
+            plane = plane.to_dense()
         if regularizer.floor is not None:  # no closed form: all of it, or nothing
             t = self.C
             u = -t * plane
@@ -188,7 +189,8 @@ def ascend(
     the work of all stages twice of it, in visits of all rows: then another method should go on.
     """
     rng = np.random.default_rng(problem.random_state)
-    duals, place = state.duals.get(way.method), state.go_on()
+    names = (f.name for f in fields(Progress))
+    duals, place = state.duals.get(way.method), state.go_on("rng", *names)
     if duals is None:
         duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C, way.streaming)
         if np.isfinite(state.gap):

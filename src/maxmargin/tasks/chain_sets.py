@@ -23,7 +23,8 @@ from maxmargin.compiled.chain_dual import (
 )
 from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
-from maxmargin.core.flat import check_multipliers, flat_ranges, offsets
+from maxmargin.core.flat import MOST_PLANES, check_multipliers, flat_ranges, offsets
+from maxmargin.core.kept import count, entries, floats, integers
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray
 
@@ -212,14 +213,16 @@ class ChainWorkingSets:
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        caps, counts, alpha = self._planes.caps, state["counts"], state["alpha"]
+        names = ("counts", "alpha", "labels", "loss", "used", "gaps", "tick")
+        counts, alpha, labels, loss, used, gaps, tick = entries(state, *names)
+        caps, K = self._planes.caps, self._chains.cost.shape[0]
         check_multipliers(alpha, counts, caps)
-        labels, K = state["labels"], self._chains.cost.shape[0]
-        sizes = (state["loss"].shape, state["used"].shape, state["gaps"].shape, labels.shape)
-        wanted = (alpha.shape, alpha.shape, caps.shape, (int(counts @ self._lengths),))
-        if sizes != wanted or (labels.size and not 0 <= labels.min() <= labels.max() < K):
-            raise ValueError("labellings that are not those of these chains.")
-        self._tick = int(state["tick"])
+        counts = integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+        labels = integers(labels, "the labels", (int(counts @ self._lengths),), below=K)
+        loss = floats(loss, "the losses", alpha.shape)
+        used = integers(used, "the ages of planes", alpha.shape, -1, 2**31).astype(np.int32)
+        gaps = floats(gaps, "the gaps", caps.shape, finite=False)
+        self._tick = count(tick, "the number of sweeps", most=2**30)
         self._planes = self._storage(caps, np.maximum(counts + 1, FIRST_ROOM))
         first_planes(self._chains.starts, self._chains.truth, self._planes)
         restore_planes(
@@ -231,10 +234,10 @@ class ChainWorkingSets:
             counts,
             labels.astype(self._chains.truth.dtype, copy=False),
             alpha,
-            state["loss"],
-            state["used"],
+            loss,
+            used,
         )
-        self._planes.gaps[:] = state["gaps"]
+        self._planes.gaps[:] = gaps
         self.dual_value()
 
     # -- storage ----------------------------------------------------------------------------------

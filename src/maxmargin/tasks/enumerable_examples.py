@@ -28,6 +28,7 @@ from maxmargin.compiled.candidates import (
 )
 from maxmargin.core.cut import Cut
 from maxmargin.core.flat import check_multipliers
+from maxmargin.core.kept import count, entries, floats, integers
 from maxmargin.core.matrices import canonical, place_in
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
@@ -316,14 +317,16 @@ class CandidateSets:
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        c, held, rows = self._candidates, self._held, state["rows"]
-        if rows.size and not 0 <= rows.min() <= rows.max() < len(held.alpha):
-            raise ValueError("candidates that there are not.")
+        c, held = self._candidates, self._held
+        names = ("rows", "alpha", "used", "gaps", "tick")
+        rows, some, used, gaps, tick = entries(state, *names)
+        rows = integers(rows, "the candidates", (None,), below=len(held.alpha))
         alpha = np.zeros(len(held.alpha))
-        alpha[rows] = state["alpha"]
+        alpha[rows] = floats(some, "the multipliers", rows.shape)
         check_multipliers(alpha, np.diff(c.starts), held.caps)
+        used = integers(used, "the ages of candidates", rows.shape, -1, 2**31)
         held.alpha[:], held.used[:] = alpha, -1
-        held.used[rows] = state["used"]
-        held.gaps[:] = state["gaps"]
-        self._tick = int(state["tick"])
+        held.used[rows] = used
+        held.gaps[:] = floats(gaps, "the gaps", held.gaps.shape, finite=False)
+        self._tick = count(tick, "the number of sweeps", most=2**30)
         self.dual_value()
