@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from tests.fuzz import svc, svr
+
 #: linear estimators and the risks below them
-LINEAR: list[ModuleType] = []
+LINEAR: list[ModuleType] = [svc, svr]
 
 #: sequences, structures, graphs, grammars, latent variables
 STRUCTURED: list[ModuleType] = []
