@@ -23,9 +23,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__.split("\n")[0]
     )
-    parser.add_argument(
-        "--minutes", type=float, help="how long to go on (default: 1, or as long as --problems)"
-    )
+    parser.add_argument("--minutes", type=float, help="how long to go on (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="other seeds are other problems")
     parser.add_argument(
         "--only", default="", metavar="NAME", help="families with this in their name"
@@ -38,7 +36,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--limit", type=float, default=60.0, help="seconds that one problem may take"
     )
     parser.add_argument(
-        "--shrink", type=float, default=20.0, help="seconds to make a failing problem smaller"
+        "--shrink", type=float, default=20.0, help="seconds to shrink a failing problem"
     )
     parser.add_argument(
         "--without", default="", help="checks that do not count, separated by commas"

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-
 from tests.fuzz.framework import Finding
 from tests.fuzz.program import EPS, Program
 from tests.fuzz.referee import best_point
@@ -40,17 +39,23 @@ def check_bound(lower: float, attained: Any, error: float = 0.0) -> list[Finding
     if part <= TIGHT:
         return []
     name = "bound" if part > LOOSE else "bound 1e-12"
-    return [Finding(name, f"lower_bound {lower!r} > {float(attained)!r} attained, by {part:.1e} of it")]
+    return [
+        Finding(name, f"lower_bound {lower!r} > {float(attained)!r} attained, by {part:.1e} of it")
+    ]
 
 
-def check_objective(objective: float, value: Any, rounding: float, loose: float = LOOSE) -> list[Finding]:
+def check_objective(
+    objective: float, value: Any, rounding: float, loose: float = LOOSE
+) -> list[Finding]:
     """``value``: F of the returned weights; ``rounding``: what double precision can lose there."""
     if math.isnan(objective):
         return [Finding("objective", "objective is NaN")]
     off = abs(np.longdouble(objective) - value)
     if off <= loose * abs(value) + rounding + TINY:
         return []
-    detail = f"objective {objective!r}, but F(w) = {float(value)!r} (rounding explains {rounding:.1e})"
+    detail = (
+        f"objective {objective!r}, but F(w) = {float(value)!r} (rounding explains {rounding:.1e})"
+    )
     return [Finding("objective", detail)]
 
 

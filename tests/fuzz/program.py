@@ -84,7 +84,9 @@ class Program:
             steps = (self.size + 8) * eps
             reach = np.abs(point) + np.abs(centre)
             size = np.abs(A) @ reach + np.abs(h)
-            slack = by_group(np.where(A @ point + h + steps * size > 0, size, 0), self.group, len(cost))
+            slack = by_group(
+                np.where(A @ point + h + steps * size > 0, size, 0), self.group, len(cost)
+            )
             slack = steps * slack
             if self.squared:
                 slack = slack * (2 * self.maxima(point) + slack)

@@ -15,7 +15,6 @@ import clarabel
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-
 from tests.fuzz.program import LONG, Array, LongArray, Program
 
 #: multipliers below this part of the cost are zero, tried in turn
@@ -89,7 +88,9 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
     for bound, sign in ((program.lower, -1.0), (program.upper, 1.0)):
         if bound is not None:
             where = np.flatnonzero(np.isfinite(bound))
-            pick = sp.csc_matrix((np.ones(len(where)), (np.arange(len(where)), where)), (len(where), p + G))
+            pick = sp.csc_matrix(
+                (np.ones(len(where)), (np.arange(len(where)), where)), (len(where), p + G)
+            )
             rows.append(sign * pick)
             right.append(sign * bound[where] / D[where])
     M, b = sp.vstack(rows, format="csc"), np.concatenate(right)
@@ -101,7 +102,9 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
     settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-13
     cones = [clarabel.NonnegativeConeT(len(b))]
     try:
-        solution = clarabel.DefaultSolver(sp.triu(H, format="csc"), q, M, b, cones, settings).solve()
+        solution = clarabel.DefaultSolver(
+            sp.triu(H, format="csc"), q, M, b, cones, settings
+        ).solve()
     except BaseException as error:  # a panic in clarabel is no exception of Python's
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -121,7 +124,9 @@ def _nearly(program: Program, z: Any, threshold: float) -> Array:
     near = np.abs(scores - top[program.group]) <= threshold * size
     zero = top <= threshold * np.maximum(1e-300, _largest(size, program))
     count = np.bincount(program.group[near], minlength=len(program.cost)) + zero
-    return np.where(near, 1.0 / np.maximum(count, 1)[program.group], 0.0) * program.cost[program.group]
+    return (
+        np.where(near, 1.0 / np.maximum(count, 1)[program.group], 0.0) * program.cost[program.group]
+    )
 
 
 def _largest(size: LongArray, program: Program) -> LongArray:
@@ -233,7 +238,7 @@ def newton(program: Program, start: LongArray) -> LongArray:
         for t in (1.0, 0.5, 0.25, 0.1, 0.01, 1e-4):
             trial = program.feasible(z - t * step)
             F, _ = program.value(trial)
-            if F < value:
+            if value > F:
                 z, value, better = trial, F, True
                 break
         if not better:

@@ -110,7 +110,7 @@ def supervise(settings: Settings) -> Report:
         last = index + BATCH if settings.problems is None else min(settings.problems, index + BATCH)
         trial = follow(replace(settings, first=index, seconds=left, problems=last), report)
         if trial.trouble:
-            # once more alone: the first use of a function compiles it, and a killed child may have been innocent
+            # once more alone, with more time: the first use of a function compiles it
             alone = replace(
                 settings,
                 first=trial.next_index,

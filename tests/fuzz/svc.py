@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
-from maxmargin import LinearSVC
 from tests.fuzz import linear, wild
 from tests.fuzz.framework import Case, Outcome
 from tests.fuzz.program import Array, Program
+
+from maxmargin import LinearSVC
 
 NAME = "LinearSVC"
 VARIANTS = ("hinge", "squared", "joint", "cost", "cost of two", "ovr", "ovr squared")
@@ -33,16 +33,24 @@ def draw(rng: np.random.Generator) -> Case:
     if "ovr" in variant:
         params["multi_class"] = "ovr"
     if "cost" in variant:
-        cost = wild.power(rng, -2, 2) * rng.random((classes, classes)) if not tame else rng.random((classes, classes))
+        cost = (
+            wild.power(rng, -2, 2) * rng.random((classes, classes))
+            if not tame
+            else rng.random((classes, classes))
+        )
         params |= {"cost": cost * (1.0 - np.eye(classes)), "multi_class": "crammer_singer"}
     if wild.chance(rng, 0.15):
         params["class_weight"] = "balanced"
     elif wild.chance(rng, 0.15):
-        factors = wild.pick(rng, rng.random(classes), wild.power(rng, -3, 3, classes), np.ones(classes))
+        factors = wild.pick(
+            rng, rng.random(classes), wild.power(rng, -3, 3, classes), np.ones(classes)
+        )
         factors[rng.random(classes) < 0.2] = 0.0
         params["class_weight"] = {k: float(factors[k]) for k in range(classes) if k in y}
     if wild.chance(rng, 0.12):
-        reach = wild.pick(rng, 1.0, 1e-4, wild.power(rng, -3, 3) if tame else wild.power(rng, -12, 6))
+        reach = wild.pick(
+            rng, 1.0, 1e-4, wild.power(rng, -3, 3) if tame else wild.power(rng, -12, 6)
+        )
         margin = reach * wild.pick(rng, rng.random(n), rng.normal(size=n), np.ones(n))
         kind += "+margin"
     elif variant != "cost of two" and wild.chance(rng, 0.2):
@@ -50,8 +58,13 @@ def draw(rng: np.random.Generator) -> Case:
         kind += "+" + wild.about_weights(rng, params, d, tame, columns)
     solver = str(params.get("solver", "auto")).removesuffix("()").lower()
     data = {
-        **{"X": X, "stored": stored, "y": y, "sample_weight": wild.weights(rng, n, tame)},
-        **{"sample_margin": margin, "params": params, "tame": tame},
+        "X": X,
+        "stored": stored,
+        "y": y,
+        "sample_weight": wild.weights(rng, n, tame),
+        "sample_margin": margin,
+        "params": params,
+        "tame": tame,
         "also": wild.pick(rng, "", "", "", "", "jobs", "file", "resume"),
     }
     return Case(NAME, f"{kind}/{solver}{'/tame' if tame else ''}", 0, data)
@@ -62,7 +75,7 @@ def labels(rng: np.random.Generator, X: Array, classes: int) -> Array:
     n = len(X)
     y = rng.integers(0, classes, n)
     if wild.chance(rng, 0.5):
-        unit = X.astype(float) / np.maximum(1e-300, np.abs(X).max(axis=0))
+        unit = X.astype(float) / np.maximum(1e-300, np.abs(X.astype(float)).max(axis=0))
         scores = unit @ rng.normal(size=(X.shape[1], classes))
         y = np.argmax(scores + wild.pick(rng, 0.0, 0.5) * rng.normal(size=scores.shape), axis=1)
     if n >= classes:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
-from maxmargin import LinearSVR
 from tests.fuzz import linear, wild
 from tests.fuzz.framework import Case, Outcome
 from tests.fuzz.program import LONG, Array, Program
+
+from maxmargin import LinearSVR
 
 NAME = "LinearSVR"
 
@@ -25,7 +25,9 @@ def draw(rng: np.random.Generator) -> Case:
     y = rng.normal(size=n)
     if wild.chance(rng, 0.3):
         y = X.astype(float) @ rng.normal(size=d) + 0.1 * y
-    scale = wild.pick(rng, 1.0, 1.0, 1e-6, 1e-4, wild.power(rng, -4, 4) if tame else wild.power(rng, -12, 8))
+    scale = wild.pick(
+        rng, 1.0, 1.0, 1e-6, 1e-4, wild.power(rng, -4, 4) if tame else wild.power(rng, -12, 8)
+    )
     y = y / max(1e-300, np.abs(y).max()) * scale
     if wild.chance(rng, 0.1):
         y = np.full(n, wild.pick(rng, 0.0, scale))
@@ -42,8 +44,13 @@ def draw(rng: np.random.Generator) -> Case:
         kind += "+" + wild.about_weights(rng, params, d, tame)
     solver = str(params.get("solver", "auto")).removesuffix("()").lower()
     data = {
-        **{"X": X, "stored": stored, "y": y, "sample_weight": wild.weights(rng, n, tame)},
-        **{"sample_margin": margin, "params": params, "tame": tame},
+        "X": X,
+        "stored": stored,
+        "y": y,
+        "sample_weight": wild.weights(rng, n, tame),
+        "sample_margin": margin,
+        "params": params,
+        "tame": tame,
         "also": wild.pick(rng, "", "", "", "", "jobs", "file", "resume"),
     }
     return Case(NAME, f"{kind}/{solver}{'/tame' if tame else ''}", 0, data)
@@ -55,7 +62,11 @@ def program_of(case: Case, fitted: Any) -> tuple[Program, Array]:
     X, y = linear.features(case), np.asarray(data["y"], dtype=float)
     n, d = np.asarray(data["X"]).shape
     s = np.ones(n) if data["sample_weight"] is None else data["sample_weight"]
-    tube = np.full(n, params.get("epsilon", 0.0)) if data["sample_margin"] is None else data["sample_margin"]
+    tube = (
+        np.full(n, params.get("epsilon", 0.0))
+        if data["sample_margin"] is None
+        else data["sample_margin"]
+    )
     high = y.astype(LONG)  # y - tube may round in double precision
     program = Program(
         **linear.norm(params, d, has_intercept=X.shape[1] > d),

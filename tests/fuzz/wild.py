@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-
 from tests.fuzz.framework import Case
 
 Rng = np.random.Generator
@@ -160,10 +159,15 @@ def smaller(case: Case, keep: tuple[str, ...] = ()) -> Iterator[Case]:
     data = case.data
     n = len(data["X"])
     for part in _halves(n):
-        yield case.with_data(**{k: v[part] for k, v in data.items() if k in BY_ROW and v is not None})
+        yield case.with_data(
+            **{k: v[part] for k, v in data.items() if k in BY_ROW and v is not None}
+        )
     if not any(data["params"].get(k) for k in ("prior", "fixed", "nonnegative", "nonpositive")):
         for part in _halves(data["X"].shape[1]):
-            yield case.with_data(X=data["X"][:, part], stored=None if data["stored"] is None else data["stored"][:, part])
+            yield case.with_data(
+                X=data["X"][:, part],
+                stored=None if data["stored"] is None else data["stored"][:, part],
+            )
     for name in ("stored", "sample_weight", "sample_margin"):
         if data.get(name) is not None and name not in keep:
             yield case.with_data(**{name: None})
@@ -197,7 +201,9 @@ def _rounder(case: Case) -> Iterator[Case]:
             if value is None or np.asarray(value).dtype.kind != "f":
                 continue
             with np.errstate(all="ignore"):
-                round_one = np.vectorize(lambda v, digits=digits: float(f"{v:.{digits}g}"), otypes=[float])
+                round_one = np.vectorize(
+                    lambda v, digits=digits: float(f"{v:.{digits}g}"), otypes=[float]
+                )
                 rounded = round_one(value).astype(np.asarray(value).dtype)
             if not np.array_equal(rounded, value):
                 yield case.with_data(**{name: rounded})
@@ -213,7 +219,11 @@ def _rounder(case: Case) -> Iterator[Case]:
 def written(value: Any) -> str:
     """A value as Python."""
     if isinstance(value, np.ndarray):
-        kind = "" if value.dtype == np.float64 or value.dtype.kind in "iU" else f", dtype=np.{value.dtype}"
+        kind = (
+            ""
+            if value.dtype == np.float64 or value.dtype.kind in "iU"
+            else f", dtype=np.{value.dtype}"
+        )
         return f"np.array({value.tolist()!r}{kind})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k!r}: {written(v)}" for k, v in value.items()) + "}"
