@@ -115,12 +115,11 @@ def resumed(estimator: type, params: dict[str, Any], X: Any, y: Any, parts: dict
 def differences(a: Any, b: Any, what: str) -> list[Finding]:
     """A finding if any attribute has other bits."""
     for name in KEPT:
-        if hasattr(a, name) and not np.array_equal(
-            getattr(a, name), getattr(b, name), equal_nan=name == "gap_"
-        ):
-            return [
-                Finding("bits", f"{what}: {name} {getattr(a, name)!r} became {getattr(b, name)!r}")
-            ]
+        if not hasattr(a, name):
+            continue
+        x, y = getattr(a, name), getattr(b, name)
+        if not np.array_equal(x, y):
+            return [Finding("bits", f"{what}: {name} {x!r} became {y!r}")]
     return []
 
 
@@ -176,12 +175,8 @@ def norm(
             if not params.get("penalize_intercept", True)
             else params.get("intercept_scaling", 1.0)
         )
-        P = np.block(
-            [
-                [P, np.zeros((d, 1))],
-                [np.zeros((1, d)), np.array([[1.0 / scale**2 if scale else 0.0]])],
-            ]
-        )
+        P = np.pad(P, (0, 1))
+        P[d, d] = 1.0 / scale**2 if scale else 0.0
         bias = np.broadcast_to(bias, (columns,)) if scale else np.zeros(columns)
         centres = np.column_stack([centres, bias])
         lower, upper = np.append(lower, -np.inf), np.append(upper, np.inf)

@@ -1,8 +1,8 @@
 """A convex problem as the referee sees it, and its value in extended precision.
 
-    F(z) = 1/2 (z - m)' P (z - m) + sum_g c_g max(0, max_{t in g} (a_t z + h_t))      or the squares of the maxima
+    F(z) = 1/2 (z - m)' P (z - m) + sum_g c_g max(0, max_{t in g} (a_t z + h_t))
 
-over lower <= z <= upper, where z are the weights as the user sees them.
+(or the squares of the maxima) over lower <= z <= upper, where z are the weights as the user sees them.
 """
 
 from __future__ import annotations

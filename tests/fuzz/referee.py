@@ -1,8 +1,8 @@
 """The referee: points with a small F, found without any code of the library.
 
-Any point disproves a lower bound above its F, so none of these has to be optimal: clarabel's solution of the
-problem in two scalings, the exact solution of the equations that hold at the optimum if the terms that tie there
-were recognized, Newton steps for squared losses; all evaluated in extended precision.
+Any point disproves a lower bound above its F, so none of these has to be optimal: clarabel's solution of
+the problem in two scalings, the exact solution of the equations that hold at the optimum if the terms that
+tie there were recognized, Newton steps for squared losses; all evaluated in extended precision.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random data, wild on purpose, and how a problem is made smaller and written out.
 
-The data of a linear problem are ``X`` (an array), ``stored`` (None, or which entries a sparse matrix stores, explicit
-zeros among them), ``y``, ``sample_weight``, ``sample_margin`` and ``params``: the estimator's, where a solver is the
-text of its constructor and a prior a dict.
+The data of a linear problem are ``X`` (an array), ``stored`` (None, or which entries a sparse matrix stores,
+explicit zeros among them), ``y``, ``sample_weight``, ``sample_margin`` and ``params``: the estimator's, where a
+solver is the text of its constructor and a prior a dict.
 """
 
 from __future__ import annotations
