@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tests.fuzz.framework import Finding
-from tests.fuzz.program import EPS, Program
+from tests.fuzz.program import EPS
 from tests.fuzz.referee import best_point
 
 #: a bound above an attained value by more than this part of it is false; the second is for small violations
@@ -76,7 +76,7 @@ def check_arithmetic(c: dict[str, Any], tol: float | None) -> list[Finding]:
 
 def check_program(
     certificate: dict[str, Any],
-    program: Program,
+    program: Any,
     z: Any,
     tol: float | None,
     *,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from tests.fuzz import svc, svr
+from tests.fuzz import measure, rank, svc, svr
 
 #: linear estimators and the risks below them
-LINEAR: list[ModuleType] = [svc, svr]
+LINEAR: list[ModuleType] = [svc, svr, measure, rank]
 
 #: sequences, structures, graphs, grammars, latent variables
 STRUCTURED: list[ModuleType] = []

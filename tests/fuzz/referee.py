@@ -22,10 +22,11 @@ THRESHOLDS = (1e-3, 1e-5, 1e-7)
 NEWTON_STEPS = 12
 
 
-def best_point(program: Program, known: list[Any]) -> tuple[LongArray, np.longdouble, float]:
+def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble, float]:
     """The best point of all, its F, and how much of it rounding in extended precision may have changed."""
     best, value, error = None, LONG(np.inf), 0.0
-    for point in _points(program, known):
+    own = getattr(program, "points", None)
+    for point in _points(program, known) if own is None else [*known, *own(known)]:
         point = program.feasible(point)
         if not np.isfinite(point).all():
             continue

@@ -1,7 +1,7 @@
 """Random data, wild on purpose, and how a problem is made smaller and written out.
 
 The data of a linear problem are ``X`` (an array), ``stored`` (None, or which entries a sparse matrix stores,
-explicit zeros among them), ``y``, ``sample_weight``, ``sample_margin`` and ``params``: the estimator's, where a
+explicit zeros among them), ``y``, ``sample_weight``, ``sample_margin`` and ``params``: where a
 solver is the text of its constructor and a prior a dict.
 """
 
@@ -264,7 +264,7 @@ def fit_arguments(case: Case) -> str:
     """X, y and what else ``fit`` gets, as Python."""
     extra = [
         f", {name}={written(case.data[name])}"
-        for name in ("sample_weight", "sample_margin")
+        for name in ("groups", "sample_weight", "sample_margin")
         if case.data.get(name) is not None
     ]
     return "X, y" + "".join(extra)
