@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from tests.fuzz import measure, rank, svc, svr
+from tests.fuzz import grid, measure, path, rank, scores, stream, svc, svr
 
 #: linear estimators and the risks below them
-LINEAR: list[ModuleType] = [svc, svr, measure, rank]
+LINEAR: list[ModuleType] = [svc, svr, measure, rank, scores, path, grid, stream]
 
 #: sequences, structures, graphs, grammars, latent variables
 STRUCTURED: list[ModuleType] = []

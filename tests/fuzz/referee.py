@@ -26,14 +26,16 @@ def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble
     """The best point of all, its F, and how much of it rounding in extended precision may have changed."""
     best, value, error = None, LONG(np.inf), 0.0
     own = getattr(program, "points", None)
-    for point in _points(program, known) if own is None else [*known, *own(known)]:
-        point = program.feasible(point)
-        if not np.isfinite(point).all():
-            continue
-        F, slack = program.value(point)
-        if F + slack < value + error:
-            best, value, error = point, F, slack
-    assert best is not None
+    with np.errstate(all="ignore"):
+        for point in _points(program, known) if own is None else [*known, *own(known)]:
+            z = program.feasible(point)
+            if not np.isfinite(z).all():
+                continue
+            F, slack = program.value(z)
+            if F + slack < value + error:
+                best, value, error = z, F, slack
+    if best is None:  # even the centre overflows
+        return np.asarray(known[0], dtype=LONG), value, error
     return best, value, error
 
 
@@ -41,29 +43,28 @@ def _points(program: Program, known: list[Any]) -> Iterator[Any]:
     yield program.centre
     found: list[LongArray] = [np.asarray(z, dtype=LONG) for z in known]
     yield from found
-    with np.errstate(all="ignore"):
-        for scaled in (True, False):
-            solution = solve(program, scaled)
-            if solution is None:
-                continue
-            z, multipliers = solution
-            found.append(np.asarray(z, dtype=LONG))
-            yield z
-            if not program.squared:
-                for threshold in THRESHOLDS:
-                    yield tied(program, z, multipliers, threshold)
-        if program.squared:
-            best = min(found, key=lambda z: program.value(program.feasible(z))[0])
-            yield newton(program, program.feasible(best))
-        else:
-            for z in known[:1]:
-                for threshold in THRESHOLDS:
-                    yield tied(program, z, _nearly(program, z, threshold), 0.5)
-            if len(program.h) <= 2 * len(program.cost) and len(program.cost) <= program.size:
-                first = np.unique(program.group, return_index=True)[1]
-                multipliers = np.zeros(len(program.h))
-                multipliers[first] = 0.5 * program.cost
-                yield tied(program, program.centre, multipliers, 1e-3)
+    for scaled in (True, False):
+        solution = solve(program, scaled)
+        if solution is None:
+            continue
+        z, multipliers = solution
+        found.append(np.asarray(z, dtype=LONG))
+        yield z
+        if not program.squared:
+            for threshold in THRESHOLDS:
+                yield tied(program, z, multipliers, threshold)
+    if program.squared:
+        best = min(found, key=lambda z: program.value(program.feasible(z))[0])
+        yield newton(program, program.feasible(best))
+    else:
+        for z in known[:1]:
+            for threshold in THRESHOLDS:
+                yield tied(program, z, _nearly(program, z, threshold), 0.5)
+        if len(program.h) <= 2 * len(program.cost) and len(program.cost) <= program.size:
+            first = np.unique(program.group, return_index=True)[1]
+            multipliers = np.zeros(len(program.h))
+            multipliers[first] = 0.5 * program.cost
+            yield tied(program, program.centre, multipliers, 1e-3)
 
 
 def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:

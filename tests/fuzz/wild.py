@@ -16,7 +16,7 @@ from tests.fuzz.framework import Case
 
 Rng = np.random.Generator
 #: arrays with one entry per row
-BY_ROW = ("X", "stored", "y", "sample_weight", "sample_margin", "groups")
+BY_ROW = ("X", "stored", "y", "sample_weight", "sample_margin", "groups", "fold")
 SOLVERS = ("auto", "auto", "Newton()", "DualCoordinate()", "CuttingPlane()")
 #: iterations of solvers that were asked for: some of them need millions for the wildest problems
 LIMITS = {"Newton()": 200, "DualCoordinate()": 300, "CuttingPlane()": 200}
