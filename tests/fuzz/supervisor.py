@@ -20,6 +20,8 @@ from tests.fuzz.runner import Settings, problem
 ROOT = Path(__file__).resolve().parents[2]
 #: problems of one child: memory that a fit does not give back would add up for ever
 BATCH = 2000
+#: seconds that a child may take to start
+STARTING = 60.0
 
 
 @dataclass
@@ -135,7 +137,7 @@ def follow(settings: Settings, report: Report) -> Trial:
     fresh = True
     try:
         while True:
-            patience = settings.limit + settings.shrink + (120.0 if fresh else 0.0)
+            patience = settings.limit + settings.shrink + (STARTING if fresh else 0.0)
             event = child.next(patience)
             if event is None:
                 child.process.wait()
