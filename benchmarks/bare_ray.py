@@ -105,7 +105,7 @@ class BareShard:
         for old in [old for old in self.scores if old not in live]:
             del self.scores[old]
         out = self.scores[key] = self._dot(w) if len(w) == self.n_features else self._mixed(w)
-        return float(hinge.value(out, self.y, self.weight))
+        return float(hinge.value(out, self.y, self.weight, 1.0))
 
     def _dot(self, w: Any) -> Any:
         out = np.empty(self.n)
@@ -120,7 +120,7 @@ class BareShard:
 
     def column_gradient(self, step: int, slot: int, w: Any) -> float:
         gradient = np.empty(self.n)
-        offset = hinge.cut(self._mixed(w), self.y, self.weight, gradient)
+        offset = hinge.cut(self._mixed(w), self.y, self.weight, 1.0, gradient)
         self.columns[slot] = [gradient, None]
         return float(offset)
 
@@ -150,20 +150,22 @@ class BareShard:
     def line_value_toward(self, a: int, b: int, t: float) -> float:
         moved = np.empty(self.n)
         products.blend(self.scores[a], self.scores[b], t, moved)
-        return float(hinge.value(moved, self.y, self.weight))
+        return float(hinge.value(moved, self.y, self.weight, 1.0))
 
     def line_value(self, key: int) -> float:
-        return float(hinge.value(self.scores[key], self.y, self.weight))
+        return float(hinge.value(self.scores[key], self.y, self.weight, 1.0))
 
     def line_slopes(self, a: int, b: int, ts: Any) -> Any:
         out = np.zeros(len(ts))
-        hinge.slopes(self.scores[a], self.scores[b], self.y, self.weight, ts, out)
+        hinge.slopes(self.scores[a], self.scores[b], self.y, self.weight, 1.0, ts, out)
         return out
 
     def line_kinks(self, a: int, b: int, lo: float, hi: float, limit: int) -> Any:
         room = min(self.n, 200_000)  # the whole limit: this is one block
         ts, jumps = np.empty(room), np.empty(room)
-        count = hinge.kinks(self.scores[a], self.scores[b], self.y, self.weight, lo, hi, ts, jumps)
+        count = hinge.kinks(
+            self.scores[a], self.scores[b], self.y, self.weight, 1.0, lo, hi, ts, jumps
+        )
         return None if count < 0 else (ts[:count], jumps[:count])
 
     def line_cut(self, key: int) -> Any:
@@ -176,7 +178,7 @@ class BareShard:
 
     def _cut(self, scores: Any) -> Any:
         gradient, plane = np.empty(self.n), np.zeros(self.n_features)
-        offset = hinge.cut(scores, self.y, self.weight, gradient)
+        offset = hinge.cut(scores, self.y, self.weight, 1.0, gradient)
         products.csr_accumulate(*self.X, gradient, 0, self.n, plane)
         return offset, plane
 

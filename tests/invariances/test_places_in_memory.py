@@ -18,11 +18,11 @@ def neighbours(read, gap):
 
 
 def hinge_cut(scores, y, weight, out):
-    return hinge.cut(scores, y, weight, out)
+    return hinge.cut(scores, y, weight, 1.0, out)
 
 
 def squared_cut(scores, y, weight, out):
-    return squared_hinge.cut(scores, y, weight, out)
+    return squared_hinge.cut(scores, y, weight, 1.0, out)
 
 
 def tube_cut(scores, y, weight, out):

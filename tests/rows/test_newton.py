@@ -293,7 +293,7 @@ def test_the_updated_hessian_is_the_hessian():
         duals.improve(0)
         H = duals._matrix()
         updates += duals._updates
-        theta = 2.0 * duals._c * (duals._m < 1.0)
+        theta = 2.0 * duals._c * (duals._m < 0.0)
         Z = X[duals.products.index]
         assert pytest.approx((Z.T * theta) @ Z + np.eye(6), rel=1e-12, abs=1e-12) == H
     assert updates > 0

@@ -1,6 +1,6 @@
-"""Binary hinge: L(s) = sum_i c_i max(0, 1 - y_i s_i), its cut, and its shape on a line of scores.
+"""Binary hinge: L(s) = sum_i c_i max(0, m - y_i s_i), its cut, and its shape on a line of scores.
 
-On the line s + t (r - s) row i contributes max(0, A_i + t B_i) with A = c (1 - y s), B = c y (s -
+On the line s + t (r - s) row i contributes max(0, A_i + t B_i) with A = c (m - y s), B = c y (s -
 r): one kink at -A / B where the slope jumps by |B|.
 """
 
@@ -16,32 +16,32 @@ SHORT = 1024
 
 
 @entry_products
-def value(scores, y, weight):
+def value(scores, y, weight, margin):
     total = 0.0
     for i in range(scores.shape[0]):
-        total += weight[i] * max(0.0, 1.0 - y[i] * scores[i])
+        total += weight[i] * max(0.0, margin - y[i] * scores[i])
     return total
 
 
 @entry_products
-def cut(scores, y, weight, gradient):
+def cut(scores, y, weight, margin, gradient):
     """Fill the gradient and return the offset of the cut that is tight at the scores."""
     offset, n = 0.0, scores.shape[0]
     if n < SHORT:
         for i in range(n):
-            offset += weight[i] if y[i] * scores[i] < 1.0 else 0.0
+            offset += weight[i] if y[i] * scores[i] < margin else 0.0
         for i in range(n):
-            gradient[i] = -(weight[i] if y[i] * scores[i] < 1.0 else 0.0) * y[i]
-        return offset
+            gradient[i] = -(weight[i] if y[i] * scores[i] < margin else 0.0) * y[i]
+        return margin * offset
     for i in range(n):
-        c = weight[i] if y[i] * scores[i] < 1.0 else 0.0  # no branch: it could not be foretold
+        c = weight[i] if y[i] * scores[i] < margin else 0.0  # no branch: it could not be foretold
         gradient[i] = -c * y[i]
         offset += c
-    return offset
+    return margin * offset
 
 
 @entry
-def slopes(s, r, y, weight, ts, out):
+def slopes(s, r, y, weight, margin, ts, out):
     """Add the right derivatives at each t: eight of them side by side."""
     zero = simd.fill(0.0)
     for q in range(0, ts.shape[0], simd.LANES):
@@ -49,7 +49,7 @@ def slopes(s, r, y, weight, ts, out):
         t = simd.load(ts, q, here, zero)
         even, odd = zero, zero  # two sums, or each addition would wait for the one before
         for i in range(s.shape[0]):
-            a = weight[i] * (1.0 - y[i] * s[i])
+            a = weight[i] * (margin - y[i] * s[i])
             b = weight[i] * y[i] * (s[i] - r[i])
             slope, value = simd.fill(b), simd.fma(t, simd.fill(b), simd.fill(a))
             rising = simd.both(simd.equal(value, zero), simd.above(slope, zero))
@@ -60,12 +60,12 @@ def slopes(s, r, y, weight, ts, out):
 
 
 @entry
-def kinks(s, r, y, weight, lo, hi, ts, jumps):
+def kinks(s, r, y, weight, margin, lo, hi, ts, jumps):
     """Kinks in (lo, hi); returns their number, or -1 if there is no room."""
     count, room = 0, ts.shape[0]
     for i in range(s.shape[0]):
         b = weight[i] * y[i] * (s[i] - r[i])
-        t = -weight[i] * (1.0 - y[i] * s[i]) / b  # nan or infinite where there is none
+        t = -weight[i] * (margin - y[i] * s[i]) / b  # nan or infinite where there is none
         inside = (lo < t) & (t < hi) & (b != 0.0)
         if count >= room:
             if inside:

@@ -1,9 +1,10 @@
 """The parts of an interior-point step for the hinge that go row by row; see ``risks/interior_point``.
 
-Per row: multiplier ``a``, room ``t = c - a``, their partners ``u`` and ``xi``, margin ``m``. A
-direction is kept as the change of margins ``dm``, from which the rest follows:
+Per row: multiplier ``a``, room ``t = c - a``, their partners ``u`` and ``xi``, and ``m``, by how much
+its margin exceeds what is demanded. A direction is kept as the change of margins ``dm``, from which the rest
+follows:
 
-    da = -theta (dm + m - 1 + r - s),    du = -u - r - (u / a) da,    dxi = -xi - s + (xi / t) da
+    da = -theta (dm + m + r - s),    du = -u - r - (u / a) da,    dxi = -xi - s + (xi / t) da
 
 The target of the products a u and t xi of a row is a multiple of its weight c: a row of weight 2 then goes
 the way of two rows.
@@ -19,7 +20,7 @@ def weigh(a, t, u, xi, m, theta, coef):
     """theta = 1 / (u / a + xi / t) and the predictor's coefficients."""
     for i in range(a.shape[0]):
         theta[i] = 1.0 / (u[i] / a[i] + xi[i] / t[i])
-        coef[i] = theta[i] * (m[i] - 1.0)
+        coef[i] = theta[i] * (m[i])
 
 
 @entry
@@ -27,7 +28,7 @@ def predict(a, t, u, xi, m, theta, dm):
     """The predictor (r = s = 0): longest step, and a u + t xi after a step k is k^2 and k terms."""
     worst, linear, square = 1.0, 0.0, 0.0
     for i in range(a.shape[0]):
-        da = -theta[i] * (dm[i] + m[i] - 1.0)
+        da = -theta[i] * (dm[i] + m[i])
         du = -u[i] - u[i] / a[i] * da
         dxi = -xi[i] + xi[i] / t[i] * da
         worst = max(worst, -da / a[i], da / t[i], -du / u[i], -dxi / xi[i])
@@ -40,12 +41,12 @@ def predict(a, t, u, xi, m, theta, dm):
 def correct(a, t, u, xi, m, theta, dm, target, c, r, s, coef):
     """Second-order terms of the predictor and the target of a u and t xi, as r, s and coefficients."""
     for i in range(a.shape[0]):
-        da = -theta[i] * (dm[i] + m[i] - 1.0)
+        da = -theta[i] * (dm[i] + m[i])
         du = -u[i] - u[i] / a[i] * da
         dxi = -xi[i] + xi[i] / t[i] * da
         r[i] = (da * du - target * c[i]) / a[i]
         s[i] = (-da * dxi - target * c[i]) / t[i]
-        coef[i] = theta[i] * (m[i] - 1.0 + r[i] - s[i])
+        coef[i] = theta[i] * (m[i] + r[i] - s[i])
 
 
 @entry
@@ -53,7 +54,7 @@ def longest(a, t, u, xi, m, theta, dm, r, s):
     """The longest step that keeps all four positive, not above one."""
     worst = 1.0
     for i in range(a.shape[0]):
-        da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
+        da = -theta[i] * (dm[i] + m[i] + r[i] - s[i])
         du = -u[i] - r[i] - u[i] / a[i] * da
         dxi = -xi[i] - s[i] + xi[i] / t[i] * da
         worst = max(worst, -da / a[i], da / t[i], -du / u[i], -dxi / xi[i])
@@ -64,7 +65,7 @@ def longest(a, t, u, xi, m, theta, dm, r, s):
 def move(step, a, t, u, xi, m, c, theta, dm, r, s):
     """Take the step; no rounding leads out of the box."""
     for i in range(a.shape[0]):
-        da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
+        da = -theta[i] * (dm[i] + m[i] + r[i] - s[i])
         du = -u[i] - r[i] - u[i] / a[i] * da
         dxi = -xi[i] - s[i] + xi[i] / t[i] * da
         a[i] = min(a[i] + step * da, c[i])
@@ -76,14 +77,13 @@ def move(step, a, t, u, xi, m, c, theta, dm, r, s):
 
 @entry
 def summary(a, t, u, xi, m, c):
-    """(a u + t xi, sum of a, sum of c max(0, 1 - m), rows whose multiplier is not on its way to 0)."""
-    slack, total, loss, support = 0.0, 0.0, 0.0, 0
+    """(a u + t xi, sum of c max(0, -m), rows whose multiplier is not on its way to 0)."""
+    slack, loss, support = 0.0, 0.0, 0
     for i in range(a.shape[0]):
         slack += a[i] * u[i] + t[i] * xi[i]
-        total += a[i]
-        loss += c[i] * max(0.0, 1.0 - m[i])
+        loss += c[i] * max(0.0, -m[i])
         support += a[i] > c[i] * u[i]
-    return slack, total, loss, support
+    return slack, loss, support
 
 
 @entry
@@ -95,11 +95,11 @@ def recentre(step, target, c, a, t, u, xi, m, theta, dm, r, s, coef):
     """
     for i in range(a.shape[0]):
         low, high = 0.1 * target * c[i], 10.0 * target * c[i]
-        da = -theta[i] * (dm[i] + m[i] - 1.0 + r[i] - s[i])
+        da = -theta[i] * (dm[i] + m[i] + r[i] - s[i])
         du = -u[i] - r[i] - u[i] / a[i] * da
         dxi = -xi[i] - s[i] + xi[i] / t[i] * da
         v = (a[i] + step * da) * (u[i] + step * du)
         r[i] -= max(-high, min(max(v, low), high) - v) / a[i]
         v = (t[i] - step * da) * (xi[i] + step * dxi)
         s[i] -= max(-high, min(max(v, low), high) - v) / t[i]
-        coef[i] = theta[i] * (m[i] - 1.0 + r[i] - s[i])
+        coef[i] = theta[i] * (m[i] + r[i] - s[i])

@@ -1,7 +1,8 @@
 """What Newton's method asks of a smooth loss of margins, row by row: squared hinge and logistic.
 
-With l the loss of one row of weight c at margin m: the multiplier alpha = -c l'(m), the curvature
-theta = c l''(m), and the conjugate, by which sum_i dual_i - |Z' alpha|^2 / 2 is the dual value.
+With l the loss of one row of weight c at ``m``, its margin less what is demanded: the multiplier
+alpha = -c l'(m), the curvature theta = c l''(m), and the conjugate, by which sum_i alpha_i demand_i + dual_i
+- |Z' alpha|^2 / 2 is the dual value. The squared hinge is c max(0, -m)^2.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ def squared_hinge(m, c, alpha, theta):
     """Fill multipliers and curvatures; returns (sum of losses, sum of the conjugate's part, support)."""
     loss, dual, support = 0.0, 0.0, 0
     for i in range(m.shape[0]):
-        short = max(0.0, 1.0 - m[i])
+        short = max(0.0, -m[i])
         loss += c[i] * short * short
-        dual += c[i] * short * (2.0 - short)  # alpha - alpha^2 / (4 c)
+        dual -= c[i] * short * short  # alpha^2 / (4 c)
         alpha[i] = 2.0 * c[i] * short
         theta[i] = 2.0 * c[i] if short > 0.0 else 0.0
         support += short > 0.0
@@ -30,7 +31,7 @@ def squared_hinge_slope(m, dm, c, k):
     """(sum of alpha dm, sum of theta dm^2) after a step k."""
     slope, curvature = 0.0, 0.0
     for i in range(m.shape[0]):
-        short = 1.0 - m[i] - k * dm[i]
+        short = -m[i] - k * dm[i]
         if short > 0.0:
             slope += 2.0 * c[i] * short * dm[i]
             curvature += 2.0 * c[i] * dm[i] * dm[i]

@@ -37,17 +37,18 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import BundleSolution, DualPoint
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
 from maxmargin.core.signed import SignedPart
 from maxmargin.core.vectors import (
     Array,
     IntArray,
     SparseVector,
     Vector,
-    add,
     add_scaled,
     combine,
     dot,
     entries,
+    norm,
     sparsify,
 )
 
@@ -107,6 +108,7 @@ class Bundle:
         self.idle = idle
         self._planes: list[Vector] = []
         self._offsets: list[float] = []
+        self._errors: list[float] = []
         self._idle_for: list[int] = []
         self._free_parts: list[Array] = []
         self._v: Array = np.zeros(len(self.regularizer.free))
@@ -176,6 +178,7 @@ class Bundle:
             self._free_parts.append(part)
         self._planes.append(plane)
         self._offsets.append(cut.offset)
+        self._errors.append(cut.error)
         self._idle_for.append(0)
         self._qp.append(row, block)
 
@@ -188,10 +191,11 @@ class Bundle:
             raise ValueError(f"{len(moves)} moves for a bundle of {self.n_blocks} blocks.")
         blocks, beta = self._qp.block[self.n_blocks :].copy(), self._qp.beta.copy()
         planes, offsets, ages = self._planes, self._offsets, self._idle_for
+        errors = self._errors
         self._keep(np.zeros(len(planes), dtype=bool))
-        for plane, offset, block in zip(planes, offsets, blocks, strict=True):
-            move = moves[block]
-            self._append(Cut(offset + move.offset, add(plane, move.plane)), int(block))
+        for plane, offset, error, block in zip(planes, offsets, errors, blocks, strict=True):
+            moved = Cut(offset, plane, error) + moves[block]
+            self._append(moved, int(block))
         self._idle_for = ages
         self._qp.move(beta)
         if self._signed is not None:  # the point moved too, and with it what is below its floor
@@ -213,6 +217,7 @@ class Bundle:
             "idle": self.idle,
             "planes": list(self._planes),
             "offsets": np.array(self._offsets),
+            "errors": np.array(self._errors),
             "ages": np.array(self._idle_for, dtype=np.int64),
             "blocks": self._qp.block[self.n_blocks :].copy(),
             "beta": self._qp.beta.copy(),
@@ -237,10 +242,12 @@ class Bundle:
         if not ((beta >= 0.0).all() and len(sums) == n_blocks and np.allclose(sums, 1.0)):
             raise ValueError("the multipliers of a bundle's planes are not feasible.")
         bundle._tau = state["tau"]
-        for plane, offset, block in zip(
-            state["planes"], state["offsets"], state["blocks"], strict=True
+        for plane, offset, error, block in zip(
+            state["planes"], state["offsets"], state["errors"], state["blocks"], strict=True
         ):
-            bundle._append(Cut(float(offset), plane), int(block))
+            if not error >= 0.0:
+                raise ValueError("the errors of a bundle's planes must not be negative.")
+            bundle._append(Cut(float(offset), plane, float(error)), int(block))
         bundle._idle_for = [int(age) for age in state["ages"]]
         bundle._v = np.array(state["v"])
         bundle._qp.move(beta)
@@ -275,10 +282,14 @@ class Bundle:
             add_scaled(merged, float(weight), self._planes[j])
         plane = sparsify(merged) if isinstance(self._planes[which[0]], SparseVector) else merged
         offset = float(share @ np.array([self._offsets[j] for j in which]))
+        sizes = np.array(
+            [self._errors[j] + gamma(len(which)) * norm(self._planes[j]) for j in which]
+        )
+        error = float(share @ sizes) + gamma(len(which)) * abs(offset)
         keep = np.ones(len(self._planes), dtype=bool)
         keep[which] = False
         self._keep(keep)
-        self._append(Cut(offset, plane), block)
+        self._append(Cut(offset, plane, error), block)
         point = self._qp.beta.copy()
         point[-1] = total
         self._qp.move(point)
@@ -288,14 +299,18 @@ class Bundle:
         kept = np.flatnonzero(mask)
         self._planes = [self._planes[j] for j in kept]
         self._offsets = [self._offsets[j] for j in kept]
+        self._errors = [self._errors[j] for j in kept]
         self._idle_for = [self._idle_for[j] for j in kept]
         if self._free_parts:
             self._free_parts = [self._free_parts[j] for j in kept]
         if self._signed is not None:
             self._signed.keep(kept)
 
-    def solve(self, C: float, tol: float = 0.0) -> BundleSolution:
-        """Solve the reduced problem for this C to within ``tol`` of its dual value."""
+    def solve(self, C: float, tol: float = 0.0, upper: float = 0.0) -> BundleSolution:
+        """Solve the reduced problem for this C to within ``tol`` of its dual value.
+
+        ``upper`` is a value that F attains: it bounds what rounding of the planes may be worth.
+        """
         p = self.n_blocks
         offsets = np.array([self.base] * p + self._offsets)
         # the QP is scaled by C^2; its own rounding bounds what can be asked of it
@@ -315,8 +330,10 @@ class Bundle:
             offsets[p:][support],
             alpha[support],
             self.base * C * float(beta[:p].sum()),
+            float(np.array(self._errors)[support] @ alpha[support]),
         )
         lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.conjugate(u, w)
+        lower -= dual.error * (1.0 + self.regularizer.radius(upper))
         if free:
             lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
             w[self.regularizer.free] = self._v

@@ -2,8 +2,9 @@
 
     R(v) >= offset + <plane, v>    for all v
 
-Cuts of parts add up to a cut of the sum. That is all a thread pool, a disk or a cluster has to
-know.
+up to rounding: computed in double precision it may be wrong by ``error * (1 + |v|)``; see
+:mod:`maxmargin.core.rounding`. Cuts of parts add up to a cut of the sum. That is all a thread
+pool, a disk or a cluster has to know.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from maxmargin.core.vectors import Array, Vector, add, dot, travelling
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """The affine minorant ``offset + <plane, v>`` of a risk.
+    """The affine minorant ``offset + <plane, v>`` of a risk, and what rounding may have done to it.
 
     Examples
     --------
@@ -30,6 +31,7 @@ class Cut:
 
     offset: float
     plane: Vector
+    error: float = 0.0
 
     def at(self, w: Array) -> float:
         """Value of the minorant at ``w``."""
@@ -37,14 +39,16 @@ class Cut:
 
     def __reduce__(self) -> Any:
         # pickled is what travels; sums have the same bits either way
-        return Cut, (self.offset, travelling(self.plane))
+        return Cut, (self.offset, travelling(self.plane), self.error)
 
     def __add__(self, other: Cut) -> Cut:
-        return Cut(self.offset + other.offset, add(self.plane, other.plane))
+        error = self.error + other.error
+        return Cut(self.offset + other.offset, add(self.plane, other.plane), error)
 
     def add_in_place(self, other: Cut) -> Cut:
         """The same sum in this cut's memory, after which this one must not be used any more."""
-        return Cut(self.offset + other.offset, add_into(self.plane, other.plane))
+        error = self.error + other.error
+        return Cut(self.offset + other.offset, add_into(self.plane, other.plane), error)
 
 
 def add_cuts(cuts: Iterable[Cut]) -> Cut:

@@ -110,6 +110,15 @@ class Risk(Protocol):
         """Evaluate several points in one pass over the data."""
 
 
+@runtime_checkable
+class ProvedRisk(Protocol):
+    """A risk that can say what rounding may have done to its values."""
+
+    def proved_value(self, w: Array, enough: float) -> float:
+        """An upper bound of R(w) that rounding cannot make false; an error below ``enough`` need not be made
+        smaller."""
+
+
 @dataclass(frozen=True, slots=True)
 class SweepStats:
     """What one sweep over the examples did.
@@ -317,6 +326,9 @@ class RowDuals(Protocol):
 
     def dual_value(self, C: float) -> float:
         """The same with ``w`` recomputed from the multipliers, which also resets ``w``."""
+
+    def proved_value(self, C: float) -> float:
+        """The same less what rounding may have added: a true lower bound of F(w*)."""
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut of the risk: with it alone a bundle reaches D(alpha)."""

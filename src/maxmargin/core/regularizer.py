@@ -84,6 +84,10 @@ class SquaredNorm:
         """Omega(w)."""
         return 0.5 * self.inner(w, w)
 
+    def radius(self, upper: float) -> float:
+        """A bound of the norm of an optimal w, given a value that F attains."""
+        return float(np.sqrt(2.0 * max(0.0, upper))) + self.free_bound * len(self.free)
+
     def free_part(self, plane: Vector) -> Array:
         """The plane's entries in the free coordinates."""
         return entries(plane, self.free)

@@ -38,8 +38,8 @@ CERTIFICATE_OF: dict[OracleKind, Certificate] = {
 class FeasibleDual(Protocol):
     """A feasible dual point that can compute its own value from scratch."""
 
-    def value(self, regularizer: SquaredNorm, dim: int) -> float:
-        """A true lower bound of F(w*)."""
+    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+        """A true lower bound of F(w*), where F attains ``upper``: what rounding may have done is paid for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ highest of them and solves again: an oracle that costs a product with the pool.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -39,9 +39,9 @@ WORTH = 30.0
 class PartedCut(Cut):
     """A cut, and the parts of which it is the weighted sum: ``offset = scale @ offsets``."""
 
-    offsets: Array
+    offsets: Array = field(kw_only=True)
     """One per part."""
-    planes: Array
+    planes: Array = field(kw_only=True)
     """One row per part."""
 
 
@@ -114,9 +114,9 @@ class PooledBundle(Bundle):
             if isinstance(cut, PartedCut):
                 self.pool.add(cut.offsets, cut.planes)
 
-    def solve(self, C: float, tol: float = 0.0) -> BundleSolution:
+    def solve(self, C: float, tol: float = 0.0, upper: float = 0.0) -> BundleSolution:
         """Solve the reduced problem, with what the pool can add to it."""
-        solution = super().solve(C, tol)
+        solution = super().solve(C, tol, upper)
         for _ in range(ROUNDS):
             above = self.pool.values(self.scale, solution.w) - solution.model
             least = max(WORTH * tol / C, 1e-9 * abs(solution.model))
@@ -126,5 +126,5 @@ class PooledBundle(Bundle):
                 break
             for j in best:
                 super().add([self.pool.cut(int(j), self.scale)])
-            solution = super().solve(C, tol)
+            solution = super().solve(C, tol, upper)
         return solution

@@ -200,6 +200,11 @@ def entries(v: Vector, where: IntArray) -> Array:
     return out
 
 
+def norm(v: Vector) -> float:
+    """The Euclidean norm."""
+    return float(np.linalg.norm(v.values if isinstance(v, SparseVector) else v))
+
+
 def n_bytes(v: Vector) -> int:
     """Memory held by one vector."""
     if isinstance(v, SparseVector):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.compiled import convert, products
+from maxmargin.compiled import convert, precise, products
 from maxmargin.core.vectors import Array, IntArray, thawed
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
@@ -69,6 +69,7 @@ class RangeDesign:
         self._design, self._lo = design, lo
         self.shape: tuple[int, int] = (hi - lo, design.shape[1])
         self.nnz = design.nnz * (hi - lo) // max(1, design.shape[0])
+        self.largest_square: float | None = getattr(design, "largest_square", None)
 
     def dot(self, W: Array, lo: int, hi: int) -> Array:
         """See :class:`Design`."""
@@ -202,6 +203,20 @@ def largest_square(design: Design, block: int = 4096) -> float:
             np.add.at(squares, rows, part.data.astype(np.float64) ** 2)
         largest = max(largest, float(squares.max(initial=0.0)))
     return largest
+
+
+def row_lengths(design: Design, lo: int, hi: int) -> Array | float | None:
+    """The norms of some rows, or a bound of them; None where the design does not know."""
+    if isinstance(design, DenseDesign):
+        out = np.empty(hi - lo)
+        precise.dense_lengths(design.X[lo:hi], out)
+        return out
+    if isinstance(design, CSRDesign):
+        out = np.empty(hi - lo)
+        precise.csr_lengths(design.indptr[lo : hi + 1], design.data, out)
+        return out
+    known = getattr(design, "largest_square", None)
+    return None if known is None else float(np.sqrt(known))
 
 
 def take(design: Design, rows: IntArray) -> Design:

@@ -12,7 +12,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
 from maxmargin.estimators._door import Classes, Training
-from maxmargin.estimators._margins import margin_offsets
+from maxmargin.estimators._margins import with_margins
 from maxmargin.estimators._weights import Weighing, free_bound, says_something, weigh
 from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
 
@@ -78,18 +78,20 @@ def linear_model(
     weight = _weights(estimator.class_weight, data.weight, classes)
     loss, targets = _loss(estimator, classes)
     intercept = intercept_feature(estimator)
-    offsets = margin_offsets(loss, targets, margin)
+    asked, offsets = with_margins(loss, targets, margin)
     reach = 1.0 if margin is None else float(np.abs(margin).max())
     regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, reach)
+    if isinstance(loss, CrammerSinger):
+        reach *= float(np.max(loss.cost))
     return LinearModel(
-        loss,
+        asked,
         targets,
         weight,
         intercept,
         data.n_features,
         len(classes.names),
         regularizer,
-        weighings(estimator, data, targets, weight, loss, intercept, regularizer, offsets, reach),
+        weighings(estimator, data, targets, weight, asked, intercept, regularizer, offsets, reach),
         offsets,
     )
 

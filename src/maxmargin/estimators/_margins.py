@@ -1,10 +1,10 @@
 """Margins of single rows: what ``sample_margin`` asks of them.
 
-    two classes   max(0, m_i - y_i f(x_i))                     an offset y_i (1 - m_i) of the score
-    K classes     max_k m_i cost[y_i, k] + f_k - f_{y_i}       an offset (m_i - 1) cost[y_i, k]
-    regression    max(0, |y_i - f(x_i)| - m_i)                 the half width of the row's tube
+    two classes   max(0, m_i - y_i f(x_i))                     a margin of 0, an offset -y_i m_i of the score
+    K classes     max_k m_i cost[y_i, k] + f_k - f_{y_i}       costs of 0, an offset m_i cost[y_i, k]
+    regression    max(0, |y_i - f(x_i)| - m_i)                 the half width of the row's interval
 
-so that no loss and no solver has to know of them.
+so that no solver has to know of them, and margins of any size keep all their digits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, chunks
-from maxmargin.losses import CrammerSinger, ScoreLoss
+from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
 
 
 def check_margins(sample_margin: Any, n: int, least: float = -np.inf) -> Array | None:
@@ -33,13 +33,22 @@ def check_margins(sample_margin: Any, n: int, least: float = -np.inf) -> Array |
     return margin
 
 
-def margin_offsets(
+def with_margins(
     loss: ScoreLoss, targets: tuple[Any, ...], margin: Array | None
-) -> tuple[Array | None, ...]:
-    """What is added to the scores of each problem."""
+) -> tuple[ScoreLoss, tuple[Array | None, ...]]:
+    """The loss that asks for nothing of its own, and what is added to the scores of each problem instead."""
     if margin is None or (margin == 1.0).all():
-        return (None,) * len(targets)
-    return tuple(_offset(loss, target, margin) for target in targets)
+        return loss, (None,) * len(targets)
+    bare: ScoreLoss
+    if isinstance(loss, CrammerSinger):
+        bare = CrammerSinger(np.zeros_like(loss.cost))
+    elif isinstance(loss, SquaredHinge):
+        bare = SquaredHinge(margin=0.0)
+    elif isinstance(loss, Hinge):
+        bare = Hinge(margin=0.0)
+    else:
+        raise TypeError(f"sample_margin has no meaning for the loss {type(loss).__name__}.")
+    return bare, tuple(_offset(loss, target, margin) for target in targets)
 
 
 def _offset(loss: ScoreLoss, target: Any, margin: Array) -> Array:
@@ -48,9 +57,9 @@ def _offset(loss: ScoreLoss, target: Any, margin: Array) -> Array:
     for lo, hi in chunks(len(margin)):
         m, y = margin[lo:hi], np.asarray(target[lo:hi])
         if isinstance(loss, CrammerSinger):
-            out[lo:hi] = (m - 1.0)[:, None] * loss.cost[y]
+            out[lo:hi] = m[:, None] * loss.cost[y]
         else:
-            out[lo:hi] = y * (1.0 - m)
+            out[lo:hi] = -y * m
     return out
 
 

@@ -17,7 +17,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import largest_square
 from maxmargin.estimators.prior import GaussianPrior
-from maxmargin.losses import CrammerSinger, ScoreLoss
+from maxmargin.losses import ScoreLoss
 from maxmargin.risks.centred import CentredRisk
 from maxmargin.risks.mapped import MappedRisk, stretched
 from maxmargin.risks.task import TaskRisk
@@ -251,8 +251,8 @@ def free_bound(
     From the first point v_0, Omega(v*) <= F(v_0); so |v*| is at most W = sqrt(2 F(v_0)), and the scores
     without intercept are within W max|T'x| of those of the centre. The rest is as without a prior: an
     intercept further out than all scores, and the largest cost, would lose rows for nothing. ``offset`` is
-    added to the scores so that they ask for other margins; ``reach`` is the largest of them, or the largest
-    target of a regression.
+    added to the scores so that they ask for other margins; ``reach`` is the largest of them, the largest cost
+    times it, or the largest target of a regression.
     """
     n, d = design.shape
     if not hasattr(design, "block"):
@@ -280,8 +280,7 @@ def free_bound(
     shift = float(np.abs(centre[d]).max())
     if columns is None:
         return float(reach + spread + radius + shift)
-    top = reach * float(np.max(loss.cost)) if isinstance(loss, CrammerSinger) else 1.0
-    return float(0.5 * (columns - 1) * (top + spread + np.sqrt(2.0) * radius) + shift)
+    return float(0.5 * (columns - 1) * (reach + spread + np.sqrt(2.0) * radius) + shift)
 
 
 def _identity(design: Any, columns: int | None, intercept: float) -> WeightMap:

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin.core.rounding import UNIT
 from maxmargin.core.vectors import Array
-
-#: of double precision
-UNIT = float(np.finfo(np.float64).eps) / 2.0
 
 
 def summed(value: float, n: int) -> float:

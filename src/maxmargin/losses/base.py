@@ -17,6 +17,13 @@ from maxmargin.core.vectors import Array, IntArray
 Labels = npt.NDArray[Any]
 
 
+def difference(a: Any, b: Any) -> tuple[Array, Array]:
+    """a - b and what the result lost by rounding."""
+    s: Array = a - b
+    t = s - a
+    return s, (a - (s - t)) - (b + t)
+
+
 class ScoreLoss(ABC):
     """A convex loss of scores that is never negative.
 
@@ -74,6 +81,16 @@ class ScoreLoss(ABC):
         """L(scores)."""
         offset, gradient = self.cut(scores, y, weight)
         return offset + float(np.sum(gradient * scores))
+
+    def change(self, value: float, first: float, second: float) -> float:
+        """How much L, which is ``value``, may rise when the scores of row i move by at most d_i, where
+        ``first`` = sum_i c_i d_i and ``second`` = sum_i c_i d_i^2. The value of a loss that does not say so
+        is trusted as it was computed."""
+        return 0.0
+
+    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+        """L(high + low) for scores of twice the precision; None where it is not known so well."""
+        return None
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """Derivatives of L(scores + t (other - scores)) at each t (right derivatives at kinks, if known)."""

@@ -7,11 +7,17 @@ import numpy.typing as npt
 
 from maxmargin.compiled import hinge, multiclass
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.base import Labels, ScoreLoss, difference
 
 
 class Hinge(ScoreLoss):
-    """sum_i c_i max(0, 1 - y_i s_i) with y in {-1, +1}.
+    """sum_i c_i max(0, margin - y_i s_i) with y in {-1, +1}.
+
+    Parameters
+    ----------
+    margin : float, default 1.0
+        What every sample is asked for. Margins m_i of single samples are offsets -y_i m_i of the scores
+        together with ``margin=0``: then no small margin is ever added to 1.
 
     Examples
     --------
@@ -21,24 +27,36 @@ class Hinge(ScoreLoss):
     0.5
     """
 
+    def __init__(self, margin: float = 1.0) -> None:
+        self.margin = float(margin)
+
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("the hinge loss wants labels -1 and +1.")
+            raise ValueError("labels of the hinge loss must be -1 or +1.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
-        return hinge.cut(scores, y, weight, gradient), gradient
+        return hinge.cut(scores, y, weight, self.margin, gradient), gradient
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
-        return float(hinge.value(scores, y, weight))
+        return float(hinge.value(scores, y, weight, self.margin))
+
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return first
+
+    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`."""
+        short, lost = difference(self.margin, y * high)
+        return float(weight @ np.maximum(0.0, short + (lost - y * low)))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
-        hinge.slopes(scores, other, y, weight, ts, out)
+        hinge.slopes(scores, other, y, weight, self.margin, ts, out)
         return out
 
     def breakpoints(
@@ -54,7 +72,7 @@ class Hinge(ScoreLoss):
         """See :meth:`ScoreLoss.breakpoints`."""
         room = min(limit, len(scores))
         ts, jumps = np.empty(room), np.empty(room)
-        count = hinge.kinks(scores, other, y, weight, lo, hi, ts, jumps)
+        count = hinge.kinks(scores, other, y, weight, self.margin, lo, hi, ts, jumps)
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
 
@@ -102,6 +120,18 @@ class CrammerSinger(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return float(multiclass.value(scores, y, weight, self.cost))
+
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return 2.0 * first
+
+    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`."""
+        here = np.arange(len(y))
+        apart, lost = difference(high, high[here, y][:, None])
+        lost = lost + (low - low[here, y][:, None])
+        total, more = difference(apart, -self.cost[y])
+        return float(weight @ (total + (more + lost)).max(axis=1, initial=0.0))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

@@ -40,6 +40,10 @@ class Logistic(ScoreLoss):
         """See :meth:`ScoreLoss.value`."""
         return float(logistic.value(scores, y, weight))
 
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return first
+
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))

@@ -32,7 +32,8 @@ class OneClass(ScoreLoss):
     [1.0, 1.0, 0.71, -0.71]
     """
 
-    _hinge = Hinge()
+    margin = 1.0
+    _hinge = Hinge(margin)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
@@ -41,6 +42,14 @@ class OneClass(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return self._hinge.value(scores, np.ones(len(scores)), weight)
+
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return first
+
+    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`."""
+        return self._hinge.precise_value(high, low, np.ones(len(high)), weight)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

@@ -6,11 +6,16 @@ import numpy as np
 
 from maxmargin.compiled import squared_hinge
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.base import Labels, ScoreLoss, difference
 
 
 class SquaredHinge(ScoreLoss):
-    """sum_i c_i max(0, 1 - y_i s_i)^2 with y in {-1, +1}: scikit-learn's ``loss="squared_hinge"``.
+    """sum_i c_i max(0, margin - y_i s_i)^2 with y in {-1, +1}: scikit-learn's ``loss="squared_hinge"``.
+
+    Parameters
+    ----------
+    margin : float, default 1.0
+        As in :class:`Hinge`.
 
     Examples
     --------
@@ -26,22 +31,34 @@ class SquaredHinge(ScoreLoss):
 
     smooth = True
 
+    def __init__(self, margin: float = 1.0) -> None:
+        self.margin = float(margin)
+
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("the squared hinge loss wants labels -1 and +1.")
+            raise ValueError("labels of the squared hinge loss must be -1 or +1.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
-        return squared_hinge.cut(scores, y, weight, gradient), gradient
+        return squared_hinge.cut(scores, y, weight, self.margin, gradient), gradient
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
-        return float(squared_hinge.value(scores, y, weight))
+        return float(squared_hinge.value(scores, y, weight, self.margin))
+
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return 2.0 * float(np.sqrt(value * second)) + second
+
+    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`."""
+        short, lost = difference(self.margin, y * high)
+        return float(weight @ np.maximum(0.0, short + (lost - y * low)) ** 2)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
-        squared_hinge.slopes(scores, other, y, weight, ts, out)
+        squared_hinge.slopes(scores, other, y, weight, self.margin, ts, out)
         return out

@@ -16,14 +16,14 @@ from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import EpsilonInsensitive, OneClass, SquaredHinge
+from maxmargin.risks.audit import Scale, proved_multiple
+from maxmargin.risks.multipliers import row_terms
 from maxmargin.risks.rows import Rows, epochs_per_call, same_shape
 
 
 class BinaryCoordinates:
-    """Hinges; see :class:`maxmargin.core.RowDuals`.
+    """Losses of one score; see :class:`maxmargin.core.RowDuals`.
 
-    The scores of ``rows`` may have an offset: y (o + <w, x>) >= 1 asks for the margin 1 - y o of <w, x>.
     Weights that must not be negative, or not below a floor, are those of ``regularizer``.
 
     ``weights``: an array to work on instead of one's own, where the rows are some of many (then only
@@ -47,7 +47,7 @@ class BinaryCoordinates:
         self.n_examples = rows.n
         self._norm, self._floor = _floors(regularizer, rows.dim)
         self._u: Array = np.zeros(rows.dim) if weights is None else weights
-        self._kind, labels, self._common, self._margins = self.terms(rows)
+        self._kind, labels, self._common, self._margins = row_terms(rows)
         self._squared = bool(self._kind & 1)
         self._state: Array = np.zeros((n, 4))
         self._state[:, row_dual.LABEL] = labels
@@ -67,15 +67,6 @@ class BinaryCoordinates:
         squares = self._state[self._members, row_dual.SQUARE]
         self.scale = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
         self._start(slack)
-
-    @staticmethod
-    def terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
-        """The kind of loss, labels or targets, and the common margin or one for each row."""
-        squared = isinstance(rows.loss, SquaredHinge)
-        kind = row_dual.SQUARED_HINGE if squared else row_dual.HINGE
-        one_class = isinstance(rows.loss, OneClass)
-        y = np.ones(len(rows.weight)) if one_class else rows.y[:]
-        return kind, y, 1.0, None if rows.offset is None else 1.0 - y * rows.offset
 
     def _start(self, slack: float = np.inf) -> None:
         """All rows are active, and none is dropped until an epoch has shown what a violation is."""
@@ -170,9 +161,20 @@ class BinaryCoordinates:
         self._u[:] = self.rows.accumulate(coef)
         return self.dual_estimate(C)
 
+    def proved_value(self, C: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        lengths = np.sqrt(self._state[:, row_dual.SQUARE])
+        return proved_multiple(self.rows, C, self.C, self._norm, self.multipliers, lengths)
+
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
-        return Cut((self._linear - self._curved) / self.C, self._u / -self.C)
+        sizes = Scale.of(
+            self.rows, self.multipliers, self.multipliers, self._curved,
+            np.sqrt(self._state[:, row_dual.SQUARE]),
+        )  # fmt: skip
+        return Cut(
+            (self._linear - self._curved) / self.C, self._u / -self.C, sizes.of_cut() / self.C
+        )
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""
@@ -218,18 +220,3 @@ def _floors(regularizer: SquaredNorm | None, dim: int) -> tuple[SquaredNorm, Arr
     floor = np.full(dim, -np.inf)
     floor[norm.nonnegative] = norm.floors
     return norm, floor
-
-
-class TubeCoordinates(BinaryCoordinates):
-    """Regression; an offset of the scores is taken off the targets."""
-
-    @staticmethod
-    def terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
-        """See :class:`BinaryCoordinates`."""
-        loss = rows.loss
-        assert isinstance(loss, EpsilonInsensitive)
-        kind = row_dual.SQUARED_TUBE if loss.smooth else row_dual.TUBE
-        targets, widths = loss.targets(rows.y[:])
-        if rows.offset is not None:
-            targets = targets - rows.offset
-        return kind, targets, loss.epsilon, widths

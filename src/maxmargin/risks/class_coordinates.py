@@ -16,6 +16,8 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import CrammerSinger
+from maxmargin.risks.audit import Scale, proved_multiple
+from maxmargin.risks.multipliers import contribution
 from maxmargin.risks.rows import Rows, epochs_per_call, same_shape
 
 #: neighbours that are visited in a row while w has at most so many entries and most rows are active
@@ -151,9 +153,16 @@ class ClassCoordinates:
         self._half_square = 0.5 * float(np.vdot(self._W, self._W))
         return self.dual_estimate(C)
 
+    def proved_value(self, C: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        lengths = np.sqrt(self._compiled.square)
+        return proved_multiple(self.rows, C, self.C, SquaredNorm(), self._alpha, lengths)
+
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
-        return Cut(self._offset / self.C, self.w / -self.C)
+        coef = contribution(self.rows, self.C, self._alpha)[0]
+        sizes = Scale.of(self.rows, self._alpha, coef, 0.0, np.sqrt(self._compiled.square))
+        return Cut(self._offset / self.C, self.w / -self.C, sizes.of_cut() / self.C)
 
     @property
     def multipliers(self) -> Array:

@@ -15,9 +15,9 @@ from maxmargin.losses import (
     OneClass,
     SquaredHinge,
 )
+from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.free_coordinates import FreeCoordinates, serves
 from maxmargin.risks.interior_point import InteriorPoint
-from maxmargin.risks.multipliers import coordinates
 from maxmargin.risks.rows import Rows
 from maxmargin.risks.smooth_newton import SmoothNewton
 from maxmargin.risks.streamed_rows import StreamedRows

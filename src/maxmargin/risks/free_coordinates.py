@@ -25,6 +25,7 @@ from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL, SQUARE
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import Hinge
@@ -200,11 +201,20 @@ class FreeCoordinates(BinaryCoordinates):
         linear = unit * float(np.sum(np.abs(margins) * self._kept)) + left * self._bound
         return linear, wrong * (float(np.linalg.norm(self._best[1])) + wrong)
 
+    def proved_value(self, C: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`: what is claimed has paid for rounding already."""
+        return self.dual_value(C)
+
     def aggregate(self) -> Cut:
         """The best multipliers as one cut, which does not look at the intercept."""
         self.dual_estimate(self.C)
         linear, u = self._best
-        return Cut(linear / self.C, u / -self.C)
+        # what rounding may leave of r, times the intercept, and what it may have done to u
+        unit = gamma(int(np.count_nonzero(self._kept)))
+        lengths = np.sqrt(self._state[:, SQUARE])
+        demands = np.abs(self._common if self._margins is None else self._margins)
+        error = unit * float(self._kept @ (lengths + demands)) * (1.0 + self._bound)
+        return Cut(linear / self.C, u / -self.C, error / self.C)
 
     def load(self, multipliers: Array) -> None:
         """See :class:`BinaryCoordinates`."""

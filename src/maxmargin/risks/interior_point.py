@@ -1,8 +1,8 @@
 """The hinge by a primal-dual interior-point method (Mehrotra's predictor and corrector, then
 Gondzio's correctors, which share the factor and lengthen the step).
 
-    primal   min |w|^2 / 2 + sum_i c_i xi_i         with <z_i, w> - 1 = u_i - xi_i,  u, xi >= 0
-    dual     max sum_i a_i - |Z' a|^2 / 2           with 0 <= a_i <= c_i,  t_i = c_i - a_i
+    primal   min |w|^2 / 2 + sum_i c_i xi_i         with m_i = <z_i, w> - d_i = u_i - xi_i,  u, xi >= 0
+    dual     max sum_i d_i a_i - |Z' a|^2 / 2       with 0 <= a_i <= c_i,  t_i = c_i - a_i
 
 At the optimum w = Z' a, a_i u_i = 0 and t_i xi_i = 0. The method keeps all of a, t, u, xi positive and
 takes Newton steps towards a_i u_i = t_i xi_i = sigma mu c_i. Eliminating all but w leaves
@@ -49,18 +49,18 @@ class InteriorPoint(NewtonDuals):
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
-        # how far margins are from 1: with targets of another size all slacks have that size
+        # what is demanded: with margins or targets of another size all slacks have that size
         self._size = 1.0
-        if self._shift is not None and n:
-            mean = float(self._c @ np.abs(1.0 - self._m)) / float(self._c.sum())
-            self._size = max(1e-300, mean)
+        if not isinstance(self._demand, float) and n:
+            mean = float(self._c @ np.abs(self._demand)) / float(self._c.sum())
+            self._size = mean if mean > 0.0 else 1.0
         self._centre(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
 
     def _centre(self, mu: float) -> None:
-        """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m - 1."""
-        r = self._m - 1.0
+        """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
+        r = self._m
         mu = mu * self._size
         # u xi = mu (u + xi): both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2
         large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
@@ -73,7 +73,7 @@ class InteriorPoint(NewtonDuals):
 
     def _look(self) -> None:
         """Bounds and residual at the present point."""
-        slack, total, loss, support = interior.summary(
+        slack, loss, support = interior.summary(
             self._a, self._t, self._u, self._xi, self._m, self._c
         )
         combined = self.products.combine(self._a)
@@ -88,10 +88,9 @@ class InteriorPoint(NewtonDuals):
             if heavy < light:
                 plus, heavy, light = ~plus, light, heavy
             alpha[plus] *= light / max(heavy, 1e-300)
-            total = alpha.sum()
-            self._keep(alpha, float(total) - self._shifted(alpha), self.products.combine(alpha))
+            self._keep(alpha, self._demanded(alpha), self.products.combine(alpha))
         else:
-            self._keep(self._a, float(total) - self._shifted(self._a), combined)
+            self._keep(self._a, self._demanded(self._a), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
@@ -187,4 +186,4 @@ class InteriorPoint(NewtonDuals):
         return self._c
 
     def _linear_part(self) -> float:
-        return float(self._alpha.sum()) - self._shifted(self._alpha)
+        return self._demanded(self._alpha)

@@ -45,6 +45,9 @@ class _Slice:
         """``X' coef``, as the plane of a cut: those know how to travel."""
         return Cut(0.0, self._shard.plane_of(writable(coef)[self._here]))
 
+    def lengths(self) -> Array | float | None:
+        return self._shard.lengths()
+
 
 def _make_slice(light: Rows, spec: Spec) -> _Slice:
     start, part = spec
@@ -57,12 +60,25 @@ class _Gathered(LossShard):
     def __init__(self, engine: Engine, rows: Rows) -> None:
         super().__init__()
         self._engine, self._loss = engine, rows.loss
+        self._known: Array | float | None = None
         offset = None if rows.offset is None else _joined(rows, rows.offset)
         self._held = _joined(rows, rows.y), _joined(rows, rows.weight), offset
 
     def scores_at(self, w: Array) -> Array:
         engine = self._engine
         return np.concatenate(engine.gather("scores_at", engine.publish(w)))
+
+    def lengths(self) -> Array | float | None:
+        """See :meth:`LossShard.lengths`."""
+        if self._known is None:
+            parts = self._engine.gather("lengths")
+            if any(part is None for part in parts):
+                return None
+            if all(isinstance(part, np.ndarray) for part in parts):
+                self._known = np.concatenate(parts)
+            else:
+                self._known = max(float(np.max(part, initial=0.0)) for part in parts)
+        return self._known
 
     @property
     def _labels(self) -> tuple[Any, Any]:

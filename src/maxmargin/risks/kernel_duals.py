@@ -90,7 +90,7 @@ class KernelDual:
     risk: Any
     beta: Array
 
-    def value(self, regularizer: SquaredNorm, dim: int) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
         """D(beta), in double precision, less what rounding may have added."""
         value = float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
         linear = (len(self.beta) + 1) * UNIT * float(np.abs(self.beta).sum())

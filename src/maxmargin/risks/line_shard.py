@@ -12,6 +12,7 @@ import numpy as np
 
 from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, Vector
 from maxmargin.losses.base import ScoreLoss
 
@@ -171,6 +172,27 @@ class LossShard(LineShard):
 
     def cut_of(self, scores: Array) -> Cut:
         offset, gradient = self._loss.cut(scores, *self._labels)
+        error = self._error(scores, gradient)
         if self._offset is not None:  # scores are offset + X w
             offset += float(np.vdot(gradient, self._offset))
-        return Cut(offset, self.plane_of(gradient))
+        return Cut(offset, self.plane_of(gradient), error)
+
+    def lengths(self) -> Array | float | None:
+        """Norms of the rows, the constant feature included, or a bound of them; None if not known."""
+        return None
+
+    def _error(self, scores: Array, gradient: Array) -> float:
+        """What rounding may do to the cut at these scores; see :mod:`maxmargin.core.rounding`.
+
+        The offset is a sum of l_i - g_i s_i (and of g_i o_i), the plane one of g_i x_i.
+        """
+        lengths = self.lengths()
+        if lengths is None:
+            return 0.0
+        n = len(scores)
+        sizes = np.abs(gradient)
+        total = abs(self.value_of(scores)) + float(np.vdot(sizes, np.abs(scores)))
+        if self._offset is not None:
+            total += float(np.vdot(sizes, np.abs(self._offset)))
+        rows = sizes if sizes.ndim == 1 else sizes.sum(axis=1)
+        return gamma(n) * (total + float(np.sum(rows * lengths)))

@@ -371,7 +371,7 @@ class LockstepRisk:
         out: list[Cut] = []
         for e, b, a in zip(asked, offsets, planes, strict=True):
             scale = self._problems[e.problem].scale
-            out.append(PartedCut(float(scale @ b), scale @ a, b, a))
+            out.append(PartedCut(float(scale @ b), scale @ a, offsets=b, planes=a))
         return out
 
     def lines(self, asked: Sequence[Toward | Slopes | Breakpoints]) -> list[Any]:

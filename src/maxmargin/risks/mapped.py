@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Evaluation, LineEvaluation, RowDuals, Streaming
+from maxmargin.core.protocols import Evaluation, LineEvaluation, ProvedRisk, RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.design import CSRDesign, DenseDesign, Design
@@ -186,7 +186,18 @@ class MappedRisk:
         offset = rows.offset
         if self.weights.shifts:
             offset = self.inner.scores(self.inner.evaluate(self.weights.centre.ravel()))
-        return replace(rows, design=stretched(rows.design, self.weights), offset=offset)
+        return replace(
+            rows,
+            design=stretched(rows.design, self.weights),
+            offset=offset,
+            blur=rows.blur + self.weights.blur(rows.dim),
+        )
+
+    def proved_value(self, w: Array, enough: float) -> float:
+        """See :class:`maxmargin.core.protocols.ProvedRisk`."""
+        if not isinstance(self.inner, ProvedRisk):
+            return float(self.inner.evaluate(self.weights.whole(w)).upper)
+        return self.inner.proved_value(self.weights.whole(w), enough)
 
 
 class StretchedDesign:

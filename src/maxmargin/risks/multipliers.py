@@ -6,19 +6,8 @@ import numpy as np
 
 from maxmargin.compiled import row_dual
 from maxmargin.core.vectors import Array
-from maxmargin.losses import CrammerSinger, EpsilonInsensitive
-from maxmargin.risks.binary_coordinates import BinaryCoordinates, TubeCoordinates
-from maxmargin.risks.class_coordinates import ClassCoordinates
+from maxmargin.losses import CrammerSinger, EpsilonInsensitive, Hinge, OneClass, SquaredHinge
 from maxmargin.risks.rows import Rows
-
-Coordinates = BinaryCoordinates | ClassCoordinates
-
-
-def coordinates(rows: Rows) -> type[Coordinates]:
-    """The compiled epochs for the loss of these rows."""
-    if isinstance(rows.loss, CrammerSinger):
-        return ClassCoordinates
-    return TubeCoordinates if isinstance(rows.loss, EpsilonInsensitive) else BinaryCoordinates
 
 
 def contribution(rows: Rows, C: float, alpha: Array) -> tuple[Array, float, float]:
@@ -37,7 +26,7 @@ def contribution(rows: Rows, C: float, alpha: Array) -> tuple[Array, float, floa
         if rows.offset is not None:
             demands = demands + rows.offset - rows.offset[here, y][:, None]
         return coef, float(np.vdot(alpha, demands)), 0.0
-    kind, labels, common, margins = _terms(rows)
+    kind, labels, common, margins = row_terms(rows)
     margin = common if margins is None else margins
     tube = kind >= row_dual.TUBE
     linear = labels * alpha - margin * np.abs(alpha) if tube else margin * alpha
@@ -65,13 +54,25 @@ def into_box(rows: Rows, C: float, alpha: Array) -> Array:
         total = alpha.sum(axis=1)
         alpha *= np.minimum(1.0, caps / np.where(total > 0.0, total, 1.0))[:, None]
         return alpha
-    kind = _terms(rows)[0]
+    kind = row_terms(rows)[0]
     top = np.where(caps > 0.0, np.inf, 0.0) if kind & 1 else caps
     out: Array = np.clip(alpha, -top if kind >= row_dual.TUBE else 0.0, top)
     return out
 
 
-def _terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
-    kind = coordinates(rows)
-    assert issubclass(kind, BinaryCoordinates)
-    return kind.terms(rows)
+def row_terms(rows: Rows) -> tuple[int, Array, float, Array | None]:
+    """The kind of a loss of one score, labels or targets, and the common margin or one for each row.
+
+    An offset o of the score is a part of what is asked of <w, x>: y (o + <w, x>) >= m asks for the margin
+    m - y o, and a target is less by o.
+    """
+    loss, y, offset = rows.loss, rows.y, rows.offset
+    if isinstance(loss, EpsilonInsensitive):
+        kind = row_dual.SQUARED_TUBE if loss.smooth else row_dual.TUBE
+        targets, widths = loss.targets(y[:])
+        return kind, targets if offset is None else targets - offset, loss.epsilon, widths
+    if not isinstance(loss, Hinge | SquaredHinge | OneClass):
+        raise TypeError(f"coordinate ascent has no form for the loss {type(loss).__name__}.")
+    kind = row_dual.SQUARED_HINGE if isinstance(loss, SquaredHinge) else row_dual.HINGE
+    labels = np.ones(len(rows.weight)) if isinstance(loss, OneClass) else y[:]
+    return kind, labels, loss.margin, None if offset is None else loss.margin - labels * offset

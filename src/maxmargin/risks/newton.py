@@ -7,9 +7,11 @@ products with Z. The number of steps hardly depends on C, the scaling of the fea
 of rows. What the methods share is here; the hinge is in ``interior_point``, smooth losses in
 ``smooth_newton``.
 
-Losses are functions of margins, l_i(<z_i, w> + shift_i). An offset o_i of the score is a shift y_i o_i.
-A tube |y_i - <w, x_i>| <= e_i is two hinges, of x_i and -x_i, with shifts 1 - (y_i - e_i) and
-1 - (-y_i - e_i); at most one of them loses anything, so this holds for squares as well.
+Losses are functions of margins, l_i(<z_i, w> - demand_i): the hinge demands its margin, less y_i o_i where
+the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of x_i and
+-x_i, with demands y_i - e_i and -y_i - e_i; at most one of them loses anything, so this holds for squares as
+well.
+Demands are kept as they are, whatever their size: nothing is added to 1, where small targets would drown.
 """
 
 from __future__ import annotations
@@ -22,8 +24,19 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array
-from maxmargin.losses import EpsilonInsensitive, OneClass
+from maxmargin.data.design import row_lengths
+from maxmargin.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    ScoreLoss,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from maxmargin.risks.audit import Scale, proved_multiple
 from maxmargin.risks.row_products import BothSides, RowProducts
 from maxmargin.risks.rows import Rows, same_shape
 
@@ -41,8 +54,8 @@ class NewtonDuals(ABC):
     n_steps = 1
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
-        self.products, self._shift = _signed_rows(rows)
-        self._offset = rows.offset
+        self.products, self._demand = _signed_rows(rows)
+        self.rows, self._offset = rows, rows.offset
         self.regularizer = regularizer
         self.n_examples = rows.n
         self.n_active = self.products.n
@@ -53,7 +66,7 @@ class NewtonDuals(ABC):
         self._penalty: Array = np.ones(rows.dim)
         self._penalty[regularizer.free] = 0.0
         self.w: Array = np.zeros(rows.dim)
-        self._m: Array = self._margins(self.w)  # Z w + shift
+        self._m: Array = self._margins(self.w)  # Z w - demand
         self._alpha: Array = np.zeros(self.products.n)
         self._combined: Array = np.zeros(rows.dim)  # Z' alpha
         self._linear = 0.0  # what the multipliers alone contribute to D
@@ -61,15 +74,16 @@ class NewtonDuals(ABC):
         self._smallest, self._idle = np.inf, 0
 
     def _margins(self, w: Array) -> Array:
-        """Z w + shift."""
+        """Z w - demand."""
         m = self.products.margins(w)
-        if self._shift is not None:
-            m += self._shift
+        m -= self._demand
         return m
 
-    def _shifted(self, alpha: Array) -> float:
-        """What the shifts take off the dual value."""
-        return 0.0 if self._shift is None else float(alpha @ self._shift)
+    def _demanded(self, alpha: Array) -> float:
+        """What the demands contribute to the dual value."""
+        if isinstance(self._demand, float):
+            return self._demand * float(alpha.sum())
+        return float(alpha @ self._demand)
 
     @property
     def scale(self) -> float:
@@ -93,8 +107,7 @@ class NewtonDuals(ABC):
         self._m[:] = self.products.of_scores(
             scores if self._offset is None else scores - self._offset
         )
-        if self._shift is not None:
-            self._m += self._shift
+        self._m -= self._demand
 
     @abstractmethod
     def _top(self) -> Array | float:
@@ -125,7 +138,7 @@ class NewtonDuals(ABC):
         self._alpha[:] = np.clip(self.products.spread(multipliers), 0.0, self._top())
         self.dual_value(self.C)
         w = self.regularizer.penalised(self._combined)
-        short = np.maximum(0.0, 1.0 - self._margins(w))
+        short = np.maximum(0.0, -self._margins(w))
         upper = self.regularizer.value(w) + float(
             self._c @ short
         )  # of the hinge: a guess for others
@@ -144,9 +157,37 @@ class NewtonDuals(ABC):
         self._smallest, self._idle = state["idle"]
         self.dual_value(self.C)
 
+    def proved_value(self, C: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        lengths, alpha = self._lengths(), self.multipliers
+        if not isinstance(self.rows.loss, Logistic):
+            return proved_multiple(self.rows, C, self.C, self.regularizer, alpha, lengths)
+        value = self.dual_value(C)
+        k = max(1.0, C / self.C) ** 2
+        return value - k * self._sizes().error(
+            self.regularizer, self._combined, gamma(len(alpha)) + self.rows.blur
+        )
+
     def aggregate(self) -> Cut:
         """The best multipliers as one cut."""
-        return Cut(self._linear / self.C, self._combined / -self.C)
+        error = self._sizes().of_cut() / self.C
+        return Cut(self._linear / self.C, self._combined / -self.C, error)
+
+    def _lengths(self) -> Array:
+        """The norms of the rows, the constant feature included."""
+        known = row_lengths(self.rows.design, 0, self.rows.design.shape[0])
+        lengths: Array = np.hypot(0.0 if known is None else known, self.rows.intercept)
+        return lengths
+
+    def _sizes(self) -> Scale:
+        """What the dual value is a sum of."""
+        alpha = np.abs(self._alpha)
+        demands = float(np.sum(alpha * np.abs(self._demand)))
+        curved = float(self._c.sum()) if isinstance(self.rows.loss, Logistic) else 0.0
+        if isinstance(self.rows.loss, SquaredHinge | SquaredEpsilonInsensitive):
+            curved = float(np.sum(alpha * alpha / self._c)) / 4.0
+        reach = float(self._lengths()[self.products.index] @ alpha)
+        return Scale(demands, curved, reach, len(alpha))
 
     def _value(self, linear: float, combined: Array, C: float) -> float:
         """The dual value for C of the best feasible multiple of multipliers that are feasible now.
@@ -185,15 +226,23 @@ class NewtonDuals(ABC):
         return self._idle >= PATIENCE
 
 
-def _signed_rows(rows: Rows) -> tuple[RowProducts | BothSides, Array | None]:
-    """The rows z_i, and their shifts if they have any."""
+def _signed_rows(rows: Rows) -> tuple[RowProducts | BothSides, Array | float]:
+    """The rows z_i, and what is demanded of each, or of all."""
     if isinstance(rows.loss, EpsilonInsensitive):
         both = BothSides(rows)
         targets, widths = rows.loss.targets(rows.y[:])
         if rows.offset is not None:
             targets = targets - rows.offset
         width = rows.loss.epsilon if widths is None else widths[both.index]
-        return both, 1.0 + width - both.of_scores(targets)
+        return both, both.of_scores(targets) - width
     one_class = isinstance(rows.loss, OneClass)
     products = RowProducts(rows, np.ones(rows.design.shape[0]) if one_class else rows.y[:])
-    return products, None if rows.offset is None else products.of_scores(rows.offset)
+    margin = 0.0 if isinstance(rows.loss, Logistic) else _margin(rows.loss)
+    return products, margin if rows.offset is None else margin - products.of_scores(rows.offset)
+
+
+def _margin(loss: ScoreLoss) -> float:
+    """What a hinge demands of every row."""
+    if not isinstance(loss, Hinge | SquaredHinge | OneClass):
+        raise TypeError(f"Newton's method has no form for the loss {type(loss).__name__}.")
+    return loss.margin

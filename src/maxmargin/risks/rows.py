@@ -51,6 +51,8 @@ class Rows:
     intercept: float
     ranges: tuple[tuple[int, int], ...]
     offset: Array | None = None
+    #: relative error of entries and offsets that are not data but were computed from it
+    blur: float = 0.0
 
     @property
     def n(self) -> int:
@@ -142,6 +144,7 @@ class PlacedPart:
             light.intercept,
             ((0, hi - lo),),
             None if self.offset is None else writable(self.offset),
+            light.blur,
         )
         return rows, 0, hi - lo
 

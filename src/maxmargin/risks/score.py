@@ -17,10 +17,12 @@ import numpy as np
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn, chunks
-from maxmargin.data.design import as_design, shard_bounds
+from maxmargin.data.design import as_design, row_lengths, shard_bounds
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.audit import proved_risk
 from maxmargin.risks.duals import Method, refusal, row_duals
 from maxmargin.risks.line_shard import LossShard
 from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
@@ -37,6 +39,7 @@ class ScoreShard(LossShard):
         super().__init__()
         self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
         self._rows, self._lo, self._hi = rows, lo, hi
+        self._lengths: Array | float | None = None
 
     @property
     def _labels(self) -> tuple[Any, Any]:
@@ -69,6 +72,27 @@ class ScoreShard(LossShard):
             # by BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
             plane[d] = self._intercept * (np.ones(len(coef)) @ coef)
         return plane.ravel()
+
+    def lengths(self) -> Array | float | None:
+        """See :meth:`LossShard.lengths`."""
+        if self._lengths is None:
+            known = row_lengths(self._design, self._lo, self._hi)
+            if known is not None:
+                self._lengths = np.hypot(known, self._intercept)
+        return self._lengths
+
+    def totals(self) -> Array:
+        """Sums over the rows, by weight: of |x|, |x|^2, and of offsets |o|, |o|^2; NaN where not known."""
+        lengths, weight = self.lengths(), np.asarray(self._labels[1])
+        if lengths is None:
+            return np.full(4, np.nan)
+        sizes = weight * lengths
+        out = [float(sizes.sum()), float(np.sum(sizes * lengths)), 0.0, 0.0]
+        if self._offset is not None:
+            shift = np.abs(self._offset)
+            shift = shift if shift.ndim == 1 else shift.max(axis=1)
+            out[2:] = [float(weight @ shift), float(weight @ shift**2)]
+        return np.array(out)
 
 
 def _weights(given: Any, n: int) -> Any:
@@ -173,6 +197,7 @@ class ScoreRisk:
         self.dear_slopes = loss.dear
         self.nnz = design.nnz * self.rows.n // max(1, n)
         self.engine: Engine = engine or SerialEngine()
+        self._totals: Array | None = None
         self.bounds = self._shards()
         self.n_blocks = len(self.bounds) if loss.decomposable else 1
         self.open()
@@ -214,6 +239,27 @@ class ScoreRisk:
     def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
         """Several points, one after the other."""
         return [self.evaluate(w) for w in points]
+
+    def proved_value(self, w: Array, enough: float) -> float:
+        """See :class:`maxmargin.core.protocols.ProvedRisk`."""
+        value = float(self.evaluate(w).upper)
+        return proved_risk(self.rows, w, value, self._rounding(w, value), enough)
+
+    def _rounding(self, w: Array, value: float) -> float:
+        """What rounding may take off the risk at ``w``: that of the scores, and of summing up the loss."""
+        rows = self.rows
+        if not rows.loss.decomposable:
+            return gamma(rows.n) * value
+        if self._totals is None:
+            self._totals = self.engine.reduce("totals")
+        first, second, shift, shift2 = self._totals
+        if np.isnan(first):
+            return gamma(rows.n) * value
+        # a score is wrong by unit (|x| |w| + |o|)
+        unit, length = gamma(rows.design.shape[1]), float(np.linalg.norm(w))
+        change = unit * (first * length + shift)
+        squares = 2.0 * unit**2 * (second * length**2 + shift2)
+        return rows.loss.change(value, float(change), float(squares)) + gamma(rows.n) * value
 
     def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row of the design (0 outside the ranges)."""

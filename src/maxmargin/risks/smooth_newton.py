@@ -1,8 +1,8 @@
 """Squared hinge and logistic loss by Newton's method with an exact line search.
 
-    F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w>),    H = P + Z' diag(theta) Z,    theta_i = l_i''(<z_i, w>)
+    F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w> - d_i),    H = P + Z' diag(theta) Z,    theta_i = l_i''
 
-w is moved along -H^-1 grad F to the minimiser on that line. With alpha_i = -l_i'(<z_i, w>) the dual
+w is moved along -H^-1 grad F to the minimiser on that line. With alpha_i = -l_i' the dual
 value is F(w) - |grad F(w)|^2 / 2. For the squared hinge theta changes only where a row enters or
 leaves the margin, so H is updated by these rows, and the method ends after finitely many steps.
 (P is one on penalised coordinates and zero on the others.)
@@ -49,7 +49,7 @@ class SmoothNewton(NewtonDuals):
         self._gradient: Array = self._penalty * self.w - combined
         self._upper = self.regularizer.value(self.w) + loss
         self.n_support = int(support)
-        self._keep(self._multipliers, linear - self._shifted(self._multipliers), combined)
+        self._keep(self._multipliers, linear + self._demanded(self._multipliers), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
@@ -135,11 +135,11 @@ class SmoothNewton(NewtonDuals):
         return np.inf if self._squared else self._c
 
     def _linear_part(self) -> float:
-        a, c, shifted = self._alpha, self._c, self._shifted(self._alpha)
+        a, c, demanded = self._alpha, self._c, self._demanded(self._alpha)
         if self._squared:
-            return float(a.sum() - (a * a / c).sum() / 4.0) - shifted
+            return demanded - float((a * a / c).sum()) / 4.0
         p = a / c
         with np.errstate(divide="ignore", invalid="ignore"):
             entropy = -(np.where(p > 0.0, p * np.log(p), 0.0))
             entropy -= np.where(p < 1.0, (1.0 - p) * np.log1p(-p), 0.0)
-        return float(c @ entropy) - shifted
+        return float(c @ entropy) + demanded

@@ -33,17 +33,14 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.protocols import Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import DenseDesign
+from maxmargin.data.design import DenseDesign, largest_square
+from maxmargin.risks.audit import Scale
 from maxmargin.risks.class_coordinates import padded
+from maxmargin.risks.coordinates import Coordinates, coordinates
 from maxmargin.risks.held_rows import Held, slice_of
-from maxmargin.risks.multipliers import (
-    Coordinates,
-    contribution,
-    coordinates,
-    into_box,
-    lacking,
-)
+from maxmargin.risks.multipliers import contribution, into_box, lacking
 from maxmargin.risks.rows import Rows, same_shape
 
 #: bytes of a piece, and of the cache where nobody says how many rows it has
@@ -172,12 +169,33 @@ class StreamedRows:
         self._linear, self._curved = linear, curved
         return self.dual_estimate(C)
 
+    def proved_value(self, C: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        value, sizes = self.dual_value(C), self._sizes()
+        t = C / self.C
+        w = self.w
+        return value - max(t, t * t) * sizes.error(
+            SquaredNorm(), w, gamma(sizes.terms) + self.rows.blur
+        )
+
+    def _sizes(self) -> Scale:
+        """What the dual value is a sum of."""
+        rows = self.rows
+        longest = float(np.hypot(np.sqrt(largest_square(rows.design)), rows.intercept))
+        total = Scale(0.0, 0.0, 0.0, 0)
+        for lo, hi in self._runs:
+            part, alpha = slice_of(rows, lo, hi), self._alpha[lo:hi]
+            coef, _, curved = contribution(part, self.C, alpha)
+            total = total + Scale.of(part, alpha, coef, curved, longest)
+        return total
+
     def _contribution(self, lo: int, hi: int) -> tuple[Array, float, float]:
         return contribution(slice_of(self.rows, lo, hi), self.C, self._alpha[lo:hi])
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
-        return Cut((self._linear - self._curved) / self.C, self.w / -self.C)
+        error = self._sizes().of_cut() / self.C
+        return Cut((self._linear - self._curved) / self.C, self.w / -self.C, error)
 
     def check(self, scores: Array) -> None:
         """Exact scores tell what each run lacks."""

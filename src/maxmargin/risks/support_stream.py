@@ -30,8 +30,9 @@ import numpy as np
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.class_coordinates import padded
+from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.held_rows import Held, InMemory, part
-from maxmargin.risks.multipliers import contribution, coordinates
+from maxmargin.risks.multipliers import contribution
 from maxmargin.risks.rows import Rows
 
 #: visits of kept rows per row that is read, on average, and epochs at a time

@@ -13,14 +13,15 @@ T acts on each of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spl
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, dot
+from maxmargin.core.rounding import gamma
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, dot, norm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,12 @@ class WeightMap:
     scale: Array
     blocks: tuple[tuple[IntArray, Any], ...] = ()
     signs: Array | None = None
+    #: a bound of the norm of T
+    norm: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = [float(np.abs(self.scale).max(initial=0.0)), *(_norm(T) for _, T in self.blocks)]
+        object.__setattr__(self, "norm", max(parts))
 
     @property
     def shifts(self) -> bool:
@@ -94,7 +101,18 @@ class WeightMap:
     def pull_cut(self, cut: Cut) -> Cut:
         """The cut of v that a cut of w is."""
         share, plane = self.split(cut.plane)
-        return Cut(cut.offset + share, plane)
+        # <p, centre> and T'p are rounded, and an error of p reaches v through centre and T
+        height, columns = self.centre.shape
+        reach = max(1.0 + float(np.linalg.norm(self.centre)), self.norm)
+        error = cut.error + self.blur(height * columns) * norm(cut.plane)
+        return Cut(cut.offset + share, plane, reach * error)
+
+    def blur(self, dim: int) -> float:
+        """The relative error of what goes through the map: entries of T'x and scores of the centre."""
+        if not (self.shifts or self.stretches):
+            return 0.0
+        widest = max((len(where) for where, _ in self.blocks), default=1)
+        return gamma(dim if self.shifts else widest)
 
     def stretch(self, V: Array) -> Array:
         """T V, column by column."""
@@ -109,6 +127,22 @@ class WeightMap:
         for where, T in self.blocks:
             out[where] = T.T @ P[where]
         return out
+
+
+def _norm(T: Any) -> float:
+    """Not below the norm of a matrix; of an operator, a few steps of the power method and twice as much."""
+    if isinstance(T, np.ndarray):
+        return float(np.linalg.norm(T))
+    v = np.random.default_rng(0).normal(size=T.shape[1])
+    size = 0.0
+    for _ in range(20):
+        length = float(np.linalg.norm(v))
+        if length == 0.0:
+            break
+        v = T @ (v / length)
+        size = float(np.linalg.norm(v))
+        v = T.T @ v
+    return 2.0 * size
 
 
 def _solve(T: Any, rhs: Array) -> Array:

@@ -153,7 +153,8 @@ class CuttingPlane:
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
             previous_lower = own
-            solution = bundle.solve(C, QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0)
+            effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
+            solution = bundle.solve(C, effort, state.upper)
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)

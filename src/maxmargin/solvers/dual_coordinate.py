@@ -72,7 +72,7 @@ class SetsDual:
 
     sets: WorkingSets
 
-    def value(self, regularizer: SquaredNorm, dim: int) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
         """The dual value, recomputed from the multipliers."""
         return self.sets.dual_value()
 

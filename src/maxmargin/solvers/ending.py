@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.protocols import Risk
+from maxmargin.core.protocols import ProvedRisk, Risk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, FeasibleDual, SolveResult, relative_gap
+from maxmargin.core.rounding import NEGLIGIBLE, UNIT, gamma
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
@@ -32,12 +33,12 @@ def certify(
     >>> certify(risk, SquaredNorm(), C=1.0, w=np.array([1.0]), dual=None)
     (0.5, 0.0)
     """
-    upper = regularizer.value(w) + C * risk.evaluate(w).upper
+    upper = _attained(risk, regularizer, C, w)
     if risk.oracle == "sampled":  # planes that were drawn prove nothing
         return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
-        lower = max(lower, dual.value(regularizer, risk.dim))
+        lower = max(lower, dual.value(regularizer, risk.dim, upper))
     if lower > upper and risk.oracle == "undergenerating":
         upper = lower  # the search missed something: F(w) >= F* >= lower is known all the same
     if lower > upper:
@@ -45,6 +46,15 @@ def certify(
         # or an oracle errs, and nothing can be said.
         lower = upper if lower - upper <= 1e-9 * abs(upper) + 1e-300 else -float("inf")
     return upper, lower
+
+
+def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
+    """F(w), or a little more where rounding may have lost something of it."""
+    omega = regularizer.value(w)
+    if not isinstance(risk, ProvedRisk):
+        return omega + C * risk.evaluate(w).upper
+    risk_value = risk.proved_value(w, NEGLIGIBLE * omega / C)
+    return (1.0 + 4.0 * UNIT) * (omega + gamma(len(w) // 32) * omega + C * risk_value)
 
 
 def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> SolveResult:
@@ -68,6 +78,8 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
     proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))
     if state.stop == "gap" and not proved:
         state.stop = "stalled"  # the loop met the rule by rounding only
+    elif state.stop == "stalled" and proved:
+        state.stop = "gap"  # and here rounding was all that was in the way
     if state.w.base is None:
         state.w.setflags(
             write=True

@@ -91,13 +91,17 @@ def _dual(dual: FeasibleDual | None, state: SolverState) -> dict[str, Any] | Non
     match dual:
         case None:
             return None
-        case DualPoint(planes, offsets, alpha, base):
+        case DualPoint(planes, offsets, alpha, base, error):
             vectors = [_vector(plane) for plane in planes]
             return {
                 "kind": "planes", "planes": vectors, "offsets": offsets, "alpha": alpha, "base": base,
+                "error": error,
             }  # fmt: skip
         case PlaneDual(cut, C):
-            return {"kind": "plane", "offset": cut.offset, "plane": _vector(cut.plane), "C": C}
+            plane = _vector(cut.plane)
+            return {
+                "kind": "plane", "offset": cut.offset, "plane": plane, "error": cut.error, "C": C,
+            }  # fmt: skip
         case SetsDual():
             return {"kind": "sets"}
         case RowsDual(duals, C):
@@ -150,7 +154,7 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
     state.lower = problem.C * problem.base * problem.n_blocks
     dual = _read_dual(kept["dual"], state, problem)
     if dual is not None:
-        state.raise_lower(dual.value(omega, dim), dual)
+        state.raise_lower(dual.value(omega, dim, state.upper), dual)
     return state
 
 
@@ -170,14 +174,25 @@ def _read_dual(
         duals.dual_value(duals.C)
         return PlaneDual(duals.aggregate(), C)
     if kind == "plane":
-        return PlaneDual(Cut(float(kept["offset"]), _read_vector(kept["plane"], dim)), C)
+        return PlaneDual(_read_cut(kept, dim), C)
     alpha, offsets = np.asarray(kept["alpha"]), np.asarray(kept["offsets"])
     planes = tuple(_read_vector(plane, dim) for plane in kept["planes"])
     if not (len(planes) == len(alpha) == len(offsets) and (alpha >= 0.0).all()):
         raise ValueError("its multipliers are not feasible")
     if alpha.sum() > problem.n_blocks * C * (1.0 + 1e-9):
         raise ValueError(f"its multipliers add up to {alpha.sum()}, more than C allows")
-    return DualPoint(planes, offsets, alpha, float(kept["base"]))
+    return DualPoint(planes, offsets, alpha, float(kept["base"]), _error(kept))
+
+
+def _read_cut(kept: dict[str, Any], dim: int) -> Cut:
+    return Cut(float(kept["offset"]), _read_vector(kept["plane"], dim), _error(kept))
+
+
+def _error(kept: dict[str, Any]) -> float:
+    error = float(kept["error"])
+    if not error >= 0.0:
+        raise ValueError(f"a plane with the error {error}")
+    return error
 
 
 def _read_vector(kept: Any, dim: int) -> Vector:

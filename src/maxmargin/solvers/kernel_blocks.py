@@ -87,4 +87,4 @@ def _audit(
     at = yield Evaluate(w)
     upper = problem.regularizer.value(w) + problem.C * at.upper
     state.w, state.upper, state.candidate = w, upper, None
-    state.lower, state.dual = dual.value(problem.regularizer, problem.dim), dual
+    state.lower, state.dual = dual.value(problem.regularizer, problem.dim, upper), dual

@@ -29,6 +29,7 @@ from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.protocols import LineEvaluation, RowDuals, Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
@@ -108,9 +109,9 @@ class RowsDual:
     duals: RowDuals
     C: float
 
-    def value(self, regularizer: SquaredNorm, dim: int) -> float:
-        """The dual value, recomputed from the multipliers."""
-        return self.duals.dual_value(self.C)
+    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+        """The dual value, recomputed from the multipliers, less what rounding may have added."""
+        return self.duals.proved_value(self.C)
 
     def point(self) -> Array:
         """The primal point of the multipliers."""
@@ -129,17 +130,21 @@ class PlaneDual:
     cut: Cut
     C: float
 
-    def value(self, regularizer: SquaredNorm, dim: int) -> float:
-        """The dual value."""
+    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+        """The dual value, less what rounding may have done to the plane."""
         plane = self.cut.plane
         assert isinstance(plane, np.ndarray)
         if regularizer.floor is not None:  # no closed form: all of it, or nothing
-            u = -self.C * plane
+            t = self.C
+            u = -t * plane
             w = regularizer.primal(u)
-            return max(0.0, self.C * self.cut.offset - regularizer.conjugate(u, w))
-        square = 2.0 * regularizer.value(regularizer.primal(-plane))
-        t = min(self.C, self.cut.offset / square) if square > 0.0 else self.C
-        return max(0.0, t * self.cut.offset - 0.5 * t * t * square)
+            conjugate = regularizer.conjugate(u, w)
+        else:
+            square = 2.0 * regularizer.value(regularizer.primal(-plane))
+            t = min(self.C, self.cut.offset / square) if square > 0.0 else self.C
+            conjugate = 0.5 * t * t * square
+        lost = t * self.cut.error * (1.0 + regularizer.radius(upper)) + gamma(dim) * abs(conjugate)
+        return max(0.0, t * self.cut.offset - conjugate - lost)
 
 
 class Outlook:
@@ -215,7 +220,7 @@ def ascend(
         ):  # a later stage is worth more at its own C, but not at once at the last one
             duals.dual_value(C)
             plane = PlaneDual(duals.aggregate(), problem.C)
-            state.raise_lower(plane.value(problem.regularizer, problem.dim), plane)
+            state.raise_lower(plane.value(problem.regularizer, problem.dim, state.upper), plane)
         if state.met(problem):
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
