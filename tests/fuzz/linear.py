@@ -127,12 +127,23 @@ def shown(case: Case, name: str) -> str:
     """The fit as a few lines of Python."""
     prior = ", GaussianPrior" if "prior" in case.data["params"] else ""
     out = wild.lines(case, f"from maxmargin import {name}{prior}")
-    out.append(
-        f"m = {name}({wild.parameters(case.data['params'])}).fit({wild.fit_arguments(case)})"
-    )
-    out.append("print(m.lower_bound_, m.objective_, m.gap_, m.converged_, m.stop_reason_)")
-    if case.data.get("also"):
-        out.append(f"# and then: {case.data['also']}")
+    params, parts = wild.parameters(case.data["params"]), wild.fit_arguments(case)
+    out.append(f"m = {name}({params}).fit({parts})")
+    report = "print({0}.lower_bound_, {0}.objective_, {0}.gap_, {0}.converged_, {0}.stop_reason_)"
+    out.append(report.format("m"))
+    also = case.data.get("also", "")
+    if also == "jobs":
+        out.append(f"b = {name}({params}, n_jobs=3).fit({parts})")
+    elif also == "file":
+        out += ["from maxmargin import load", 'm.save("model.safetensors")']
+        out.append('b = load("model.safetensors")')
+    elif also == "resume":
+        short = wild.parameters({**case.data["params"], "max_iter": 2})
+        out.append("from maxmargin import Checkpoint")
+        out.append(f'{name}({short}, checkpoint=Checkpoint("fit.checkpoint", None, 1)).fit({parts})')
+        out.append(f'b = {name}({params}).fit({parts}, resume_from="fit.checkpoint")')
+    if also:
+        out.append(report.format("b"))
     return "\n".join(out)
 
 
