@@ -13,7 +13,7 @@ from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.risks import TaskRisk
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.parsing import Parsing
 from maxmargin.tasks.trees import Tree, as_tree, bracket_score, words
 
@@ -196,7 +196,7 @@ class GrammarParser(CertifiedEstimator):
             risk = TaskRisk(task, coded, truths, dim, sample_weight=weight, engine=engine)
             result = self._minimize(
                 risk,
-                DualCoordinate() if self.solver == "auto" else self.solver,
+                AutoStructured() if self.solver == "auto" else self.solver,
                 start=None if start is None else Start(start),
                 fitted=lambda w: {"coef_": w, "task_": task},
                 data={"X": X, "y": y},

@@ -19,7 +19,7 @@ from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._sequences import cost_matrix
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import TaskRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate
+from maxmargin.solvers import AutoStructured, CuttingPlane
 from maxmargin.tasks.graph import GraphLabeling
 from maxmargin.tasks.graph_input import Graph, as_graph
 from maxmargin.tasks.graph_programs import Relaxed
@@ -218,7 +218,7 @@ class GraphLabeler(CertifiedEstimator):
         if self.solver != "auto":
             return self.solver
         plain = not len(weights.norm.nonnegative) and (weights.map is None or weights.centre_only)
-        return DualCoordinate() if plain else CuttingPlane()
+        return AutoStructured() if plain else CuttingPlane()
 
     @property
     def coef_(self) -> Array:

@@ -27,7 +27,7 @@ from maxmargin.estimators._kernel_structures import (
 )
 from maxmargin.estimators._tagging import TaggedData, label_functions, score_parts
 from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
-from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
+from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
 from maxmargin.tasks.chain import Chain
 
 
@@ -328,7 +328,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if self.solver != "auto":
             return self.solver
         spread = weights is not None and weights.map is not None and not weights.centre_only
-        return CuttingPlane() if spread else DualCoordinate()
+        return CuttingPlane() if spread else AutoStructured()
 
     def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:
         check_kernel(self)

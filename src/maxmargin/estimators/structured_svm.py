@@ -30,7 +30,7 @@ from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators._weights import PARAMETERS
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.risks.task import TaskRisk, require_rescaling
-from maxmargin.solvers import CuttingPlane, DualCoordinate
+from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
 
 
@@ -287,7 +287,7 @@ class StructuredSVM(CertifiedEstimator):
             return self.solver
         if len(omega.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
-        return DualCoordinate(mode="dear" if self.oracle == "dear" else "stream")
+        return AutoStructured("dear" if self.oracle == "dear" else "stream")
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The output of largest score for each input.

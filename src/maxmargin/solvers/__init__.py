@@ -2,7 +2,7 @@
 
 from maxmargin.core.sampling import ByMargin, NonZeroLoss, UniformSample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
-from maxmargin.solvers.auto import Auto
+from maxmargin.solvers.auto import Auto, AutoStructured
 from maxmargin.solvers.cccp import LatentResult, minimize_latent
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import minimize
@@ -15,6 +15,7 @@ from maxmargin.solvers.sampled import SampledCuts
 __all__ = [
     "AbsoluteGap",
     "Auto",
+    "AutoStructured",
     "ByMargin",
     "CuttingPlane",
     "DualCoordinate",

@@ -12,6 +12,9 @@ gap's history, counted in visits of all rows. No clock is read, so a fit repeats
     cutting planes   everything else: rows that are not in memory, losses without a dual form, intercepts
                      that are not penalised; and the way on when the others stall
 
+Structures are trained by working sets. Where there are few examples, and features or C so large that single
+blocks climb too slowly, cutting planes go on: their reduced problem moves all multipliers at once.
+
 A method that hands over leaves its incumbent, its bounds and, as one plane, its multipliers: the next one
 starts where it ended.
 """
@@ -20,12 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from maxmargin.core.protocols import Streaming
 from maxmargin.core.requests import Steps
 from maxmargin.core.result import relative_gap
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
+from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.row_dual import Coordinates, SecondOrder, Stream, ascend, call_worth
 
 #: iterations of a fit by cutting planes; what each costs in visits of all rows, and in calls
@@ -35,6 +40,8 @@ MANY_COORDINATES = 20_000
 #: the same for Newton's method, whose steps also cost a Gram matrix; multiply-adds of that per entry's visit
 STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
+#: examples up to which cutting planes are a way out for working sets, and the passes after which they are
+FEW_EXAMPLES, PASSES = 1000, 24.0
 #: a gap below which a stall is rounding, and no other method would do better
 ROUNDING = 1e-9
 #: entries up to which a fit takes milliseconds anyway: then the order and the number of rows with one
@@ -118,6 +125,46 @@ class Auto:
                 continue
             state.gave_up, state.stop, state.phase = False, None, k
             yield from _RUN[phase.method](problem, state, phase.budget)
-            ended = state.stop not in (None, "stalled")
-            if ended or relative_gap(state.upper, state.lower) < ROUNDING:
+            if _is_over(state):
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class AutoStructured:
+    """The portfolio behind ``solver="auto"`` for structures: working sets, then cutting planes.
+
+    Parameters
+    ----------
+    mode : {"stream", "dear"}, default "stream"
+        As in :class:`maxmargin.solvers.DualCoordinate`. A dear oracle is never handed over: cutting planes
+        would ask it more often.
+
+    Examples
+    --------
+    >>> from maxmargin import SequenceTagger
+    >>> X, y = [[["sun"], ["shines"]], [["rain"], ["falls"]]], [["N", "V"], ["N", "V"]]
+    >>> tagger = SequenceTagger().fit(X, y)      # solver="auto"
+    >>> {record["method"] for record in tagger.history_}
+    {'working sets'}
+    """
+
+    mode: Literal["stream", "dear"] = "stream"
+
+    def steps(self, problem: Problem, state: SolverState) -> Steps:
+        """The methods, one after the other."""
+        sets = DualCoordinate(mode=self.mode)
+        small = problem.n_examples <= FEW_EXAMPLES and problem.dim <= MANY_COORDINATES
+        hand_over = self.mode == "stream" and small
+        if state.resumed is None or state.phase == 0:
+            state.phase = 0
+            yield from sets.over_sets(problem, state, PASSES if hand_over else float("inf"))
+            if _is_over(state) or not hand_over:
+                return
+        state.gave_up, state.stop, state.phase = False, None, 1
+        yield from CuttingPlane().steps(problem, state)
+
+
+def _is_over(state: SolverState) -> bool:
+    """Whether another method could do nothing more."""
+    ended = state.stop not in (None, "stalled")
+    return ended or relative_gap(state.upper, state.lower) < ROUNDING

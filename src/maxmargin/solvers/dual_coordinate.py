@@ -44,7 +44,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Ask, Confirm, Evaluate, OpenSets, Report, Request, Steps, Sweep
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
-from maxmargin.solvers.row_dual import Coordinates, Stream, ascend
+from maxmargin.solvers.row_dual import Coordinates, Outlook, Stream, ascend
 
 Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
@@ -53,6 +53,8 @@ SKIP = {"stream": 0.3, "dear": 1.0}
 CONFIRM_AT = 1.5
 #: a confirming pass is forced after this many passes without one: an estimate may never trigger it
 CONFIRM_EVERY = 15
+#: confirming passes by which a loop with a budget is judged
+JUDGED_BY = 6
 #: epochs over all sets after each chunk of a dear pass
 CHUNK_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
@@ -165,7 +167,7 @@ class DualCoordinate:
             return ascend(problem, state, Coordinates(self.max_epochs))
         if "stream" in problem.methods:
             return ascend(problem, state, Stream(self.streaming))
-        return self._sets(problem, state)
+        return self.over_sets(problem, state)
 
     @property
     def streaming(self) -> Streaming:
@@ -190,10 +192,14 @@ class DualCoordinate:
                 "solver=CuttingPlane()."
             )
 
-    def _sets(self, problem: Problem, state: SolverState) -> Steps:
+    def over_sets(
+        self, problem: Problem, state: SolverState, budget: float = float("inf")
+    ) -> Steps:
+        """The loop over working sets. It returns without a stop reason when more than ``budget`` passes seem
+        to be left after as many: then another method should go on."""
         self._check_sets(problem)
         if self.schedule == "fill":
-            yield from replace(self, mode="batch", schedule="gap")._sets(problem, state)
+            yield from replace(self, mode="batch", schedule="gap").over_sets(problem, state)
             return
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
         held = state.memory if hasattr(state.memory, "absorb") else None
@@ -202,6 +208,8 @@ class DualCoordinate:
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         stall, unconfirmed = StallDetector(window=30, patience=300), 0
+        outlook, passes = Outlook(), 0
+        every = int(min(CONFIRM_EVERY, max(1.0, budget / JUDGED_BY)))
         upper_guess, carried = np.inf, held is not None and self.mode != "batch"
         if place:
             if self.mode != "dear" and np.isfinite(state.upper):
@@ -214,7 +222,7 @@ class DualCoordinate:
             "upper_guess": upper_guess,
         }
         while True:
-            state.candidate = dual.point
+            state.candidate, passes = dual.point, passes + 1
             if carried:  # what is known already is used before the oracle is asked
                 estimate = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
                 carried = False
@@ -235,7 +243,7 @@ class DualCoordinate:
                 upper_guess = state.lower + estimate
                 allowed = problem.stopping.allowed_gap(upper_guess, problem.C)
                 close = np.isfinite(estimate) and estimate <= CONFIRM_AT * allowed
-                if close or unconfirmed >= CONFIRM_EVERY or self.schedule == "one-pass":
+                if close or unconfirmed >= every or self.schedule == "one-pass":
                     yield from self._confirm(sets, problem, state)
                     state.candidate = None  # evaluated, as long as the sets do not move
                     unconfirmed = 0
@@ -249,8 +257,16 @@ class DualCoordinate:
             if self.schedule == "one-pass":
                 state.stop = "max_iter"  # one pass was all that was asked for
                 return
-            if unconfirmed == 0 and stall.stalled(state.gap, state.upper):
+            if unconfirmed:
+                continue
+            if stall.stalled(state.gap, state.upper):
                 state.stop = "stalled"
+                return
+            left = outlook.remaining(
+                passes, state.gap, problem.stopping.allowed_gap(state.upper, problem.C)
+            )
+            if left > budget and passes > budget:
+                state.gave_up = True
                 return
 
     def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:
