@@ -80,7 +80,7 @@ def run(case: Case) -> Outcome:
             program, z = svc.program_of(own, search.best_estimator_)
             _, attained, error = best_point(program, [z])
             found += check_bound(float(certificate["lower_bound"]), attained, error)
-            found += linear.certified(case, certificate)
+            found += linear.certified(case, certificate, program, z)
     best = search.best_estimator_
     own = case.with_data(params={**plain, "C": search.best_params_["C"]})
     program, z = svc.program_of(own, best)

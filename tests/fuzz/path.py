@@ -45,7 +45,7 @@ def run(case: Case) -> Outcome:
         certificate = attributes(fitted)
         program, z = svc.program_of(own, fitted)
         found += check_program(certificate, program, z, data["params"].get("tol", 1e-3))
-        found += linear.certified(case, certificate)
+        found += linear.certified(case, certificate, program, z)
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}
     warned = [w for w in caught if not issubclass(w.category, RuntimeWarning)]

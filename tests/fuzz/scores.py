@@ -230,7 +230,7 @@ def run(case: Case) -> Outcome:
     program, z = program_of(case, result.w)
     found = check_program(certificate, program, z, tol)
     if params.get("solver") == "Auto()":
-        found += linear.certified(case, certificate)
+        found += linear.certified(case, certificate, program, z)
     return Outcome("certified" if result.converged else "warned", found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from tests.fuzz.runner import Settings, problem
 ROOT = Path(__file__).resolve().parents[2]
 #: problems of one child: memory that a fit does not give back would add up for ever
 BATCH = 2000
+#: how often longer than its processor time a problem may take
+BUSY = 5.0
 #: seconds that a child may take to start
 STARTING = 60.0
 
@@ -78,12 +81,28 @@ class Child:
         self.lines.put(None)
 
     def next(self, seconds: float) -> dict[str, Any] | None:
-        """The next event; None at the end. Raises TimeoutError."""
+        """The next event; None at the end. Raises TimeoutError after so many seconds of work, or many more of
+        waiting: on a busy machine a slow problem is none that never ends."""
+        began, worked = time.monotonic(), self._worked()
+        while True:
+            try:
+                event: dict[str, Any] | None = self.lines.get(timeout=1.0)
+            except queue.Empty:
+                waited = time.monotonic() - began
+                if waited > BUSY * seconds or (
+                    waited > seconds and self._worked() - worked > seconds
+                ):
+                    raise TimeoutError from None
+            else:
+                return event
+
+    def _worked(self) -> float:
+        """Seconds of processor time; those on the clock where the system does not say."""
         try:
-            event: dict[str, Any] | None = self.lines.get(timeout=seconds)
-        except queue.Empty as error:
-            raise TimeoutError from error
-        return event
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            return time.monotonic()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
         """End it."""
