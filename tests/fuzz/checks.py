@@ -128,6 +128,5 @@ def is_refusal(error: Exception) -> bool:
     if not isinstance(error, ValueError | TypeError) or isinstance(error, np.linalg.LinAlgError):
         return False
     where = traceback.extract_tb(error.__traceback__)[-1]
-    line = where.line or ""
-    raised = line.startswith("raise") or ")" in line
-    return raised and ("maxmargin" in where.filename or "sklearn/utils" in where.filename)
+    on_purpose = (where.line or "").startswith("raise")
+    return on_purpose and ("maxmargin" in where.filename or "sklearn/utils" in where.filename)

@@ -20,7 +20,8 @@ FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
 
 def named(name: str) -> list[ModuleType]:
     """The families whose name contains ``name``, all of them for an empty one."""
-    found = [family for family in FAMILIES if name.lower() in family.NAME.lower()]
+    exact = [family for family in FAMILIES if name == family.NAME]
+    found = exact or [family for family in FAMILIES if name.lower() in family.NAME.lower()]
     if not found:
         known = ", ".join(family.NAME for family in FAMILIES)
         raise SystemExit(f"--only {name}: no family has this in its name; there are {known}.")

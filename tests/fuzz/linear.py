@@ -30,6 +30,7 @@ REFUSALS = (
     "all sample weights of class .* are zero",
     "there is no pair to learn from",
     "class .* has no weight",
+    "cannot use the (newton|coordinate|stream) method here",
 )
 
 
@@ -89,7 +90,7 @@ def refused(case: Case, error: Exception) -> Outcome:
 
 
 def certified(case: Case, certificate: dict[str, Any], program: Any, z: Any) -> list[Finding]:
-    """A tame problem must be certified by the default solver, where weights in double precision can show it."""
+    """A tame problem must be certified by the default solver, if weights in double precision can show it."""
     if not case.data["tame"] or certificate["converged"]:
         return []
     best, F, _ = best_point(program, [z])
