@@ -45,6 +45,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--replay", type=int, metavar="N", help="problem N of the families --only, and stop"
     )
+    parser.add_argument(
+        "--start", type=float, default=60.0, help="more seconds for the first problem of a child"
+    )
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
@@ -63,6 +66,7 @@ def main() -> int:
         problems=args.problems,
         first=args.first,
         limit=args.limit,
+        start=args.start,
         shrink=args.shrink,
         without=frozenset(filter(None, args.without.split(","))),
         stop_after=args.stop_after,

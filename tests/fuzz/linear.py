@@ -30,6 +30,8 @@ REFUSALS = (
     "all sample weights of class .* are zero",
     "there is no pair to learn from",
     "class .* has no weight",
+    "DualCoordinate penali[sz]es every coordinate",
+    "scheme='lockstep' trains two classes only",
     "cannot use the (newton|coordinate|stream) method here",
 )
 

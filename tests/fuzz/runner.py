@@ -23,6 +23,7 @@ class Settings:
     problems: int | None = None
     first: int = 0
     limit: float = 60.0
+    start: float = 60.0
     shrink: float = 20.0
     without: frozenset[str] = frozenset()
     stop_after: int = 50

@@ -23,8 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BATCH = 2000
 #: how often longer than its processor time a problem may take
 BUSY = 5.0
-#: seconds that a child may take to start
-STARTING = 60.0
 
 
 @dataclass
@@ -136,7 +134,7 @@ def supervise(settings: Settings) -> Report:
                 settings,
                 first=trial.next_index,
                 problems=trial.next_index + 1,
-                limit=3 * settings.limit,
+                limit=2 * settings.limit,
             )
             again = follow(replace(alone, seconds=float(10**6)), report)
             if again.trouble:
@@ -156,19 +154,19 @@ def follow(settings: Settings, report: Report) -> Trial:
     fresh = True
     try:
         while True:
-            patience = settings.limit + settings.shrink + (STARTING if fresh else 0.0)
+            patience = settings.limit + settings.shrink + (settings.start if fresh else 0.0)
             event = child.next(patience)
             if event is None:
                 child.process.wait()
                 if child.process.returncode == 0:
                     return Trial(index)
                 return Trial(index, f"crash: the interpreter ended with {child.process.returncode}")
-            fresh = False
             if event["event"] == "begin":
                 at = event
             elif event["event"] == "drawn":
                 at["kind"] = event["kind"]
             elif event["event"] == "end":
+                fresh = False  # from now on nothing is imported, and little compiled
                 _count(report, at, event)
                 index = event["index"] + 1
                 if len(report.findings) >= settings.stop_after and not event["findings"]:
