@@ -158,8 +158,12 @@ def follow(settings: Settings, report: Report) -> Trial:
             event = child.next(patience)
             if event is None:
                 child.process.wait()
-                if child.process.returncode == 0:
-                    return Trial(index)
+                if child.process.returncode != 0 and not at:
+                    raise RuntimeError("the child process did not start: see its messages above.")
+                if child.process.returncode == 0 or index > at["index"]:
+                    return Trial(
+                        index
+                    )  # or it crashed at a smaller problem: that was found already
                 return Trial(index, f"crash: the interpreter ended with {child.process.returncode}")
             if event["event"] == "begin":
                 at = event
@@ -178,7 +182,11 @@ def follow(settings: Settings, report: Report) -> Trial:
                 if len(report.findings) >= settings.stop_after:
                     return Trial(index)
     except TimeoutError:
-        if index > at.get("index", -1):  # it was being made smaller: the finding is there already
+        if not at:
+            raise RuntimeError(
+                f"the child process did not start within {patience:.0f} s."
+            ) from None
+        if index > at["index"]:  # it was being made smaller: the finding is there already
             return Trial(index)
         return Trial(index, f"finite time: not done after {patience:.0f} s")
     finally:
