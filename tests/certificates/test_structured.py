@@ -196,7 +196,7 @@ def test_negative_weights_and_wrong_labels_are_refused():
     for y, weight in ((np.full(len(A), 7), None), (np.zeros(3, int), None), (Y, -np.ones(len(A)))):
         with pytest.raises(ValueError, match=r"labels must be|shape|not negative"):
             ScoreRisk(A, y, CrammerSinger(1 - np.eye(3)), sample_weight=weight)
-    with pytest.raises(ValueError, match="-1 and \\+1"):
+    with pytest.raises(ValueError, match="-1 or \\+1"):
         ScoreRisk(A, np.arange(len(A)), Hinge())
 
 

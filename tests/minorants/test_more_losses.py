@@ -119,7 +119,7 @@ def test_scores_of_any_size_do_not_overflow():
 
 @pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()])
 def test_other_labels_are_refused(loss):
-    with pytest.raises(ValueError, match=r"-1 and \+1"):
+    with pytest.raises(ValueError, match=r"-1 or \+1"):
         ScoreRisk(np.ones((2, 1)), np.array([0, 1]), loss)
 
 

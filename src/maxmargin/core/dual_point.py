@@ -41,7 +41,8 @@ class DualPoint:
         if len(regularizer.free):
             bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_bound
         # the sum of the planes, its square and the sum of the offsets are rounded as well
-        sizes = float(self.alpha @ np.array([norm(plane) for plane in self.planes] or [0.0]))
+        pairs = zip(self.alpha, self.planes, strict=True)
+        sizes = float(sum(a * norm(plane) for a, plane in pairs))
         here = gamma(len(self.alpha)) * (sizes + float(np.abs(self.offsets) @ self.alpha))
         radius = max(regularizer.radius(upper), float(np.linalg.norm(w)))
         # and so are the multipliers, which add up to C

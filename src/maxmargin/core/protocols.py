@@ -114,6 +114,9 @@ class Risk(Protocol):
 class ProvedRisk(Protocol):
     """A risk that can say what rounding may have done to its values."""
 
+    def rounding(self, w: Array, value: float) -> float:
+        """What rounding may have done to ``value``, computed as R(w)."""
+
     def proved_value(self, w: Array, enough: float) -> float:
         """An upper bound of R(w) that rounding cannot make false; an error below ``enough`` need not be made
         smaller."""

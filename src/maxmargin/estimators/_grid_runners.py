@@ -20,10 +20,12 @@ import scipy.sparse as sp
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import SolveResult, Start
+from maxmargin.core.result import SolveResult, Start, relative_gap
+from maxmargin.core.rounding import NEGLIGIBLE, gamma
 from maxmargin.core.shared_bundle import PlanePool, PooledBundle
+from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import compact
+from maxmargin.data.design import as_design, compact, row_lengths
 from maxmargin.engines import make_engine
 from maxmargin.estimators._grid import CellId, Done, Grid, Scheme
 from maxmargin.risks import ScoreRisk
@@ -32,6 +34,7 @@ from maxmargin.risks.shared_rows import RowRun, SharedRows, order_rows
 from maxmargin.solvers import Auto, CuttingPlane, Newton
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.driver import minimize
+from maxmargin.solvers.ending import certify
 from maxmargin.solvers.lockstep import Cell, Chain, minimize_many
 from maxmargin.solvers.row_dual import Coordinates, ascend
 
@@ -206,6 +209,9 @@ class LockstepRunner:
             grid.intercept,
             tuple(RowRun(*run) for run in runs),
         )
+        design = as_design(grid.X)
+        known = row_lengths(design, 0, design.shape[0])
+        self._lengths: Array = np.hypot(0.0 if known is None else known, grid.intercept)
         self._engine = make_engine(grid.n_jobs)
         self._risk = LockstepRisk(rows, self._engine)
         self._chains: dict[Any, Chain] = {}
@@ -240,8 +246,45 @@ class LockstepRunner:
         )
         for done in found:
             members = owners[id(done.cell)]
+            result = self._paid(done.cell, done.result)
             for member in members:
-                yield Done(member, [done.result], done.seconds / len(members), "lockstep")
+                yield Done(member, [result], done.seconds / len(members), "lockstep")
+
+    def _paid(self, cell: Cell, result: SolveResult) -> SolveResult:
+        """The result with bounds that have paid for rounding; see :mod:`maxmargin.core.rounding`.
+
+        Every plane is a sum over the rows of the split, with coefficients that their weights bound. F is
+        computed again, in twice the precision if need be, where that is not negligible.
+        """
+        grid, train, omega = self.grid, self.grid.trains[cell.split], cell.regularizer
+        if not np.isfinite(result.objective):
+            return result
+        weight = (grid.weight * cell.scale[grid.codes])[train]
+        lengths, radius = self._lengths[train], omega.radius(result.objective)
+        steep = 2.0 * (1.0 + radius * lengths) if grid.loss.smooth else 1.0
+        size = cell.C * float(np.sum(weight * steep * (1.0 + lengths)))
+        error = gamma(len(train)) * size * (1.0 + radius)
+        upper = result.objective + error
+        if error > NEGLIGIBLE * result.objective:
+            risk = ScoreRisk(
+                compact(grid.X[train]),
+                grid.targets[0][train],
+                grid.loss,
+                sample_weight=weight,
+                intercept=grid.intercept,
+            )
+            upper = certify(risk, omega, cell.C, result.w, None)[0]
+        lower = max(0.0, result.lower_bound - error)
+        proved = grid.stopping.met(Bounds(upper, lower, cell.C))
+        stop = "stalled" if result.stop_reason == "gap" and not proved else result.stop_reason
+        return replace(
+            result,
+            objective=upper,
+            lower_bound=lower,
+            gap=relative_gap(upper, lower),
+            converged=proved,
+            stop_reason=stop,
+        )
 
     def _chain(self, key: Any, first: Cell) -> Chain:
         start = self._starts.get(key)

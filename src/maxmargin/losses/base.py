@@ -88,8 +88,11 @@ class ScoreLoss(ABC):
         is trusted as it was computed."""
         return 0.0
 
-    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
-        """L(high + low) for scores of twice the precision; None where it is not known so well."""
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
+        """An upper bound of L(high + low) for scores of twice the precision, where those of row i may still be
+        wrong by ``off[i]``; None where the loss cannot be computed so well."""
         return None
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:

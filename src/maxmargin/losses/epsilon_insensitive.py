@@ -68,14 +68,16 @@ class EpsilonInsensitive(ScoreLoss):
         """See :meth:`ScoreLoss.change`."""
         return 2.0 * float(np.sqrt(value * second)) + second if self.smooth else first
 
-    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
         """See :meth:`ScoreLoss.precise_value`."""
         target, width = self._rows(y)
-        off, lost = difference(high, target)
+        apart, lost = difference(high, target)
         lost = lost + low
-        sign = np.where(off + lost < 0.0, -1.0, 1.0)
-        short, more = difference(sign * off, width)
-        loss = np.maximum(0.0, short + (more + sign * lost))
+        sign = np.where(apart + lost < 0.0, -1.0, 1.0)
+        short, more = difference(sign * apart, width)
+        loss = np.maximum(0.0, short + (more + sign * lost + off))
         return float(weight @ (loss * loss if self.smooth else loss))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:

@@ -48,10 +48,12 @@ class Hinge(ScoreLoss):
         """See :meth:`ScoreLoss.change`."""
         return first
 
-    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
         """See :meth:`ScoreLoss.precise_value`."""
         short, lost = difference(self.margin, y * high)
-        return float(weight @ np.maximum(0.0, short + (lost - y * low)))
+        return float(weight @ np.maximum(0.0, short + (lost - y * low + off)))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
@@ -125,13 +127,17 @@ class CrammerSinger(ScoreLoss):
         """See :meth:`ScoreLoss.change`."""
         return 2.0 * first
 
-    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
         """See :meth:`ScoreLoss.precise_value`."""
         here = np.arange(len(y))
         apart, lost = difference(high, high[here, y][:, None])
         lost = lost + (low - low[here, y][:, None])
         total, more = difference(apart, -self.cost[y])
-        return float(weight @ (total + (more + lost)).max(axis=1, initial=0.0))
+        total = total + (more + lost + 2.0 * off[:, None])
+        total[here, y] = 0.0
+        return float(weight @ total.max(axis=1, initial=0.0))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

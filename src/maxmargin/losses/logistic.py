@@ -29,7 +29,7 @@ class Logistic(ScoreLoss):
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("the logistic loss wants labels -1 and +1.")
+            raise ValueError("labels of the logistic loss must be -1 or +1.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
@@ -43,6 +43,14 @@ class Logistic(ScoreLoss):
     def change(self, value: float, first: float, second: float) -> float:
         """See :meth:`ScoreLoss.change`."""
         return first
+
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`."""
+        margin = y * high
+        slope = np.exp(-np.logaddexp(0.0, margin))
+        return float(weight @ (np.logaddexp(0.0, -margin) + slope * (off - y * low)))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

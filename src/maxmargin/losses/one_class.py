@@ -47,9 +47,11 @@ class OneClass(ScoreLoss):
         """See :meth:`ScoreLoss.change`."""
         return first
 
-    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
         """See :meth:`ScoreLoss.precise_value`."""
-        return self._hinge.precise_value(high, low, np.ones(len(high)), weight)
+        return self._hinge.precise_value(high, low, off, np.ones(len(high)), weight)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

@@ -52,10 +52,12 @@ class SquaredHinge(ScoreLoss):
         """See :meth:`ScoreLoss.change`."""
         return 2.0 * float(np.sqrt(value * second)) + second
 
-    def precise_value(self, high: Array, low: Array, y: Labels, weight: Array) -> float | None:
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
         """See :meth:`ScoreLoss.precise_value`."""
         short, lost = difference(self.margin, y * high)
-        return float(weight @ np.maximum(0.0, short + (lost - y * low)) ** 2)
+        return float(weight @ np.maximum(0.0, short + (lost - y * low + off)) ** 2)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

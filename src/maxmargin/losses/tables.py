@@ -189,6 +189,6 @@ def _check_losses(out: Array, P: int, N: int) -> None:
 def check_two_classes(y: Labels, name: str) -> None:
     """Labels -1 and +1, both of them there."""
     if not ((y == 1.0) | (y == -1.0)).all():
-        raise ValueError(f"{name} wants labels -1 and +1.")
+        raise ValueError(f"labels of {name} must be -1 or +1.")
     if not ((y == 1.0).any() and (y == -1.0).any()):
         raise ValueError(f"{name} compares two classes, but there are rows of one class only.")

@@ -25,7 +25,7 @@ from maxmargin.compiled import precise, row_dual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import NEGLIGIBLE, UNIT, gamma
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.data.design import CSRDesign, DenseDesign, row_lengths
 from maxmargin.losses import CrammerSinger
 from maxmargin.risks.multipliers import contribution, into_box, row_terms
 from maxmargin.risks.rows import Rows
@@ -217,12 +217,24 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     if error <= enough + NEGLIGIBLE * value or not _in_memory(rows):
         return value + error
     high, low = precise_scores(rows, w)
+    # what is left of the error of a score; sums of positive terms are wrong by a share of themselves
+    off = gamma(rows.design.shape[1]) ** 2 * float(np.linalg.norm(w)) * _lengths(rows)
+    if rows.offset is not None:
+        off = off + UNIT**2 * np.abs(rows.offset.reshape(len(off), -1)).max(axis=1)
     total = 0.0
     for lo, hi in rows.ranges:
-        part = rows.loss.precise_value(high[lo:hi], low[lo:hi], rows.y[lo:hi], rows.weight[lo:hi])
+        part = rows.loss.precise_value(
+            high[lo:hi], low[lo:hi], off[lo:hi], rows.y[lo:hi], rows.weight[lo:hi]
+        )
         if part is None:
             return value + error
         total += part
-    n = rows.design.shape[1] + rows.n
-    total += gamma(n) * total + gamma(n) * error
+    total += gamma(rows.n) * abs(total)
     return total if np.isfinite(total) else value + error
+
+
+def _lengths(rows: Rows) -> Array:
+    """The norms of all rows in memory, the constant feature included."""
+    known = row_lengths(rows.design, 0, rows.design.shape[0])
+    out: Array = np.hypot(0.0 if known is None else known, rows.intercept)
+    return out

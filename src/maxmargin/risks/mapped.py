@@ -193,6 +193,13 @@ class MappedRisk:
             blur=rows.blur + self.weights.blur(rows.dim),
         )
 
+    def rounding(self, w: Array, value: float) -> float:
+        """See :class:`maxmargin.core.protocols.ProvedRisk`."""
+        inner = self.inner
+        return (
+            inner.rounding(self.weights.whole(w), value) if isinstance(inner, ProvedRisk) else 0.0
+        )
+
     def proved_value(self, w: Array, enough: float) -> float:
         """See :class:`maxmargin.core.protocols.ProvedRisk`."""
         if not isinstance(self.inner, ProvedRisk):

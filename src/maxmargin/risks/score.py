@@ -243,10 +243,10 @@ class ScoreRisk:
     def proved_value(self, w: Array, enough: float) -> float:
         """See :class:`maxmargin.core.protocols.ProvedRisk`."""
         value = float(self.evaluate(w).upper)
-        return proved_risk(self.rows, w, value, self._rounding(w, value), enough)
+        return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
-    def _rounding(self, w: Array, value: float) -> float:
-        """What rounding may take off the risk at ``w``: that of the scores, and of summing up the loss."""
+    def rounding(self, w: Array, value: float) -> float:
+        """See :class:`maxmargin.core.protocols.ProvedRisk`: that of the scores, and of summing up."""
         rows = self.rows
         if not rows.loss.decomposable:
             return gamma(rows.n) * value
