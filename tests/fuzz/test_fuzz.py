@@ -19,9 +19,9 @@ from tests.fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, sh
 from tests.fuzz.supervisor import ROOT
 
 #: problems of one family in this test: about 60 seconds for all of them once everything is compiled
-PROBLEMS = 100
+PROBLEMS = 40
 #: of families whose problems are several fits
-FEWER = {"svc_path": 40, "LinearSVCCV": 40, "partial_fit": 60}
+FEWER = {"svc_path": 12, "LinearSVCCV": 20, "partial_fit": 30}
 #: the seed whose problems are tried, so that they are not those of any run of the fuzzer
 SEED = 990
 
