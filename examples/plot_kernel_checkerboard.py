@@ -11,8 +11,11 @@ so far is told in kernel values, which no clock can blur.
 # The board
 # ---------
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import Nystrom
@@ -44,6 +47,7 @@ stages = {
     "sampled": [("sampled", 3), ("sampled", 8), ("sampled", 20), ("sampled", None)],
     "sampled-constant": [("sampled-constant", k) for k in (3, 8, 20, 60)],
 }
+warnings.simplefilter("ignore", ConvergenceWarning)  # early stages are meant to be early
 fits = {
     name: [KernelSVC(10.0, gamma=10.0, method=m, max_iter=k).fit(X, y) for m, k in steps]
     for name, steps in stages.items()

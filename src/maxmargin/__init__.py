@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
     from maxmargin.checkpoints import Checkpoint, CheckpointError
+    from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators import (
         GaussianPrior,
         GrammarParser,
@@ -50,6 +51,7 @@ __all__ = [
     "load",
     "losses",
     "minimize",
+    "return_on_interrupt",
     "risks",
     "solvers",
     "structured_path",
@@ -67,6 +69,7 @@ _HOMES = {
     "CheckpointError": "checkpoints",
     "load": "persistence",
     "minimize": "solvers",
+    "return_on_interrupt": "core.interrupts",
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_wine
 from tests.data import datasets, require
+from tests.pressed import interrupted
 
 from maxmargin import LinearSVC, load, minimize
 from maxmargin.core import SquaredNorm
@@ -241,7 +242,7 @@ def test_ctrl_c_while_slots_are_given_anew() -> None:
         engine = Interrupting()
         engine.where = where
         risk = ScoreRisk(X, y, Hinge(), engine=engine)
-        result = minimize(risk, C=3.0, solver=solver)
+        result = interrupted(minimize, risk, C=3.0, solver=solver).result
         assert result.stop_reason == "interrupted"
         assert result.lower_bound <= best <= result.objective
         assert result.history[-1].lower_bound <= result.lower_bound * (1.0 + 1e-9)
@@ -336,7 +337,7 @@ def test_an_estimator_takes_strings() -> None:
     assert "GT" in X.describe(best)
 
 
-def test_interrupts_and_limits_return_the_best_point() -> None:
+def test_interrupts_and_limits_leave_the_best_point() -> None:
     X, y = wide()
     svc = LinearSVC(solver=ROWS, max_iter=3).fit(X, y)
     assert svc.stop_reason_ == "max_iter"
@@ -347,7 +348,7 @@ def test_interrupts_and_limits_return_the_best_point() -> None:
             raise KeyboardInterrupt
 
     risk = ScoreRisk(X, y, Hinge())
-    result = minimize(risk, C=1.0, solver=ROWS, callbacks=[ctrl_c])
+    result = interrupted(minimize, risk, C=1.0, solver=ROWS, callbacks=[ctrl_c]).result
     assert result.stop_reason == "interrupted"
     assert result.lower_bound <= minimize(risk, C=1.0).objective <= result.objective + 1e-9
 

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from tests.data import datasets, require
+from tests.pressed import interrupted
 from tests.slow_tasks import examples
 
 from maxmargin import SequenceTagger, StructuredSVM
@@ -125,7 +126,7 @@ def test_a_time_limit_ends_a_pass():
 def test_ctrl_c_between_two_calls():
     X, y = examples(60)
     Counting.press_at = 25
-    svm = StructuredSVM(Counting(), 1.0, oracle="dear").fit(X, y)
+    svm = interrupted(StructuredSVM(Counting(), 1.0, oracle="dear").fit, X, y).estimator
     assert svm.stop_reason_ == "interrupted"
     assert Counting.calls <= 25 + 60  # and the confirming pass
     F = structured_objective(svm.task_, X, y, svm.coef_, 1.0)

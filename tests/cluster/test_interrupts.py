@@ -1,4 +1,4 @@
-"""Ctrl-C during a call: it is heard, and the engine answers the next call."""
+"""Ctrl-C takes effect during a call, and the engine answers the next one; a fit stores its best point."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 from tests.cluster.conftest import wait_until
 from tests.cluster.shards import Part, count
+from tests.pressed import interrupted
 
+from maxmargin import LinearSVC
 from maxmargin.core.summation import tree_sum
 from maxmargin.engines import ray as ray_engine
+from maxmargin.solvers import CuttingPlane
+from maxmargin.testing import binary_objective
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +61,30 @@ def test_workers_that_are_not_are_started_anew(make_engine, tmp_path):
     assert _interrupted(engine, str(tmp_path / "calls"), 60.0) < ray_engine.GRACE + 5.0
     assert engine.reduce("value") == tree_sum([Part(1).value(), Part(2).value()])
     assert not set(engine.gather("pid")) & set(before)
+
+
+def test_one_press_ends_a_fit_and_leaves_something_usable(make_engine):
+    """The exception has the estimator, and the workers are there for the next fit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 30))
+    y = np.where(X[:, 0] + rng.normal(size=2000) > 0, 1.0, -1.0)
+    engine, pressed = make_engine(2), []
+
+    def press(record):
+        if record.iteration == 3:
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    svc = LinearSVC(C=10.0, tol=1e-15, solver=CuttingPlane(), engine=engine, callbacks=[press])
+    error = interrupted(svc.fit, X, y)
+    assert time.monotonic() - pressed[0] < ray_engine.GRACE + 5.0
+    assert error.estimator is svc
+    assert "gap" in error.__notes__[0]
+    assert svc.stop_reason_ == "interrupted"
+    assert svc.predict(X).shape == y.shape
+    F = binary_objective(svc.coef_[0], svc.intercept_[0], X, y, 10.0)
+    assert svc.objective_ == pytest.approx(F, rel=1e-9)
+    lower = svc.lower_bound_
+    svc.set_params(tol=1e-2, callbacks=None).fit(X, y)
+    assert svc.converged_
+    assert lower <= svc.objective_ * (1 + 1e-12)

@@ -6,8 +6,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from tests.data import datasets, require
+from tests.pressed import interrupted
 
-from maxmargin import StructuredSVM, StructuredSVMCV, minimize, structured_path
+from maxmargin import StructuredSVM, StructuredSVMCV, minimize, return_on_interrupt, structured_path
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain
@@ -186,9 +187,37 @@ class Interrupting(TinyMulticlass):
         return super().inference(x, w)
 
 
-def test_ctrl_c_keeps_what_is_done():
+def test_ctrl_c_keeps_what_is_done(monkeypatch):
     X, y = classes()
-    with pytest.warns(ConvergenceWarning, match=r"interrupted: 1 of 3"):
-        search = StructuredSVMCV(Interrupting(), [0.01, 0.1, 1.0], cv=3).fit(X, y)
+    search = StructuredSVMCV(Interrupting(), [0.01, 0.1, 1.0], cv=3)
+    error = interrupted(search.fit, X, y)
+    assert error.estimator is search
+    assert "1 of 3 settings" in error.__notes__[0]
     assert search.best_params_ == {"C": 0.01}
     assert np.isnan(search.cv_results_["mean_test_score"][1:]).all()
+    assert not hasattr(search, "best_estimator_")  # nothing is refitted
+    monkeypatch.setattr(Interrupting, "calls", 0)
+    with return_on_interrupt(), pytest.warns(ConvergenceWarning, match=r"interrupted: 1 of 3"):
+        search.fit(X, y)
+    assert search.best_estimator_.C == 0.01
+
+
+def test_ctrl_c_in_a_path_ends_it():
+    X, y = classes()
+    seen = []
+
+    def press(record):
+        seen.append(record.C)
+        if seen.count(1.0) == 1:
+            raise KeyboardInterrupt
+
+    options = {"tol": 1e-6, "callbacks": [press]}
+    error = interrupted(structured_path, TinyMulticlass(), X, y, [10.0, 1.0, 0.1], **options)
+    assert [svm.C for svm in error.result] == [1.0, 0.1]
+    assert [svm.stop_reason_ for svm in error.result] == ["interrupted", "gap"]
+    assert error.estimator is error.result[0]
+    assert error.estimator.predict(X[:3])
+    seen.clear()
+    with return_on_interrupt():
+        path = structured_path(TinyMulticlass(), X, y, [10.0, 1.0, 0.1], **options)
+    assert [svm.C for svm in path] == [1.0, 0.1]

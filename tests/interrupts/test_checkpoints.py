@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from sklearn.base import clone
+from tests.pressed import interrupted
 
 import maxmargin
 from maxmargin import (
@@ -231,7 +232,7 @@ def test_ctrl_c_leaves_a_checkpoint_of_what_it_found(path, solver):
             signal.raise_signal(signal.SIGINT)
 
     svc = LinearSVC(C=5.0, tol=1e-9, solver=solver, callbacks=[press], checkpoint=path)
-    svc.fit(X, BINARY)
+    assert interrupted(svc.fit, X, BINARY).estimator is svc
     assert svc.stop_reason_ == "interrupted"
     lower, upper = svc.lower_bound_, svc.objective_
     svc.set_params(callbacks=None, tol=1e-3).fit(X, BINARY, resume_from=path)
@@ -253,7 +254,7 @@ def test_ctrl_c_at_any_moment_leaves_a_true_state(path, solver):
             svc.fit(X, BINARY)
             timer.join()
             time.sleep(0.01)
-        except KeyboardInterrupt:  # before the loop began, or after its end
+        except KeyboardInterrupt:
             timer.join()
         if not path.exists():
             continue
@@ -269,7 +270,7 @@ def test_ctrl_c_while_the_last_file_is_written_is_heard(path, labels, monkeypatc
         recorder, "write_file", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(0.1)
     )
     svc = LinearSVC(multi_class="ovr", solver=PLANES, checkpoint=Checkpoint(path, seconds=1e9))
-    svc.fit(X, labels)
+    interrupted(svc.fit, X, labels)
     assert svc.converged_
     assert svc.stop_reason_ == "interrupted"
 
@@ -283,7 +284,8 @@ def test_ctrl_c_after_the_first_of_several_problems_is_told(monkeypatch):
 
     for limit in (None, 2):
         monkeypatch.setattr(ending, "_confirmed", press)
-        svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=limit).fit(X, Y)
+        svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=limit)
+        assert interrupted(svc.fit, X, Y).estimator is svc
         assert svc.stop_reason_ == "interrupted"
 
 
@@ -296,7 +298,8 @@ def test_ctrl_c_in_a_later_problem_is_told():
         if len(seen) == 4:
             signal.raise_signal(signal.SIGINT)
 
-    svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=2, callbacks=[press]).fit(X, Y)
+    svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=2, callbacks=[press])
+    assert interrupted(svc.fit, X, Y).estimator is svc
     assert seen == [1, 2, 1, 2, 1]
     assert svc.stop_reason_ == "interrupted"
 

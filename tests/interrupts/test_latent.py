@@ -1,4 +1,4 @@
-"""Ctrl-C, limits and callbacks in the concave-convex procedure return the best point."""
+"""Ctrl-C, limits and callbacks in the concave-convex procedure leave the best point."""
 
 import signal
 import time
@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tests.latent_tasks import WrongRows, rows_problem
+from tests.pressed import interrupted
 
 from maxmargin import LatentStructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
@@ -54,7 +55,8 @@ def is_true(svm, X, Y, C):
 def test_ctrl_c_in_a_convex_step(solver, call):
     X, Y = rows_problem(0)
     task = Pressing("loss_augmented_inference", call)
-    svm = LatentStructuredSVM(task, 1.0, tol=1e-9, solver=solver).fit(X, Y)
+    svm = LatentStructuredSVM(task, 1.0, tol=1e-9, solver=solver)
+    assert interrupted(svm.fit, X, Y).estimator is svm
     assert svm.stop_reason_ == "interrupted"
     assert is_true(svm, X, Y, 1.0) == pytest.approx(svm.objective_, rel=1e-9)
     values = [record["objective"] for record in svm.history_]
@@ -64,7 +66,8 @@ def test_ctrl_c_in_a_convex_step(solver, call):
 @pytest.mark.parametrize("call", [30, 55, 80])
 def test_ctrl_c_while_completing(call):
     X, Y = rows_problem(0)
-    svm = LatentStructuredSVM(Pressing("complete", call), 1.0, tol=1e-9).fit(X, Y)
+    svm = LatentStructuredSVM(Pressing("complete", call), 1.0, tol=1e-9)
+    interrupted(svm.fit, X, Y)
     assert svm.stop_reason_ == "interrupted"
     is_true(svm, X, Y, 1.0)  # an upper bound at least: the convex objective
     assert np.isfinite(svm.coef_).all()
@@ -72,7 +75,8 @@ def test_ctrl_c_while_completing(call):
 
 def test_a_second_ctrl_c():
     X, Y = rows_problem(0)
-    svm = LatentStructuredSVM(Pressing("loss_augmented_inference", 20, 30), 1.0).fit(X, Y)
+    svm = LatentStructuredSVM(Pressing("loss_augmented_inference", 20, 30), 1.0)
+    interrupted(svm.fit, X, Y)
     assert svm.stop_reason_ == "interrupted"
     assert np.isfinite(svm.coef_).all()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.doomed import Doom, DoomedEngine
 from tests.latent_tasks import Rows
+from tests.pressed import interrupted
 
 from maxmargin import StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine
@@ -179,7 +180,7 @@ class Interrupting(Forgetful):
 def test_an_interrupt_between_two_shards(at, short_past):
     engine = Interrupting(at)
     risk = chain(engine)
-    first = minimize(risk, 0.05, stopping=RelativeGap(1e-3))
+    first = interrupted(minimize, risk, 0.05, stopping=RelativeGap(1e-3)).result
     assert first.stop_reason == "interrupted"
     assert first.lower_bound <= first.objective
     again = minimize(risk, 0.05, stopping=RelativeGap(1e-3))  # the same shards go on

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.pressed import interrupted
 
 from maxmargin import KernelSVC
 from maxmargin.estimators._kernel_auto import (
@@ -110,7 +111,7 @@ def test_ctrl_c_in_a_pilot_ends_the_fit(monkeypatch, at):
         return true(self, *args, **options)
 
     monkeypatch.setattr(KernelRows, "block", block)
-    svc = KernelSVC(max_kernel_values=1e7).fit(X, y)
+    svc = interrupted(KernelSVC(max_kernel_values=1e7).fit, X, y).estimator
     assert svc.stop_reason_ == "interrupted"
     assert len(asked) < at + 20  # nothing is begun after it
     assert svc.method_.startswith("none: the fit was ended (interrupted)")

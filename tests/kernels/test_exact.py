@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
+from tests.pressed import interrupted
 
 from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps
@@ -193,8 +194,8 @@ def test_interrupts_leave_true_bounds(at):
         if record.iteration == at:
             raise KeyboardInterrupt
 
-    for options in ({"callbacks": [interrupt]}, {"max_iter": at}):
-        svc = fit(X, y, tol=1e-6, **options)
+    stopped = interrupted(fit, X, y, tol=1e-6, callbacks=[interrupt]).estimator
+    for svc in (stopped, fit(X, y, tol=1e-6, max_iter=at)):
         assert svc.stop_reason_ in ("interrupted", "max_iter")
         assert svc.lower_bound_ <= best.objective_
         assert best.lower_bound_ <= svc.objective_
@@ -213,7 +214,7 @@ def test_interrupts_in_the_middle(at):
             raise KeyboardInterrupt
         return naive(RBF(0.3), A, B)
 
-    svc = fit(X, y, kernel=function, tol=1e-4)
+    svc = interrupted(fit, X, y, kernel=function, tol=1e-4).estimator
     assert svc.stop_reason_ == "interrupted"
     assert svc.lower_bound_ <= best.objective_
     assert best.lower_bound_ <= svc.objective_

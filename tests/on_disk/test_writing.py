@@ -141,7 +141,10 @@ GOOD = (np.ones((2, 2)), [0, 1])
 
 REFUSED = {
     "nan": ([GOOD, (NAN, [0, 1])], "batch 1: row 1 has a feature that is NaN"),
-    "inf": ([(sp.csr_matrix([[1.0], [np.inf]]), [0, 1])], "batch 0: row 1 .* infinite"),
+    "inf": (
+        [(sp.csr_matrix([[1.0], [np.inf]]), [0, 1])],
+        "batch 0: .* infinite .* in row 1, column 0",
+    ),
     "overflow": ([(np.array([[1e200]]), [0])], "batch 0: row 0 has features so large"),
     "missing": ([(pd.DataFrame({"a": [1.0, None]}), [0, 1])], "batch 0: row 1 has a feature"),
     "width": ([GOOD, (np.ones((2, 3)), [0, 1])], "batch 1: X has 3 features, but so far 2"),

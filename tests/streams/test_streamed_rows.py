@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data import datasets, require
+from tests.pressed import interrupted
 
 from maxmargin import LinearSVC
 from maxmargin.core import SquaredNorm
@@ -222,7 +223,8 @@ def test_ctrl_c_while_a_piece_is_read_leaves_a_true_certificate(at):
             return super().block(lo, hi)
 
     solver = DualCoordinate(max_cached=10)
-    svc = LinearSVC(C=0.3, tol=1e-9, solver=solver).fit(Pressed(X), y, weight)
+    svc = LinearSVC(C=0.3, tol=1e-9, solver=solver)
+    assert interrupted(svc.fit, Pressed(X), y, weight).estimator is svc
     assert svc.stop_reason_ == "interrupted"
     assert svc.lower_bound_ <= best.objective_ * (1 + 1e-9)
     assert svc.objective_ >= best.lower_bound_ * (1 - 1e-9)

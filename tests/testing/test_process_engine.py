@@ -128,8 +128,11 @@ if __name__ == "__main__":
     def told(record):
         pass
     told.on_oracle = lambda done, total: (print("asked", done, total, flush=True))
-    svm = StructuredSVM(Sleepy(0.3), 10.0, tol=1e-9, oracle="dear", engine="processes", n_jobs=2,
-                        callbacks=[told]).fit(X, y)
+    try:
+        StructuredSVM(Sleepy(0.3), 10.0, tol=1e-9, oracle="dear", engine="processes", n_jobs=2,
+                      callbacks=[told]).fit(X, y)
+    except KeyboardInterrupt as error:
+        svm = error.estimator
     print("stop", svm.stop_reason_, svm.lower_bound_ <= svm.objective_, flush=True)
     print("left", len(multiprocessing.active_children()), flush=True)
 """

@@ -136,3 +136,17 @@ def relative_gap(upper: float, lower: float) -> float:
     if upper <= lower:
         return 0.0
     return float((upper - lower) / abs(upper)) if upper != 0.0 else float("inf")
+
+
+def bounds_in_words(objective: float, lower_bound: float, gap: float) -> str:
+    """What is known of a point, for a message.
+
+    Examples
+    --------
+    >>> bounds_in_words(2.0, 1.5, 0.25), bounds_in_words(2.0, -float("inf"), float("inf"))
+    ('gap 0.25 (objective 2, lower bound 1.5)', 'no certified gap (objective 2, no lower bound)')
+    """
+    upper = "objective not evaluated" if np.isnan(objective) else f"objective {objective:.6g}"
+    lower = f"lower bound {lower_bound:.6g}" if np.isfinite(lower_bound) else "no lower bound"
+    known = f"gap {gap:.2g}" if np.isfinite(gap) else "no certified gap"
+    return f"{known} ({upper}, {lower})"

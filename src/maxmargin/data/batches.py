@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import is_canonical, sound, summed
+
 AnyArray = npt.NDArray[Any]
 
 _FIELDS = ("X", "y", "weight", "group")
@@ -108,6 +110,7 @@ def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:
         parts = [np.asarray(labels) for labels in y if len(labels)]
         y = np.concatenate(parts) if parts else np.empty(0)
     if all(sp.issparse(x) for x in X):
+        X = [sound(x, f"sequence {i}") for i, x in enumerate(X)]
         width = max(x.shape[1] for x in X)
         X = [x if x.shape[1] == width else _widened(x, width) for x in X]
         return sp.vstack(X, format="csr"), y, lengths
@@ -120,7 +123,6 @@ def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:
 
 
 def _widened(x: Any, width: int) -> Any:
-    x = x.tocsr()
     return sp.csr_matrix((x.data, x.indices, x.indptr), shape=(x.shape[0], width), copy=False)
 
 
@@ -139,7 +141,7 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
         if X.dtype == object:
             raise TypeError("the data frame has columns that are not numbers.")
     if sp.issparse(X):
-        X = X if X.format == "csr" else X.tocsr()
+        X = sound(X)
         kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
         X = X if X.dtype == kind else X.astype(kind)
         return _without_duplicates(X), names
@@ -158,17 +160,16 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
 
 def _without_duplicates(X: Any) -> Any:
     """Entries stored twice are added, as in a design; without memory of the size of a row's width."""
-    if X.has_canonical_format:
+    if is_canonical(X):
         return X
-    ordered = X.copy()
-    ordered.sum_duplicates()
+    ordered = summed(X)
     return X if ordered.nnz == X.nnz else ordered
 
 
 def _squares(X: Any) -> npt.NDArray[np.float64]:
     """|x|^2 of every row, in float64. They show, for the price of one pass, what is not finite."""
     if sp.issparse(X):
-        entries = X.data[: X.indptr[-1]].astype(np.float64)
+        entries = X.data.astype(np.float64)
         entries *= entries
         squares = np.zeros(X.shape[0])
         some = np.flatnonzero(np.diff(X.indptr))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.core.matrices import is_finite
 from maxmargin.data.manifest import NAME, DatasetError, Manifest, Shard, checksum, decode
 from maxmargin.data.storage import Storage
 
@@ -69,6 +71,30 @@ def check_content(storage: Storage, manifest: Manifest, shard: Shard) -> None:
         )
         if not fine:
             raise DatasetError(f"{storage.describe(file.name)}: the {column} are out of range.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnCheck:
+    """What values of a column may be: whole numbers below ``n_codes``, or one of the sorted ``classes``."""
+
+    signed: bool = True
+    n_codes: int | None = None
+    classes: AnyArray | None = None
+
+    def __call__(self, values: AnyArray) -> str | None:
+        """What is wrong with some of them, in words; None if nothing is."""
+        if not is_finite(values):
+            return "a number is NaN or infinite"
+        if not self.signed and not (values >= 0.0).all():
+            return "a weight is negative"
+        unknown = "a label is none of those in the manifest"
+        if self.n_codes is not None and not _lies_within(values, self.n_codes):
+            return unknown
+        if self.classes is not None and len(values):
+            places = np.minimum(self.classes.searchsorted(values), len(self.classes) - 1)
+            if not len(self.classes) or not np.array_equal(self.classes[places], values):
+                return unknown
+        return None
 
 
 def _ascends(pointers: AnyArray, end: int) -> bool:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.checks import check_content, check_sizes, read_manifest
+from maxmargin.data.checks import ColumnCheck, check_content, check_sizes, read_manifest
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.data.manifest import NAME, DatasetError, Manifest
 from maxmargin.data.shard_columns import ShardColumn, pieces
-from maxmargin.data.sharded import ShardedDesign
+from maxmargin.data.sharded import ShardedDesign, ascends
 from maxmargin.data.storage import storage_for
 from maxmargin.data.writer import SHARD_BYTES, Writer, next_generation
 
@@ -326,6 +326,11 @@ class Dataset:
         for k, first, last in pieces(self._unit_starts, lo, hi):
             file = self._manifest.shards[k].files["sequence"]
             pointers = self._storage.section(file.name, file.dtype, first, last + 1)
+            if not ascends(pointers, first, self._manifest.shards[k].rows):
+                raise DatasetError(
+                    f"{self._storage.describe(file.name)} (shard {k}): the bounds of its sequences are "
+                    "out of range. The file was altered after it was written."
+                )
             begin = self._row_starts[k] + int(pointers[0]) if begin is None else begin
             bounds.extend((pointers[1:] + (self._row_starts[k] - begin)).tolist())
         begin = begin or 0
@@ -344,7 +349,17 @@ class Dataset:
         if not any(name in shard.files for shard in self._manifest.shards):
             return None
         starts = self._row_starts if name == "label" else self._unit_starts
-        return ShardColumn(self._storage, self._manifest.shards, starts, name, decode)
+        return ShardColumn(
+            self._storage, self._manifest.shards, starts, name, decode, self._check_of(name)
+        )
+
+    def _check_of(self, name: str) -> ColumnCheck:
+        labels = self._manifest.labels
+        if name != "label":
+            return ColumnCheck(signed=name != "weight")
+        if labels.kind == "text":
+            return ColumnCheck(n_codes=len(labels.values or ()))
+        return ColumnCheck(classes=self.classes)
 
 
 def _matrix(design: DenseDesign | CSRDesign) -> Any:

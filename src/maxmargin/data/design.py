@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, precise, products
+from maxmargin.core.matrices import check_dense, check_rows, is_canonical, sound, summed
 from maxmargin.core.vectors import Array, IntArray, thawed
 
 #: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
@@ -93,6 +94,7 @@ class DenseDesign:
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
+        _check_product(self.shape, W, lo, hi, out)
         if out is None:
             out = np.empty((hi - lo, *W.shape[1:]))
         if W.ndim == 1:
@@ -106,6 +108,7 @@ class DenseDesign:
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """See :class:`Design`."""
+        _check_transposed(self.shape, coef, lo, hi, out)
         if coef.ndim == 1:
             products.dense_accumulate(self.X, coef, lo, hi, out)
             return
@@ -128,9 +131,11 @@ class DenseDesign:
 
 
 class CSRDesign:
-    """A CSR matrix with float32 or float64 data and 32- or 64-bit indices."""
+    """A CSR matrix with float32 or float64 data and 32- or 64-bit indices. Its arrays are checked here, once:
+    compiled code reads and writes where they say."""
 
     def __init__(self, X: Any) -> None:
+        check_rows(X.indptr, X.indices, X.data, X.shape)
         self.indptr, self.indices, self.data = X.indptr, X.indices, X.data
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.nnz = int(self.indptr[-1])
@@ -140,6 +145,7 @@ class CSRDesign:
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
+        _check_product(self.shape, W, lo, hi, out)
         if out is None:
             out = np.empty((hi - lo, *W.shape[1:]))
         kernel = products.csr_dot if W.ndim == 1 else products.csr_dot_columns
@@ -148,6 +154,7 @@ class CSRDesign:
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """See :class:`Design`."""
+        _check_transposed(self.shape, coef, lo, hi, out)
         kernel = products.csr_accumulate if coef.ndim == 1 else products.csr_accumulate_columns
         kernel(self.indptr, self.indices, self.data, coef, lo, hi, out)
 
@@ -166,15 +173,35 @@ class CSRDesign:
     def take(self, rows: IntArray) -> CSRDesign:
         """See :class:`TakingDesign`."""
         whole = sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
-        return CSRDesign(whole[rows])
+        part = whole[rows]
+        return CSRDesign.of(part.indptr, part.indices, part.data, part.shape)
 
     @classmethod
     def of(cls, indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> CSRDesign:
-        """A design of these arrays as they are."""
+        """A design of these arrays as they are: of one that was checked, or made here."""
         design = cls.__new__(cls)
         design.indptr, design.indices, design.data = indptr, indices, data
         design.shape, design.nnz = shape, int(indptr[-1])
         return design
+
+
+def _check_product(shape: tuple[int, int], W: Array, lo: int, hi: int, out: Array | None) -> None:
+    """Raise ValueError where compiled code would read or write outside of arrays."""
+    fits = 0 <= lo <= hi <= shape[0] and W.ndim in (1, 2) and W.shape[0] == shape[1]
+    if not fits or (out is not None and out.shape != (hi - lo, *W.shape[1:])):
+        raise ValueError(
+            f"rows {lo} .. {hi} times W of shape {W.shape}: the design has {shape[0]} rows and {shape[1]} "
+            "features, of which W needs one row each."
+        )
+
+
+def _check_transposed(shape: tuple[int, int], coef: Array, lo: int, hi: int, out: Array) -> None:
+    fits = 0 <= lo <= hi <= shape[0] and coef.ndim in (1, 2) and coef.shape[0] == hi - lo
+    if not fits or out.shape != (shape[1], *coef.shape[1:]):
+        raise ValueError(
+            f"coef has shape {coef.shape} and out {out.shape} for rows {lo} .. {hi} of {shape[0]}, with "
+            f"{shape[1]} features."
+        )
 
 
 def is_design(X: Any) -> bool:
@@ -230,15 +257,25 @@ def take(design: Design, rows: IntArray) -> Design:
     return part
 
 
-def as_design(X: Any) -> Design:
-    """The design for an array, a SciPy sparse matrix, a data set on disk, or what already is a design."""
+def as_design(X: Any, *, checked: bool = False) -> Design:
+    """The design for an array, a SciPy sparse matrix, a data set on disk, or what already is a design.
+
+    Entries of matrices must be finite, and indices and pointers of sparse ones inside their arrays. To see
+    that takes part of the time of one product; ``checked``: it has been seen already.
+    """
     if sp.issparse(X):
-        X = X if X.format == "csr" else X.tocsr()
-        return CSRDesign(_summed(X))
+        X = X if checked else sound(X)
+        X = _summed(X)
+        return CSRDesign.of(X.indptr, X.indices, X.data, (int(X.shape[0]), int(X.shape[1])))
     if isinstance(X, np.ndarray):
+        if X.ndim != 2:
+            raise ValueError(f"X must be a matrix; it is an array of shape {X.shape}.")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
-        return DenseDesign(np.ascontiguousarray(X))
+        X = np.ascontiguousarray(X)
+        if not checked:
+            check_dense(X)
+        return DenseDesign(X)
     if is_design(X):
         design: Design = X
         return design
@@ -251,13 +288,18 @@ def as_design(X: Any) -> Design:
 def _summed(X: Any) -> Any:
     """The matrix without entries stored twice: |x|^2 is not the sum of their squares. Columns that are
     merely out of order do no harm."""
-    if X.has_canonical_format:
-        return X
-    seen = np.full(X.shape[1], -1, dtype=np.int64)
-    if convert.has_duplicates(X.indptr, X.indices, seen):
-        X = X.copy()
-        X.sum_duplicates()
+    if has_repeats(X):
+        X = summed(X)
+        check_rows(X.indptr, X.indices, X.data, X.shape)  # sums may overflow
     return X
+
+
+def has_repeats(X: Any) -> bool:
+    """Whether a CSR matrix, which was checked, stores an entry twice."""
+    if is_canonical(X):
+        return False
+    seen = np.full(X.shape[1], -1, dtype=np.int64)
+    return bool(convert.has_duplicates(X.indptr, X.indices, seen))
 
 
 def compact(X: Any) -> Design:
@@ -279,7 +321,7 @@ def compact(X: Any) -> Design:
     convert.fill(X, indptr, indices, data)
     if nnz < 2**31:
         indptr = indptr.astype(np.int32)
-    return CSRDesign(sp.csr_matrix((data, indices, indptr), shape=(n, d), copy=False))
+    return CSRDesign.of(indptr, indices, data, (n, d))
 
 
 def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:

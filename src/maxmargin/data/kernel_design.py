@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import CSRDesign, DenseDesign, is_design
+from maxmargin.data.design import CSRDesign, DenseDesign, as_design, is_design
 from maxmargin.kernels import KernelRows, NystromMap
 from maxmargin.kernels.functions import Block
 from maxmargin.kernels.lowrank import ROWS
@@ -60,7 +60,10 @@ class KernelDesign:
                 f"X has {X.shape[1]} features, but the landmarks have {features.basis.X.shape[1]}."
             )
         self.features = features
-        self.X = X.tocsr() if sp.issparse(X) and X.format != "csr" else X
+        if not is_design(X):
+            checked: Any = as_design(X)
+            X = _matrix(checked)
+        self.X = X
         self.shape: tuple[int, int] = (int(X.shape[0]), features.n_features)
         self.nnz = self.shape[0] * self.shape[1]
         self._largest: float | None = None

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.data.columns import LazyColumn
-from maxmargin.data.manifest import ColumnFile, Shard
+from maxmargin.data.manifest import ColumnFile, DatasetError, Shard
 from maxmargin.data.storage import Storage
 
 AnyArray = npt.NDArray[Any]
@@ -39,8 +39,11 @@ class ShardColumn(LazyColumn):
         starts: list[int],
         name: str,
         decode: Callable[[AnyArray], AnyArray] | None = None,
+        check: Callable[[AnyArray], str | None] | None = None,
     ) -> None:
         super().__init__(starts[-1], self._rows)
+        # what is wrong with values, and what was looked at: a file may have been altered
+        self._check, self._known = check, Known()
         self._storage, self._starts, self._decode = storage, starts, decode
         # a shard of empty sequences has no labels, and no rows that anyone could ask for
         self._files = [shard.files.get(name, _NOTHING) for shard in shards]
@@ -63,10 +66,7 @@ class ShardColumn(LazyColumn):
         return f"<column of {len(self)} rows, {self.dtype}>"
 
     def _rows(self, lo: int, hi: int) -> AnyArray:
-        parts = [
-            self._storage.section(self._files[k].name, self._files[k].dtype, first, last)
-            for k, first, last in pieces(self._starts, lo, hi)
-        ]
+        parts = [self._read(*piece) for piece in pieces(self._starts, lo, hi)]
         if len(parts) == 1:
             values = parts[0].copy()  # small; and read-only arrays would be compiled for anew
         elif parts:
@@ -74,3 +74,38 @@ class ShardColumn(LazyColumn):
         else:
             values = np.empty(0, dtype=self._stored)
         return values if self._decode is None else self._decode(values)
+
+    def _read(self, k: int, first: int, last: int) -> AnyArray:
+        file = self._files[k]
+        values = self._storage.section(file.name, file.dtype, first, last)
+        if self._check is not None and not self._known.covers(k, first, last):
+            fault = self._check(values)
+            if fault is not None:
+                raise DatasetError(
+                    f"{self._storage.describe(file.name)} (shard {k}): {fault}, in rows "
+                    f"{self._starts[k] + first} to {self._starts[k] + last - 1}. The file was altered after "
+                    "it was written."
+                )
+            self._known.add(k, first, last)
+        return values
+
+
+class Known:
+    """Ranges of rows, by shard. Any number of threads may use it: at worst one of them forgets a range."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def covers(self, k: int, first: int, last: int) -> bool:
+        """Whether all of these rows were added."""
+        return any(a <= first and last <= b for a, b in self._ranges.get(k, ()))
+
+    def add(self, k: int, first: int, last: int) -> None:
+        """Add rows; ranges that touch become one."""
+        apart = []
+        for a, b in self._ranges.get(k, ()):
+            if b < first or last < a:
+                apart.append((a, b))
+            else:
+                first, last = min(a, first), max(b, last)
+        self._ranges[k] = (*apart, (first, last))

@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import check_columns, check_dense, check_entries
 from maxmargin.core.vectors import Array, IntArray, writable
-from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign
-from maxmargin.data.manifest import Manifest
-from maxmargin.data.shard_columns import pieces
+from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign, has_repeats
+from maxmargin.data.manifest import DatasetError, Manifest
+from maxmargin.data.shard_columns import Known, pieces
 from maxmargin.data.storage import Sections, Storage
 
 AnyArray = npt.NDArray[Any]
@@ -45,6 +46,8 @@ class ShardedDesign:
         self._starts = list(running((shard.rows for shard in manifest.shards), initial=0))
         self._dense = manifest.layout == "dense"
         self._kind = manifest.dtype
+        #: what was looked at, so that only the first pass over a shard pays for it
+        self._known = Known()
         self.shape: tuple[int, int] = (manifest.rows, manifest.n_features)
         self.nnz, self.largest_square = manifest.stored, manifest.largest_square
 
@@ -86,8 +89,11 @@ class ShardedDesign:
             if a < b:
                 first, last = int(ascending[a]), int(ascending[b - 1]) + 1
                 here = (k, first - self._starts[k], last - self._starts[k])
-                part = self._joined([self._read(self._storage, here)], copy=False)
-                parts.append(part.take(ascending[a:b] - first))
+                whole = self._joined([self._read(self._storage, here, content=False)], copy=False)
+                part = whole.take(ascending[a:b] - first)
+                if not self._known.covers(*here):  # these rows alone: the others need not be read
+                    self._check_content(k, _arrays(part), ascending[a:b] - self._starts[k])
+                parts.append(part)
         if len(ascending) != sum(part.shape[0] for part in parts):
             raise IndexError(f"rows must be in 0 .. {self.shape[0] - 1}.")
         back = np.empty(len(order), dtype=np.int64)
@@ -179,8 +185,43 @@ class ShardedDesign:
                 self._storage.load(section)
         return *span, self._joined(parts, copy=False)
 
-    def _read(self, source: Sections, piece: tuple[int, int, int]) -> tuple[AnyArray, ...]:
-        """Sections of one shard: (features,) or (indptr from 0 on, indices, data)."""
+    def _read(
+        self, source: Sections, piece: tuple[int, int, int], content: bool = True
+    ) -> tuple[AnyArray, ...]:
+        """Sections of one shard, checked: (features,) or (indptr from 0 on, indices, data). Without
+        ``content`` only the pointers are."""
+        arrays = self._sections(source, piece)
+        if content and not self._known.covers(*piece):
+            k, first, last = piece
+            self._check_content(k, arrays, range(first, last))
+            self._known.add(*piece)
+        return arrays
+
+    def _check_content(self, k: int, arrays: tuple[AnyArray, ...], rows: Any) -> None:
+        """Raise DatasetError unless these rows of a shard can be used: a file may have been altered, and
+        compiled code reads and writes where its indices say."""
+        files = self._shards[k].files
+
+        def name(column: str) -> str:
+            return f"{self._storage.describe(files[column].name)} (shard {k})"
+
+        def row(i: int) -> str:
+            return f"row {self._starts[k] + int(rows[i])}"
+
+        try:
+            if self._dense:
+                check_dense(arrays[0], name("features"), row)
+                return
+            indptr, indices, data = arrays
+            check_columns(indptr, indices, self.shape[1], name("indices"), row)
+            check_entries(indptr, indices, data, name("data"), row)
+            shape, places = (len(indptr) - 1, self.shape[1]), writable(indices)
+            if has_repeats(sp.csr_matrix((data, places, indptr), shape=shape, copy=False)):
+                raise ValueError(f"{name('indices')}: a row has two entries of one column.")
+        except ValueError as error:
+            raise DatasetError(f"{error} The file was altered after it was written.") from None
+
+    def _sections(self, source: Sections, piece: tuple[int, int, int]) -> tuple[AnyArray, ...]:
         k, first, last = piece
         files = self._shards[k].files
         if self._dense:
@@ -193,6 +234,12 @@ class ShardedDesign:
 
         indptr = section("indptr", first, last + 1)
         begin, end = int(indptr[0]), int(indptr[-1])
+        if not self._known.covers(*piece) and not ascends(indptr, first, self._shards[k].stored):
+            raise DatasetError(
+                f"{self._storage.describe(files['indptr'].name)} (shard {k}): the pointers of rows "
+                f"{self._starts[k] + first} to {self._starts[k] + last - 1} are out of range. The file was "
+                "altered after it was written."
+            )
         small = np.int32 if end - begin < 2**31 else np.int64
         pointers = np.empty(len(indptr), dtype=small)
         np.subtract(indptr, begin, out=pointers, casting="unsafe")  # in one go: it fits
@@ -229,6 +276,13 @@ class ShardedDesign:
 
 
 _FEATURES = ("features", "data", "indices", "indptr")
+
+
+def ascends(pointers: AnyArray, first: int, stored: int) -> bool:
+    """Whether these are pointers of rows from ``first`` on into so many entries."""
+    if pointers[0] < 0 or pointers[-1] > stored or (first == 0 and pointers[0] != 0):
+        return False
+    return bool((pointers[1:] >= pointers[:-1]).all())
 
 
 def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:

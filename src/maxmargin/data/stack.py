@@ -128,7 +128,12 @@ def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> Sta
     >>> X.dot(np.ones(21), 0, 2)
     array([7.5, 9. ])
     """
-    designs = [as_design(part) for part in parts]
+    designs = []
+    for k, part in enumerate(parts):
+        try:
+            designs.append(as_design(part))
+        except ValueError as error:
+            raise ValueError(f"part {k}: {error}") from None
     if not designs:
         raise ValueError("hstack needs at least one part.")
     heights = {design.shape[0] for design in designs}

@@ -22,7 +22,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.driver import minimize
+from maxmargin.solvers.driver import solve
 
 try:  # scikit-learn 1.9 or later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -118,7 +118,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
                 _scikit_callbacks(self, fitted, data) as observer,
                 _blas().limit(limits=1, user_api="blas"),
             ):
-                result = minimize(
+                result = solve(
                     risk,
                     self.C,
                     solver=solver,
@@ -157,11 +157,14 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self.certificate_ = results[0].certificate
         self.n_iter_ = max(r.n_iter for r in results)
         self.history_ = [_as_dict(record) for r in results for record in r.history]
+        #: until the caller is told, by :mod:`maxmargin.estimators._outcome`
+        self._ended = [(r.stop_reason, r.converged) for r in results]
 
     def __getstate__(self) -> Any:
         """Without the working sets of the last fit: they are large, and a copy can do without."""
         state = dict(super().__getstate__())
         state.pop("_kept", None)
+        state.pop("_ended", None)
         return state
 
     def save(self, path: Any) -> Self:

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators._door import rows_for
+from maxmargin.estimators._door import finite_scores, rows_for
 
 
 class LinearDecision(ClassifierMixin):
@@ -37,8 +37,8 @@ class LinearDecision(ClassifierMixin):
         W = np.ascontiguousarray(self.coef_.T)
         if W.shape[1] == 1:
             scores: Array = design.dot(W[:, 0].copy(), 0, design.shape[0]) + self.intercept_[0]
-            return scores
-        return design.dot(W, 0, design.shape[0]) + self.intercept_
+            return finite_scores(scores)
+        return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
 
     def predict(self, X: Any) -> Any:
         """The class of the largest score.

@@ -11,12 +11,21 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from maxmargin.core.vectors import IntArray
+from maxmargin.core.matrices import check_dense, first_not_finite, is_finite
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, Stored, chunks, signs
 from maxmargin.data.dataset import Dataset
-from maxmargin.data.design import Design, as_design, is_design, largest_square
+from maxmargin.data.design import (
+    CSRDesign,
+    DenseDesign,
+    Design,
+    as_design,
+    is_design,
+    largest_square,
+)
+from maxmargin.estimators._validated import validate_data
 from maxmargin.risks.lines import check_weights
 
 
@@ -73,12 +82,9 @@ def training(
     """Check what was given to ``fit``. ``numeric``: labels are numbers; ``reset=False``: more rows of data
     that are known already."""
     if not is_design(X):
-        X, y = validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
-            y_numeric=numeric, reset=reset,
-        )  # fmt: skip
+        X, y = validate_data(estimator, X, y, y_numeric=numeric, reset=reset)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return Training(as_design(X), y, weight)
+        return Training(as_design(X, checked=True), y, weight)
     data = X if isinstance(X, Dataset) else None
     if data is not None and data.ragged:
         raise ValueError(
@@ -93,7 +99,11 @@ def training(
         rows_for(estimator, X)
     if data is None:
         labels = _labels(y, n, estimator, numeric)
-        return Training(as_design(X), labels, _weights(sample_weight, n))
+        if not isinstance(X, DenseDesign | CSRDesign):
+            return Training(X, labels, _weights(sample_weight, n))
+        if isinstance(X, DenseDesign):  # sparse ones were checked when they were made
+            check_dense(X.X)
+        return Training(X, labels, check_weights(sample_weight, n))
     if y is not None and data.y is not None:
         raise ValueError("y is given, but the data set has labels of its own: leave y out.")
     if sample_weight is not None and data.weight is not None:
@@ -108,20 +118,23 @@ def training(
 def rows_for(estimator: Any, X: Any) -> Design:
     """Check rows that are to be predicted."""
     if not is_design(X):
-        X = validate_data(
-            estimator,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=False,
-        )
-    elif X.shape[1] != estimator.n_features_in_:
+        return as_design(validate_data(estimator, X, reset=False), checked=True)
+    if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
     return as_design(X)
+
+
+def finite_scores(scores: Array) -> Array:
+    """Scores of rows that were not checked, those of a design; a label by NaN would be no prediction."""
+    if not is_finite(scores):
+        row = first_not_finite(scores) // (scores.shape[1] if scores.ndim == 2 else 1)
+        raise ValueError(
+            f"the score of row {row} is NaN or infinite: its features are, or so large that it overflows."
+        )
+    return scores
 
 
 def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

@@ -33,7 +33,7 @@ from maxmargin.risks.lockstep import LockstepRisk
 from maxmargin.risks.shared_rows import RowRun, SharedRows, order_rows
 from maxmargin.solvers import Auto, CuttingPlane, Newton
 from maxmargin.solvers.base import Problem, Solver, SolverState
-from maxmargin.solvers.driver import minimize
+from maxmargin.solvers.driver import solve
 from maxmargin.solvers.ending import certify
 from maxmargin.solvers.lockstep import Cell, Chain, minimize_many
 from maxmargin.solvers.row_dual import Coordinates, ascend
@@ -134,7 +134,7 @@ class PathRunner:
                 pairs = zip(kept, risks, strict=True)
                 starts, kept = [one.start(risk, regularizer) for one, risk in pairs], None
             last = [
-                minimize(
+                solve(
                     risk,
                     C,
                     solver=self._solver(risk, regularizer, start),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from scipy.stats import rankdata
 from maxmargin.core.result import relative_gap
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._grid import CellId, Done
+
+_NONE: Array = np.zeros(0)
 
 
 class GridTable:
@@ -27,6 +30,8 @@ class GridTable:
         self._dropped: dict[int, int] = {}
         self.pruned: list[dict[str, Any]] = []
         self.n_iter = 0
+        #: the cells that were taken, without their weights
+        self.done: list[Done] = []
 
     def _row(self, j: int, i: int) -> int:
         return j * len(self.Cs) + i
@@ -52,6 +57,8 @@ class GridTable:
         self._converged[at] = done.converged
         self.n_iter = max(self.n_iter, *(result.n_iter for result in done.results), 0)
         self._scheme[at] = done.scheme
+        light = [replace(r, w=_NONE, history=[], dual=None, duals={}) for r in done.results]
+        self.done.append(replace(done, results=light))
 
     def falling(self, j: int, i: int) -> bool:
         """Whether the scores before the i-th C have clearly fallen: twice in a row below the best

@@ -9,11 +9,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.matrices import is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._kernel_parts import columns, pairs
 from maxmargin.estimators._kernel_scores import KernelScores, Segment
+from maxmargin.estimators._validated import validate_data
 from maxmargin.kernels import Kernel
 
 
@@ -110,12 +112,9 @@ class KernelDecision(ClassifierMixin):
     def _scores(self, X: Any) -> Array:
         """All functions, one column each."""
         check_is_fitted(self, "dual_coef_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = validate_data(self, X, reset=False)
+        if sp.issparse(X) and not is_canonical(X):
+            X = summed(X)
         if "_evaluator" not in self.__dict__:  # a copy, or read from a file
             self._ready()
         return self._evaluator(X, self.n_jobs, self._in_doubt)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import check_dense, stacked
 from maxmargin.core.result import SolveResult, relative_gap
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array, IntArray
@@ -226,15 +227,14 @@ def stack_inputs(task: Task, X: Iterable[Any]) -> tuple[Any, IntArray]:
                 f"kernel_inputs must return a matrix with one row each, dense or CSR; for input {i} it "
                 f"returned a {type(rows).__name__}."
             )
-        values = rows.data if sp.issparse(rows) else rows
-        if not np.isfinite(values).all():
-            raise ValueError(f"the rows of input {i} contain NaN or infinite values.")
+        if not sp.issparse(rows):
+            check_dense(rows, f"the rows of input {i}")
     widths = {rows.shape[1] for rows in parts}
     if len(widths) > 1:
         raise ValueError(f"the rows of the inputs have different lengths: {sorted(widths)}.")
     ends = np.cumsum([rows.shape[0] for rows in parts])
     if any(sp.issparse(rows) for rows in parts):
-        return sp.vstack([sp.csr_matrix(rows) for rows in parts], "csr"), ends
+        return stacked(parts, "the rows of the inputs", "input"), ends
     return np.concatenate(parts) if parts else np.empty((0, 0)), ends
 
 

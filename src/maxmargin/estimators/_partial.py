@@ -9,10 +9,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.matrices import check_dense, check_rows, is_finite
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Certificate, IterationRecord, relative_gap
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
+from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
 from maxmargin.estimators._base import _as_dict, _seed, _stopping
 from maxmargin.estimators._weights import says_something
@@ -44,7 +46,10 @@ class Batch:
                 raise TypeError(
                     f"{type(self.design).__name__} does not show its rows: a stream needs block(lo, hi)."
                 )
-            yield self.design.block(lo, hi), lo, hi
+            rows = self.design.block(lo, hi)
+            if not isinstance(self.design, DenseDesign | CSRDesign | Dataset):  # those were checked
+                _check_block(rows, lo)
+            yield rows, lo, hi
 
 
 class PartialFit:
@@ -221,6 +226,18 @@ def check_streamable(estimator: Any) -> None:
         raise ValueError(f"partial_fit has no form for {asked[0]}=: use fit.")
 
 
+def _check_block(rows: DenseDesign | CSRDesign, first: int) -> None:
+    """Raise ValueError unless rows that a design of somebody else shows can be used."""
+
+    def row(i: int) -> str:
+        return f"row {first + i}"
+
+    if isinstance(rows, DenseDesign):
+        check_dense(rows.X, row=row)
+    else:
+        check_rows(rows.indptr, rows.indices, rows.data, rows.shape, row=row)
+
+
 def _ranges(n: int) -> Iterator[tuple[int, int]]:
     for lo in range(0, n, BLOCK):
         yield lo, min(n, lo + BLOCK)
@@ -233,6 +250,8 @@ def _scores(stream: SupportStream, design: Design, lo: int, hi: int) -> Array:
     scores = design.dot(np.ascontiguousarray(w[:d]), lo, hi)
     if stream.intercept != 0.0:
         scores += stream.intercept * w[d]
+    if not is_finite(scores):
+        raise ValueError("a score is NaN or infinite: check and scale the features.")
     return scores
 
 

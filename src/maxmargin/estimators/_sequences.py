@@ -10,6 +10,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.feature_extraction import DictVectorizer
 
+from maxmargin.core.matrices import (
+    canonical,
+    check_dense,
+    first_not_finite,
+    is_finite,
+    place_in,
+    row_name,
+    stacked,
+)
+
 Lengths = npt.NDArray[np.int64]
 
 
@@ -27,20 +37,14 @@ def _is_matrix(x: Any) -> bool:
     return sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2)
 
 
-def _check_matrix(X: Any, n_features: int | None) -> Any:
+def _check_matrix(X: Any, n_features: int | None, row: Any = row_name) -> Any:
     if sp.issparse(X):
-        X = X.tocsr()
-        values = X.data
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(X, row=row)
     else:
-        X = values = np.asarray(X)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-        values = X.data if sp.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise ValueError("X contains NaN or infinite values.")
+        X = np.asarray(X)
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        check_dense(X, row=row)
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(
             f"X has {X.shape[1]} features, but the tagger was fitted with {n_features} features."
@@ -86,9 +90,10 @@ def stack(
         widths = {x.shape[1] for x in X}
         if len(widths) > 1:
             raise ValueError(f"the sequences have different numbers of features: {sorted(widths)}.")
+        name = place_in(np.cumsum(counts), "sequence", "token")
         sparse = any(sp.issparse(x) for x in X)
-        whole = sp.vstack([sp.csr_matrix(x) for x in X], "csr") if sparse else np.concatenate(X)
-        return _check_matrix(whole, n_features), counts, None
+        whole = stacked(list(X), row="token") if sparse else np.concatenate(X)
+        return _check_matrix(whole, n_features, name), counts, None
     tokens = (_as_mapping(token) for x in X for token in x)
     if fitting:
         vectorizer = DictVectorizer(sparse=True, sort=True)
@@ -101,6 +106,14 @@ def stack(
         matrix = sp.csr_matrix((0, len(vectorizer.feature_names_)))
     else:
         matrix = vectorizer.transform(tokens)
+    if not is_finite(matrix.data):
+        at = first_not_finite(matrix.data)
+        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        place = place_in(np.cumsum(counts), "sequence", "token")(row)
+        feature = vectorizer.feature_names_[int(matrix.indices[at])]
+        raise ValueError(
+            f"the feature {feature!r} is {matrix.data[at]} in {place}: features must be finite numbers."
+        )
     return matrix, counts, vectorizer
 
 

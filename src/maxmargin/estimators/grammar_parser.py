@@ -9,9 +9,10 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.parsing import Parsing
@@ -153,7 +154,7 @@ class GrammarParser(CertifiedEstimator):
             max_exact_length=self.max_exact_length,
         )
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Sequence[Any] | None,

@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._sequences import cost_matrix
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import TaskRisk
@@ -147,7 +148,7 @@ class GraphLabeler(CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Sequence[Any],

@@ -17,7 +17,7 @@ import maxmargin.estimators._kernel_sampled  # noqa: F401  (they register their 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import is_design
-from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed, with_callbacks
+from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed
 from maxmargin.estimators._door import Classes, Training, classes_of, loaded, training
 from maxmargin.estimators._kernel_decision import KernelDecision
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
@@ -35,6 +35,7 @@ from maxmargin.estimators._kernel_parts import (
     weakest,
 )
 from maxmargin.estimators._linear import class_factors, some_weight
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.kernels import Kernel, make_kernel
 from maxmargin.kernels.extent import precision
 
@@ -197,7 +198,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    @with_callbacks
+    @certified_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

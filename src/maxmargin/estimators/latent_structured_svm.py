@@ -17,13 +17,13 @@ from maxmargin.estimators._base import (
     _blas,
     _scikit_callbacks,
     _seed,
-    with_callbacks,
 )
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.risks.latent import CompletedRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.solvers.cccp import LatentResult, minimize_latent
+from maxmargin.solvers.cccp import LatentResult, solve_latent
 from maxmargin.tasks.latent import LatentTask
 
 
@@ -154,7 +154,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, *, latent: Any = None
     ) -> Self:
@@ -206,7 +206,7 @@ class LatentStructuredSVM(CertifiedEstimator):
                 ) as observer,
                 _blas().limit(limits=1, user_api="blas"),
             ):
-                return minimize_latent(
+                return solve_latent(
                     risk,
                     self.C,
                     solver=self._solver(problem, risk),

@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from maxmargin.estimators._base import with_callbacks
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import Classes, classes_of, training
 from maxmargin.estimators._linear import linear_model
 from maxmargin.estimators._linear_fit import Fitted, LinearFit
 from maxmargin.estimators._margins import check_margins
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._partial import Batch, PartialFit, check_streamable, penalises_all
 
 
@@ -171,7 +171,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         self.checkpoint = checkpoint
         self.max_support = max_support
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,

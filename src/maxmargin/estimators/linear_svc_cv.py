@@ -14,8 +14,9 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
+from maxmargin.core.interrupts import outermost
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import as_design
@@ -26,10 +27,14 @@ from maxmargin.estimators._grid import CellId, Done, Grid, choose_scheme, coordi
 from maxmargin.estimators._grid_runners import GridTrainer
 from maxmargin.estimators._grid_table import GridTable
 from maxmargin.estimators._linear import LinearModel, linear_model
+from maxmargin.estimators._outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators._validated import validate_data
 from maxmargin.estimators.linear_svc import LinearSVC
 
 #: columns of weights that score the held-out rows at a time
 COLUMNS = 16
+#: attributes that come from the fit to all rows
+REFITTED = ("best_estimator_", "coef_", "intercept_")
 
 
 class _Known(LinearSVC):
@@ -184,11 +189,15 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
         -------
         LinearSVCCV
             The fitted estimator.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
+            ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
         """
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
+        X, y = validate_data(self, X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -226,6 +235,44 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
                 FitFailedWarning,
                 stacklevel=2,
             )
+        with outermost() as returns:
+            interrupted = self._train(trainer, table, factors, model, scorer, X, y, splits)
+        self.scheme_ = ", ".join(sorted(trainer.used, reverse=True)) or trainer.scheme
+        self.pruned_ = table.pruned
+        self.cv_results_ = table.results()
+        self.n_splits_ = len(splits)
+        self.n_iter_ = max(1, table.n_iter)
+        for name in ("best_index_", "best_score_", "best_params_", *REFITTED):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if interrupted:
+            self._interrupted(table, returns=returns)
+        self._select(table)
+        best = None
+        if self.refit:
+            best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
+            best._fit(X, y, sample_weight)
+            self.best_estimator_ = best
+            self.coef_, self.intercept_ = best.coef_, best.intercept_
+            if best.stop_reason_ == "interrupted" and not returns:
+                raise_from_search(
+                    self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}."
+                )
+        if not interrupted:
+            tell_search(self, table, best)
+        return self
+
+    def _train(
+        self,
+        trainer: GridTrainer,
+        table: GridTable,
+        factors: list[list[Array | None]],
+        model: LinearModel,
+        scorer: Any,
+        X: Any,
+        y: Any,
+        splits: list[Any],
+    ) -> bool:
+        """Train and score the cells; whether Ctrl-C came. What is done by then is kept."""
         interrupted = False
         try:
             with _blas().limit(limits=1, user_api="blas"):
@@ -234,7 +281,7 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
                     try:
                         for done in trainer.run(ids):
                             found.append(done)
-                    except KeyboardInterrupt:  # what is done is kept
+                    except KeyboardInterrupt:
                         interrupted = True
                     self._score(model, scorer, X, y, splits, found, table)
                     if interrupted:
@@ -243,27 +290,23 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
             interrupted = True
         finally:
             trainer.close()
-        self.scheme_ = ", ".join(sorted(trainer.used, reverse=True)) or trainer.scheme
-        self.pruned_ = table.pruned
-        self.cv_results_ = table.results()
-        self.n_splits_ = len(splits)
-        self.n_iter_ = max(1, table.n_iter)
-        if interrupted:
-            scores = self.cv_results_["mean_test_score"]
-            if np.isnan(scores).all():
-                raise KeyboardInterrupt  # no setting was trained on every fold: nothing to choose from
+        return interrupted
+
+    def _interrupted(self, table: GridTable, *, returns: bool) -> None:
+        """Ctrl-C goes on to the caller; or the best of what is done is taken."""
+        scores = self.cv_results_["mean_test_score"]
+        done = f"{finished_settings(scores)}; the others hold NaN in cv_results_"
+        nothing = bool(np.isnan(scores).all())
+        if returns and not nothing:
             warnings.warn(
-                f"interrupted: {np.isfinite(scores).sum()} of {len(scores)} settings were trained on every "
-                "fold; the others hold NaN, and the best of these is taken.",
+                f"interrupted: {done}, and the best of these is taken.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self._select(table)
-        if self.refit:
-            best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
-            self.best_estimator_ = best.fit(X, y, sample_weight=sample_weight)
-            self.coef_, self.intercept_ = best.coef_, best.intercept_
-        return self
+            return
+        if not nothing:
+            self._select(table)
+        raise_from_search(self, f"{done}, and nothing was refitted.")
 
     def _grid_values(self) -> tuple[Array, list[Any]]:
         """The values of C, ascending, and the class weights."""
@@ -400,7 +443,7 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
                 block = mine[start : start + COLUMNS]
                 fitted = [model.attributes([r.w for r in done.results]) for done in block]
                 W = np.concatenate([f["coef_"] for f in fitted]).T
-                scores = as_design(rows).dot(np.ascontiguousarray(W), 0, len(labels))
+                scores = as_design(rows, checked=True).dot(np.ascontiguousarray(W), 0, len(labels))
                 scores += np.concatenate([f["intercept_"] for f in fitted])
                 parts = np.split(scores, len(block), axis=1)
                 for done, attributes, part in zip(block, fitted, parts, strict=True):
@@ -431,4 +474,4 @@ class LinearSVCCV(LinearDecision, BaseEstimator):
 
 def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
     counts = np.bincount(codes, minlength=len(classes))
-    return Training(as_design(X), codes, weight), Classes(classes, codes, counts)
+    return Training(as_design(X, checked=True), codes, weight), Classes(classes, codes, counts)

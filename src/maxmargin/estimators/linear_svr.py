@@ -10,11 +10,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators._base import with_callbacks
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._door import rows_for, training
+from maxmargin.estimators._door import finite_scores, rows_for, training
 from maxmargin.estimators._linear_fit import LinearFit
 from maxmargin.estimators._margins import check_margins
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._partial import Batch, PartialFit, check_streamable, penalises_all
 from maxmargin.estimators._regression import regression_model
 
@@ -155,7 +155,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         self.checkpoint = checkpoint
         self.max_support = max_support
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,
@@ -253,7 +253,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         check_is_fitted(self, "coef_")
         design = rows_for(self, X)
         scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
-        return scores
+        return finite_scores(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import training
@@ -22,6 +22,7 @@ from maxmargin.estimators._measures import (
     measure_loss,
     threshold,
 )
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
@@ -166,7 +167,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
     ) -> Self:

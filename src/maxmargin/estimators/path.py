@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.interrupts import outermost
 from maxmargin.estimators._base import ENDING
+from maxmargin.estimators._outcome import tell_path
 from maxmargin.estimators.linear_svc import LinearSVC
 
 
@@ -35,8 +37,14 @@ def svc_path(
     Returns
     -------
     list of LinearSVC
-        Fitted estimators, each with its own certificate, in the order of ``Cs``. Ctrl-C, a callback or
+        Fitted estimators, each with its own certificate, in the order of ``Cs``. A callback or
         ``max_seconds`` (of one fit) ends the path: then those that are done, the smallest C first of all.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: ``error.result`` is the list of the estimators that are done, the interrupted one
+        included; that is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
 
     Examples
     --------
@@ -55,10 +63,18 @@ def svc_path(
         raise ValueError("Cs is empty: give at least one value of C.")
     fitted: dict[float, LinearSVC] = {}
     previous: Any = None
-    for C in sorted(set(values)):
-        svc = LinearSVC(C=C, **params)
-        previous = svc._fit(X, y, sample_weight, previous)
-        fitted[C] = svc
-        if svc.stop_reason_ in ENDING:
-            break
-    return [fitted[C] for C in values if C in fitted]
+    interrupted = False
+    with outermost() as returns:
+        for C in sorted(set(values)):
+            svc = LinearSVC(C=C, **params)
+            try:
+                previous = svc._fit(X, y, sample_weight, previous)
+            except KeyboardInterrupt:  # before the solver began, or after it
+                interrupted = True
+                break
+            fitted[C] = svc
+            if svc.stop_reason_ in ENDING:
+                break
+    path = [fitted[C] for C in values if C in fitted]
+    tell_path("svc_path", path, interrupted, returns=returns)
+    return path

@@ -11,6 +11,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
 
 #: a pivot of a matrix of unit diagonal below which it is singular
@@ -108,6 +109,8 @@ class GaussianPrior:
             return
         value = getattr(self, name)
         if name == "factor":
+            if sp.issparse(value):
+                value = canonical(value, f"prior: {name}")
             yield Part(name, value if _is_operator(value) else _square(value, name))
         elif _is_blocks(value) and name != "variance":
             for block in value:
@@ -221,7 +224,7 @@ def _is_blocks(value: Any) -> bool:
 
 
 def _dense(value: Any) -> Any:
-    return value.toarray() if sp.issparse(value) else value
+    return canonical(value, "prior: the matrix").toarray() if sp.issparse(value) else value
 
 
 def _numbers(value: Any, what: str, most: int) -> Array:

@@ -16,9 +16,10 @@ from sklearn.utils.validation import (
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
-from maxmargin.estimators._door import rows_for, training
+from maxmargin.estimators._door import finite_scores, rows_for, training
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._queries import pair_accuracy, queries
 from maxmargin.estimators._weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
@@ -158,7 +159,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,
@@ -240,7 +241,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         """
         check_is_fitted(self)
         design = rows_for(self, X)
-        return design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
+        scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
+        return finite_scores(scores)
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """Mean over queries of the share of pairs in the right order; a tie of scores counts half.

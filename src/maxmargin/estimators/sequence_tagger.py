@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators import _sequences as seq
-from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping
 from maxmargin.estimators._chain_decision import ChainDecision
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights
@@ -25,6 +25,7 @@ from maxmargin.estimators._kernel_structures import (
     is_sampled,
     map_rows,
 )
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._tagging import TaggedData, label_functions, score_parts
 from maxmargin.estimators._weights import PARAMETERS, Weighing, weigh
 from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
@@ -192,7 +193,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,
@@ -353,13 +354,17 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
                 "values for the missing labels, with a token_weight of 0."
             )
         some = None if weight is None else weight[whole]
-        with self._workers() as engine:
-            return minimize(
-                data.rows_of(whole).risk(some, "margin", engine),
-                self.C,
-                solver=self._solver(),
-                stopping=_stopping(self.tol),
-                max_iter=self.max_iter,
-                max_seconds=self.max_seconds,
-                random_state=_seed(self.random_state),
-            ).w
+        try:
+            with self._workers() as engine:
+                return minimize(
+                    data.rows_of(whole).risk(some, "margin", engine),
+                    self.C,
+                    solver=self._solver(),
+                    stopping=_stopping(self.tol),
+                    max_iter=self.max_iter,
+                    max_seconds=self.max_seconds,
+                    random_state=_seed(self.random_state),
+                ).w
+        except KeyboardInterrupt as error:
+            error.add_note("This was the first model, which completes missing labels: no fit yet.")
+            raise

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.interrupts import outermost
 from maxmargin.estimators._base import ENDING
 from maxmargin.estimators._checks import check_example_weights, check_pairs
+from maxmargin.estimators._outcome import tell_path
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators.structured_svm import StructuredSVM
 from maxmargin.tasks.base import Task
@@ -45,8 +47,14 @@ def structured_path(
     Returns
     -------
     list of StructuredSVM
-        Fitted estimators, each with its own certificate, in the order of ``Cs``. Ctrl-C, a callback or
+        Fitted estimators, each with its own certificate, in the order of ``Cs``. A callback or
         ``max_seconds`` (of one fit) ends the path: then those that are done, the smallest C first of all.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: ``error.result`` is the list of the estimators that are done, the interrupted one
+        included; that is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
 
     Examples
     --------
@@ -66,11 +74,18 @@ def structured_path(
     weight = check_example_weights(sample_weight, len(Y))
     fitted: dict[float, StructuredSVM] = {}
     previous: Any = None
-    with StructuredProblem(StructuredSVM(task, **params), X, Y) as problem:
+    interrupted = False
+    with outermost() as returns, StructuredProblem(StructuredSVM(task, **params), X, Y) as problem:
         for C in sorted(set(values)):
             svm = StructuredSVM(task, C, **params)
-            previous = svm._solve(problem, weight, previous)
+            try:
+                previous = svm._solve(problem, weight, previous)
+            except KeyboardInterrupt:  # before the solver began, or after it
+                interrupted = True
+                break
             fitted[C] = svm
             if svm.stop_reason_ in ENDING:
                 break
-    return [fitted[C] for C in values if C in fitted]
+    path = [fitted[C] for C in values if C in fitted]
+    tell_path("structured_path", path, interrupted, returns=returns)
+    return path

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.estimators._base import CertifiedEstimator, with_callbacks
+from maxmargin.estimators._base import CertifiedEstimator
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._door import loaded
@@ -26,6 +26,7 @@ from maxmargin.estimators._kernel_structures import (
     require_kernel_inputs,
     stack_inputs,
 )
+from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators._weights import PARAMETERS
 from maxmargin.kernels.features import KernelFeatures
@@ -184,7 +185,7 @@ class StructuredSVM(CertifiedEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    @with_callbacks
+    @certified_fit
     def fit(
         self,
         X: Any,

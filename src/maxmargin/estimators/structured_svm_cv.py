@@ -14,12 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.interrupts import outermost
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import ENDING
 from maxmargin.estimators._checks import check_example_weights, check_pairs
 from maxmargin.estimators._grid import Done
 from maxmargin.estimators._grid_table import GridTable
+from maxmargin.estimators._outcome import finished_settings, raise_from_search, tell_search
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators.structured_svm import StructuredSVM
 from maxmargin.solvers import DualCoordinate
@@ -176,6 +178,12 @@ class StructuredSVMCV(BaseEstimator):
         -------
         StructuredSVMCV
             The fitted estimator.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
+            ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
         """
         check_pairs(X, y)
         if self.scoring is not None and not callable(self.scoring):
@@ -193,21 +201,31 @@ class StructuredSVMCV(BaseEstimator):
         ]
         table = GridTable(len(splits), [None], Cs)
         self.n_splits_, self.oracle_calls_ = len(splits), 0.0
-        with StructuredProblem(self._template(len(splits)), X, y) as problem:
-            last = None
+        for name in ("best_index_", "best_score_", "best_params_", "best_estimator_", "coef_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        best = None
+        with (
+            outermost() as returns,
+            StructuredProblem(self._template(len(splits)), X, y) as problem,
+        ):
+            last, interrupted = None, False
             try:
                 for cell in self._cells(problem, weight, splits, table):
                     last = cell
-                    if last.stop_reason in ENDING:
-                        self._interrupted(table)
+                    interrupted = last.stop_reason in ENDING
+                    if interrupted:
                         break
-            except KeyboardInterrupt:  # while a fold was scored: what is done is kept
-                self._interrupted(table)
-            self._select(table)
+            except KeyboardInterrupt:  # while a fold was scored
+                interrupted = True
+            self._select(table, interrupted=interrupted, returns=returns)
             if self.refit:
                 best = self._template(len(splits)).set_params(**self.best_params_)
                 self.oracle_calls_ += best._solve(problem, weight, last).oracle_calls
                 self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
+        if best is not None and best.stop_reason_ == "interrupted" and not returns:
+            raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
+        if not interrupted:
+            tell_search(self, table, best)
         return self
 
     def _values(self) -> Array:
@@ -251,18 +269,8 @@ class StructuredSVMCV(BaseEstimator):
     def _score(self, svm: StructuredSVM, X: list[Any], Y: list[Any]) -> float:
         return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
 
-    def _interrupted(self, table: GridTable) -> None:
-        scores = table.results()["mean_test_score"]
-        if np.isnan(scores).all():
-            raise KeyboardInterrupt  # no C was tried on every fold: nothing to choose from
-        warnings.warn(
-            f"interrupted: {np.isfinite(scores).sum()} of {len(scores)} values of C were tried on every "
-            "fold; the others hold NaN, and the best of these is taken.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-    def _select(self, table: GridTable) -> None:
+    def _select(self, table: GridTable, *, interrupted: bool, returns: bool) -> None:
+        """Keep the cells, and choose. After Ctrl-C that goes on to the caller, unless it asked to return."""
         results = table.results()
         del results["param_class_weight"]
         for name in [name for name in results if name.endswith("_scheme")]:
@@ -270,11 +278,23 @@ class StructuredSVMCV(BaseEstimator):
         results["params"] = [{"C": params["C"]} for params in results["params"]]
         self.cv_results_ = results
         means = results["mean_test_score"]
-        if np.isnan(means).all():
+        nothing = bool(np.isnan(means).all())
+        if nothing and not interrupted:
             raise ValueError("no value of C has a score: the scorer returned NaN.")
-        self.best_index_ = int(results["rank_test_score"].argmin())
-        self.best_score_ = float(means[self.best_index_])
-        self.best_params_ = results["params"][self.best_index_]
+        if not nothing:
+            self.best_index_ = int(results["rank_test_score"].argmin())
+            self.best_score_ = float(means[self.best_index_])
+            self.best_params_ = results["params"][self.best_index_]
+        if not interrupted:
+            return
+        done = f"{finished_settings(means)}; the others hold NaN in cv_results_"
+        if nothing or not returns:
+            raise_from_search(self, f"{done}, and nothing was refitted.")
+        warnings.warn(
+            f"interrupted: {done}, and the best of these is taken.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """Outputs by ``best_estimator_``.

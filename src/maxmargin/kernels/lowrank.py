@@ -21,9 +21,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from maxmargin.core.matrices import checked, sound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels.extent import semidefinite
 from maxmargin.kernels.functions import Block, Kernel
@@ -148,7 +150,7 @@ class NystromMap:
 
     def __init__(self, kernel: Kernel, landmarks: Any, centre: Array | None = None) -> None:
         self.kernel, self.centre = kernel, centre if kernel.shift_invariant else None
-        rows = KernelRows(kernel, landmarks, np.float64, centre)
+        rows = KernelRows(kernel, checked(landmarks, "landmarks"), np.float64, centre)
         K = np.asarray(rows.block(rows), dtype=np.float64)
         K = 0.5 * (K + K.T)
         top = float(K.diagonal().max(initial=0.0))
@@ -168,6 +170,7 @@ class NystromMap:
 
     def transform(self, X: Any, out: Block | None = None) -> Block:
         """The features of some rows, computed in double precision; ``out`` may be of single precision."""
+        X = sound(X) if sp.issparse(X) else X
         n, k = X.shape[0], self.n_features
         if out is None:
             out = np.empty((n, k))

@@ -91,8 +91,8 @@ class ScoreLoss(ABC):
     def precise_value(
         self, high: Array, low: Array, off: Array, y: Labels, weight: Array
     ) -> float | None:
-        """An upper bound of L(high + low) for scores of twice the precision, where those of row i may still be
-        wrong by ``off[i]``; None where the loss cannot be computed so well."""
+        """An upper bound of L(high + low) for scores of twice the precision, where those of row i may still
+        be wrong by ``off[i]``; None where the loss cannot be computed so well."""
         return None
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:

@@ -30,6 +30,9 @@ from maxmargin.losses import CrammerSinger
 from maxmargin.risks.multipliers import contribution, into_box, row_terms
 from maxmargin.risks.rows import Rows
 
+#: multipliers are left as they are where another multiple of them would hardly be better
+NEARLY = 0.999
+
 
 def proved_dual(
     rows: Rows, C: float, omega: SquaredNorm, alpha: Array, lengths: Array | float
@@ -54,15 +57,13 @@ def proved_dual(
 def proved_multiple(
     rows: Rows, C: float, own: float, omega: SquaredNorm, alpha: Array, lengths: Array | float
 ) -> float:
-    """The same from multipliers that are feasible for another C, ``own``: of the best multiple of them."""
-    if own == C:
-        return proved_dual(rows, C, omega, alpha, lengths)
+    """The same of the best multiple of multipliers that are feasible for another C, ``own``."""
     coef, linear, curved = contribution(rows, own, alpha)
     bend = curved + omega.value(omega.primal(rows.accumulate(coef)))
-    t = C / own
-    if bend > 0.0:
-        t = min(t, max(0.0, 0.5 * linear / bend))
-    return proved_dual(rows, C, omega, into_box(rows, C, t * alpha), lengths)
+    best, t = 0.5 * linear / bend if bend > 0.0 else np.inf, C / own
+    if best < NEARLY * t:
+        t = max(0.0, best)
+    return proved_dual(rows, C, omega, alpha if t == 1.0 else into_box(rows, C, t * alpha), lengths)
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:

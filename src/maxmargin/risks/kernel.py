@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.matrices import checked
 from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
@@ -31,6 +32,7 @@ from maxmargin.kernels.extent import looked_at, precision
 from maxmargin.kernels.rounding import summed
 from maxmargin.risks.kernel_duals import KernelDuals, best_intercept
 from maxmargin.risks.kernel_rows import RowRange
+from maxmargin.risks.lines import check_weights
 
 #: rows of a range: a few tiles
 RANGE = 2048
@@ -116,9 +118,9 @@ class KernelRisk:
         memory: int = 2**31,
         engine: Engine | None = None,
     ) -> None:
-        weight = (
-            np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        )
+        X, weight = checked(X), check_weights(sample_weight, len(y))
+        if X.shape[0] != len(y) or not np.isin(y, (-1.0, 1.0)).all():
+            raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, -1 or +1.")
         #: numbers of the rows that have a weight
         self.here: IntArray = np.flatnonzero(weight > 0.0)
         if len(self.here) < len(y):

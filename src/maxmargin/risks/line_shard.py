@@ -12,12 +12,19 @@ import numpy as np
 
 from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
+from maxmargin.core.matrices import is_finite
 from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, Vector
 from maxmargin.losses.base import ScoreLoss
 
 Step = tuple[int, int | tuple[int, int, float]]
 """How scores come about: (key, which w of those sent) or (key, (a, b, t))."""
+
+
+NOT_FINITE = (
+    "a score is NaN or infinite: features or weights are, or they are so large that scores overflow. Check "
+    "and scale the features."
+)
 
 
 class LostScores(Exception):
@@ -57,7 +64,10 @@ class LineShard(ABC):
         self.check(told)
         self._forget(live)
         if key not in self._scores:
-            self._scores[key] = self.scores_at(w)
+            scores = self.scores_at(w)
+            if not is_finite(scores):  # a loss would drop it: max(0, nan) is 0
+                raise ValueError(NOT_FINITE)
+            self._scores[key] = scores
         return self.value_of(self._scores[key])
 
     def check(self, told: int) -> None:
@@ -160,7 +170,10 @@ class LossShard(LineShard):
         """``X' gradient``, flat."""
 
     def value_of(self, scores: Array) -> float:
-        return self._loss.value(scores, *self._labels)
+        value = self._loss.value(scores, *self._labels)
+        if not np.isfinite(value):
+            raise self._not_finite(f"value {value}")
+        return value
 
     def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
         return self._loss.slopes(a, b, *self._labels, ts)
@@ -172,10 +185,23 @@ class LossShard(LineShard):
 
     def cut_of(self, scores: Array) -> Cut:
         offset, gradient = self._loss.cut(scores, *self._labels)
+        if not (np.isfinite(offset) and is_finite(np.asarray(gradient))):
+            raise self._not_finite("cut")
+        if np.shape(gradient) != scores.shape:
+            raise ValueError(
+                f"the gradient of {type(self._loss).__name__} has shape {np.shape(gradient)} for scores of "
+                f"shape {scores.shape}: it must have their shape."
+            )
         error = self._error(scores, gradient)
         if self._offset is not None:  # scores are offset + X w
             offset += float(np.vdot(gradient, self._offset))
         return Cut(offset, self.plane_of(gradient), error)
+
+    def _not_finite(self, what: str) -> ValueError:
+        return ValueError(
+            f"{type(self._loss).__name__} has a {what} that is not finite at scores that are: labels or "
+            "weights contain NaN or infinite values, losses overflow, or the loss errs."
+        )
 
     def lengths(self) -> Array | float | None:
         """Norms of the rows, the constant feature included, or a bound of them; None if not known."""

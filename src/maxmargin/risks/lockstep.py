@@ -25,11 +25,13 @@ import numpy as np
 from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.matrices import is_finite
 from maxmargin.core.requests import Breakpoints, Slopes, Toward
 from maxmargin.core.shared_bundle import PartedCut
 from maxmargin.core.summation import tree_sum
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.design import DenseDesign
+from maxmargin.risks.line_shard import NOT_FINITE
 from maxmargin.risks.shared_rows import RowRun, SharedRows
 
 #: columns multiplied at a time: beyond 16 a column costs no less, and the block leaves the cache
@@ -94,6 +96,8 @@ class _Shard:
             out = rows.design.dot(np.ascontiguousarray(W[:, :d].T), lo, hi).T
         if rows.intercept != 0.0:
             out = out + rows.intercept * W[:, d, None]
+        if not is_finite(out):  # a loss would drop it
+            raise ValueError(NOT_FINITE)
         return out
 
     def cuts(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.matrices import is_finite
 from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, sparsify
-from maxmargin.risks.line_shard import LostScores
+from maxmargin.risks.line_shard import NOT_FINITE, LostScores
 from maxmargin.risks.rows import Part, PlacedPart, Rows
 from maxmargin.risks.score import ScoreShard
 from maxmargin.risks.span_columns import Mix
@@ -124,6 +125,8 @@ class SpanShard(ScoreShard):
             self._finish(step, slot, scores[start : start + self._size()].copy())
 
     def _finish(self, step: int, slot: int, scores: Array) -> None:
+        if not is_finite(scores):
+            raise ValueError(NOT_FINITE)
         self._columns[slot] = Column(*self._unfinished(step), scores)
         self._taken, self._begun = step + 1, None
 

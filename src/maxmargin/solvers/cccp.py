@@ -27,13 +27,14 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
+from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.protocols import LatentRisk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.driver import Callback, Observer, minimize
+from maxmargin.solvers.driver import Callback, Observer, solve
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 
 #: a convex step ends when this share of what it could gain is left
@@ -307,6 +308,11 @@ def minimize_latent(
     -------
     LatentResult
 
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C; the result is ``error.result``, as of :func:`maxmargin.minimize`.
+
     Examples
     --------
     >>> import numpy as np
@@ -320,6 +326,46 @@ def minimize_latent(
     >>> result.stop_reason, result.latent
     ('cccp', [0, None])
     """
+    with outermost() as returns:
+        result = solve_latent(
+            risk,
+            C,
+            solver=solver,
+            regularizer=regularizer,
+            tol=tol,
+            max_iter=max_iter,
+            max_seconds=max_seconds,
+            callbacks=callbacks,
+            observer=observer,
+            random_state=random_state,
+            w0=w0,
+            warm=warm,
+        )
+    if result.stop_reason == "interrupted" and not returns:
+        raise interrupt(
+            f"minimize_latent: objective {result.objective:.6g} after {result.n_iter} convex steps. The "
+            "result is error.result.",
+            result=result,
+        )
+    return result
+
+
+def solve_latent(
+    risk: LatentRisk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    tol: float = 1e-2,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+    warm: bool = True,
+) -> LatentResult:
+    """As :func:`minimize_latent`, but returns after Ctrl-C: for callers that store more before they raise."""
     if not tol > 0.0:
         raise ValueError(f"tol={tol!r}: a tolerance must be a positive number.")
     regularizer = regularizer or SquaredNorm()
@@ -382,7 +428,7 @@ def _run(
         left = max_seconds
         if max_seconds is not None:
             left = max(0.0, max_seconds - (time.perf_counter() - procedure.started))
-        result = minimize(
+        result = solve(
             procedure.risk,
             procedure.C,
             stopping=rule,

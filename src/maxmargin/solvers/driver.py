@@ -2,7 +2,8 @@
 
 Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen,
 with bounds that were computed anew from that point and from a feasible dual point, by
-:func:`certify`, which shares nothing with the loop.
+:func:`certify`, which shares nothing with the loop. After Ctrl-C :func:`minimize` then raises, with the
+result attached; :func:`solve` leaves that to a caller that has more to store.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core import requests as ask
+from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
@@ -24,6 +26,7 @@ from maxmargin.core.result import (
     SolveResult,
     Start,
     StopReason,
+    bounds_in_words,
     relative_gap,
 )
 from maxmargin.core.stopping import RelativeGap, StoppingRule
@@ -31,6 +34,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.ending import finish
+from maxmargin.solvers.finite import check_answer, require_finite, require_numbers
 from maxmargin.solvers.keeping import compare, identity, read_history, restore
 from maxmargin.solvers.recorder import Recorder, opened, require_same
 
@@ -107,7 +111,7 @@ class Driver:
             case ask.Toward(a, b, t, value):
                 answer, what = a.toward(b, t), "line_search"
                 if value:  # evaluations are lazy: what is asked for here is paid for here
-                    _require_finite(answer.value)
+                    require_finite(answer.value)
             case ask.Slopes(a, b, ts):
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
@@ -168,13 +172,10 @@ class Driver:
                 answer, what = None, "oracle"
             case ask.Report():
                 return self._report(request)
-        if isinstance(request, ask.Evaluate):
-            _require_finite(answer.value)
-            if self.doubts and request.exact:
-                self.doubts -= 1
-                compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
-        elif isinstance(request, ask.Confirm):
-            _require_finite(answer[0])
+        check_answer(request, answer)
+        if isinstance(request, ask.Evaluate) and self.doubts and request.exact:
+            self.doubts -= 1
+            compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
         self._spend(what, before)
         return answer
 
@@ -230,6 +231,7 @@ class Driver:
 
     def _report(self, report: ask.Report) -> StopReason | None:
         state, spent = self.state, self.spent
+        require_numbers(objective=state.upper, lower_bound=state.lower)
         # where cuts are drawn the reduced problem's value is what the loop stops by, but no bound
         lower = -float("inf") if self.risk.oracle == "sampled" else state.lower
         self.asked = 0
@@ -273,14 +275,6 @@ class Driver:
         if self.max_seconds is not None and elapsed >= self.max_seconds:
             return "max_seconds"
         return None
-
-
-def _require_finite(value: float) -> None:
-    if not np.isfinite(value):
-        raise ValueError(
-            f"the risk is {value} at a point the solver asked for: the data contain NaN or infinite "
-            "values, or numbers so large that scores overflow. Check and scale the features."
-        )
 
 
 def minimize(
@@ -342,6 +336,13 @@ def minimize(
     -------
     SolveResult
 
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, once the best point has its bounds: the result is ``error.result``. A second Ctrl-C
+        skips the pass that confirms them (``objective`` is then NaN). Inside
+        :func:`maxmargin.return_on_interrupt` the result is returned instead.
+
     Examples
     --------
     >>> import numpy as np
@@ -353,6 +354,49 @@ def minimize(
     >>> round(result.objective, 4), result.certificate
     (0.5, 'exact')
     """
+    with outermost() as returns:
+        result = solve(
+            risk,
+            C,
+            solver=solver,
+            regularizer=regularizer,
+            stopping=stopping,
+            max_iter=max_iter,
+            max_seconds=max_seconds,
+            callbacks=callbacks,
+            observer=observer,
+            random_state=random_state,
+            w0=w0,
+            start=start,
+            checkpoint=checkpoint,
+            resume_from=resume_from,
+            about=about,
+        )
+    if result.stop_reason == "interrupted" and not returns:
+        known = bounds_in_words(result.objective, result.lower_bound, result.gap)
+        raise interrupt(f"minimize: {known}. The result is error.result.", result=result)
+    return result
+
+
+def solve(
+    risk: Risk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    stopping: StoppingRule | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+    start: SolveResult | Start | None = None,
+    checkpoint: Any = None,
+    resume_from: Any = None,
+    about: dict[str, Any] | None = None,
+) -> SolveResult:
+    """As :func:`minimize`, but returns after Ctrl-C: for callers that store more before they raise."""
     if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
         raise ValueError(f"C={C!r}: it must be a positive number.")
     regularizer = regularizer or SquaredNorm()

@@ -13,6 +13,7 @@ from maxmargin.core.rounding import NEGLIGIBLE, UNIT, gamma
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
+from maxmargin.solvers.finite import require_numbers
 
 
 def certify(
@@ -34,11 +35,14 @@ def certify(
     (0.5, 0.0)
     """
     upper = _attained(risk, regularizer, C, w)
+    require_numbers(objective=upper)
     if risk.oracle == "sampled":  # planes that were drawn prove nothing
         return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
-        lower = max(lower, dual.value(regularizer, risk.dim, upper))
+        proved = dual.value(regularizer, risk.dim, upper)
+        require_numbers(dual_value=proved)
+        lower = max(lower, proved)
     if lower > upper and risk.oracle == "undergenerating":
         upper = lower  # the search missed something: F(w) >= F* >= lower is known all the same
     if lower > upper:

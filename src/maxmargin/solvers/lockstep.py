@@ -37,6 +37,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.ending import certify
+from maxmargin.solvers.finite import check_answer
 
 
 class ManyRisks(Protocol):
@@ -299,11 +300,7 @@ def _certified(
             break
         n_iter += isinstance(request, Report)
         answer = yield request
-        if isinstance(request, Evaluate) and not np.isfinite(answer.value):
-            raise ValueError(
-                f"the risk is {answer.value} at a point the solver asked for: the data contain NaN or "
-                "infinite values, or numbers so large that scores overflow. Check and scale the features."
-            )
+        check_answer(request, answer)
     del steps, answer  # with them the points they pinned
     at: Evaluation = yield Evaluate(state.w)
     seen = _Seen(problem.dim, risks.lower_bound, at)

@@ -87,6 +87,8 @@ class Alignment(Task):
 
     def _learn(self, symbols: Iterable[Hashable]) -> None:
         seen: set[Any] = set(symbols)
+        if any(isinstance(symbol, float) and symbol != symbol for symbol in seen):
+            raise ValueError("a symbol is NaN, which is not equal to itself: leave it out.")
         try:
             self.symbols_: list[Any] = sorted(seen)
         except TypeError:  # symbols of several kinds have no order: that of their names

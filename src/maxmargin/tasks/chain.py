@@ -21,6 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled.chain_slack import slack_path
+from maxmargin.core.matrices import checked, numbered
 from maxmargin.core.vectors import Array, SparseVector, from_pairs
 from maxmargin.tasks.base import Task
 from maxmargin.tasks.chain_examples import ChainExamples, label_dtype, stack_rows
@@ -116,6 +117,8 @@ class Chain(Task):
             if len(X) == 0:
                 raise ValueError("no sequences given: pass n_features to Chain")
             self.n_features = int(X[0].shape[1])
+        for i, x in enumerate(X):
+            checked(x, f"sequence {i}", numbered("token"))
         labels = [_labels(y) for y in Y]
         lengths = np.array([len(y) for y in labels], dtype=np.int64)
         self.check_labels(_concatenate(labels), lengths)
@@ -142,7 +145,7 @@ class Chain(Task):
         return float(losses[np.arange(len(losses)), z].sum()) if len(losses) else 0.0
 
     def inference(self, x: Any, w: Array) -> Labels:
-        return self._best_path(self._emissions(x, w), w)
+        return self._best_path(self._emissions(checked(x, "the sequence", numbered("token")), w), w)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Labels:
         return self._best_path(self._emissions(x, w) + self._losses(y), w)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from maxmargin.compiled.chain import Chains, cut_range, oracle_range, predict_range
 from maxmargin.core.cut import Cut
+from maxmargin.core.matrices import canonical, place_in, stacked
 from maxmargin.core.protocols import Answers
 from maxmargin.core.vectors import Array, all_writable, sparsify, writable
 from maxmargin.tasks.chain_cache import ChainCache
@@ -161,15 +162,15 @@ def stack_rows(X: Sequence[Any], n_features: int | None) -> Any:
     """All sequences below one another as one CSR matrix."""
     if len(X) == 0:
         return sp.csr_matrix((0, n_features or 0))
-    if all(isinstance(x, np.ndarray) for x in X):
-        return sp.csr_matrix(np.concatenate(X))
-    return sp.vstack([sp.csr_matrix(x) for x in X], format="csr")
+    return stacked(X, row="token")
 
 
 def _chains(
     task: Chain, X: Any, lengths: npt.NDArray[np.int64], labels: Labels, weight: Array
 ) -> Chains:
-    matrix = X if sp.issparse(X) and X.format == "csr" else sp.csr_matrix(X)
+    if not sp.issparse(X):
+        X = sp.csr_matrix(X)
+    matrix = canonical(X, row=place_in(np.cumsum(lengths), "sequence", "token"))
     n_features = task.dim // task.n_labels - task.n_labels - 2
     if matrix.shape != (int(lengths.sum()), n_features):
         raise ValueError(

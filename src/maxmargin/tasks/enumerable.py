@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import checked, numbered, stacked
 from maxmargin.core.vectors import Array, SparseVector, Vector
 from maxmargin.tasks.base import Task
 from maxmargin.tasks.enumerable_examples import EnumerableExamples
@@ -98,7 +99,7 @@ class Enumerable(Task):
         return _index(y_a) == _index(y_b)
 
     def inference(self, x: Any, w: Array) -> int:
-        return int(np.argmax(x @ w))
+        return int(np.argmax(checked(x, "the candidates", numbered("candidate")) @ w))
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> int:
         return int(np.argmax(self.losses(x, y) + x @ w))
@@ -136,9 +137,8 @@ class Enumerable(Task):
         rescaling: Literal["margin", "slack"] = "margin",
     ) -> EnumerableExamples:
         """The examples in compiled form; ``rescaling`` says which argmax its oracle takes."""
-        sparse = [sp.csr_matrix(x) for x in X]
         return EnumerableExamples(
-            sp.vstack(sparse, format="csr"),
+            stacked(X, "the candidates' features", "example", "candidate"),
             [x.shape[0] for x in X],
             [_index(y) for y in Y],
             np.concatenate([self.losses(x, y) for x, y in zip(X, Y, strict=True)]),
@@ -153,6 +153,7 @@ class Enumerable(Task):
         right = y.right if isinstance(y, Choice) else y
         if int(right) != right:
             raise ValueError(f"the right candidate must be a row number, not {right!r}.")
+        checked(x, "the candidates", numbered("candidate"))
         m, index = x.shape[0], _index(y)
         if not 0 <= index < m:
             raise ValueError(

@@ -28,6 +28,7 @@ from maxmargin.compiled.candidates import (
 )
 from maxmargin.core.cut import Cut
 from maxmargin.core.flat import check_multipliers
+from maxmargin.core.matrices import canonical, place_in
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
@@ -70,13 +71,11 @@ class EnumerableExamples:
             )
         if (loss < 0).any() or not np.isfinite(loss).all() or loss[right].any():
             raise ValueError("losses must be finite, not negative, and zero for the right rows.")
-        data = X.data if X.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
-        if not np.isfinite(data).all():
-            raise ValueError("the candidates' features contain NaN or infinite values.")
+        X = canonical(X, "the candidates' features", place_in(starts[1:], "example", "candidate"))
         self.dim = int(X.shape[1])
         rho = loss if rescaling == "slack" else np.ones(len(loss))
         indptr = X.indptr.astype(np.int64)
-        self.candidates = Candidates(indptr, X.indices, data, starts, right, loss, rho)
+        self.candidates = Candidates(indptr, X.indices, X.data, starts, right, loss, rho)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.compiled.tree import forest_order, incidence
+from maxmargin.core.matrices import canonical, check_dense
 from maxmargin.core.vectors import IntArray
 
 
@@ -100,14 +101,11 @@ def as_graph(x: Any) -> Graph:
 
 def _matrix(value: Any, what: str) -> Any:
     if sp.issparse(value):
-        out = sp.csr_matrix(value, dtype=np.float64)
-        entries = out.data
-    else:
-        out = entries = np.ascontiguousarray(value, dtype=np.float64)
-        if out.ndim != 2:
-            raise ValueError(f"{what} must be a matrix, one row each; got shape {out.shape}.")
-    if not np.isfinite(entries).all():
-        raise ValueError(f"{what} contain NaN or infinite values.")
+        return sp.csr_matrix(canonical(value, what), dtype=np.float64)
+    out = np.ascontiguousarray(value, dtype=np.float64)
+    if out.ndim != 2:
+        raise ValueError(f"{what} must be a matrix, one row each; got shape {out.shape}.")
+    check_dense(out, what)
     return out
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.tasks.graph_input import Graph
 
@@ -132,7 +133,7 @@ def multilabel_graphs(X: Any, edges: Any, n_labels: int) -> list[Graph]:
     >>> np.stack(GraphLabeler(C=10.0).fit(graphs, Y).predict(graphs)).tolist() == Y.tolist()
     True
     """
-    rows = sp.csr_matrix(X, dtype=np.float64)
+    rows = sp.csr_matrix(canonical(X) if sp.issparse(X) else X, dtype=np.float64)
     if isinstance(edges, str):
         if edges != "full":
             raise ValueError(f"edges={edges!r}: use 'full' or an array of pairs of labels.")

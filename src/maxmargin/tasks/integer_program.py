@@ -182,7 +182,7 @@ class IntegerProgram(Task):
                 values, weights = self._label(y)
                 self._check_label(program, values, weights)
             except ValueError as error:
-                raise ValueError(f"example {i}: {error}.") from error
+                raise ValueError(f"example {i}: {str(error).rstrip('.')}.") from error
             self._known[id(x)] = _Known(x, program)
             widths.add(program.features.shape[1])
         if len(widths) != 1:
@@ -290,7 +290,7 @@ class IntegerProgram(Task):
         try:
             return _Known(x, read_program(x))
         except ValueError as error:
-            raise ValueError(f"the input is not a programme: {error}.") from error
+            raise ValueError(f"the input is not a programme: {str(error).rstrip('.')}.") from error
 
     def _recall(self, x: Any, keep: bool = False) -> _Known:
         known = self._known.get(id(x))

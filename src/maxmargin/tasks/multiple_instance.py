@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import checked, stacked
 from maxmargin.core.protocols import LatentAnswers
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 from maxmargin.tasks.enumerable_examples import CandidateSets, EnumerableExamples
@@ -73,6 +74,7 @@ class MultipleInstance(LatentBinary):
         for i, x in enumerate(X):
             if getattr(x, "ndim", 0) != 2 or x.shape[0] < 1:
                 raise ValueError(f"bag {i}: instances must be the rows of a matrix, at least one.")
+            checked(x, f"bag {i}")
             widths.add(int(x.shape[1]))
         if len(widths) != 1:
             raise ValueError(f"the bags have different numbers of features: {sorted(widths)}.")
@@ -113,10 +115,10 @@ class MultipleInstance(LatentBinary):
         return int(np.argmax(self.scores(x, w)))
 
     def decision(self, x: Any, w: Array) -> float:
-        return float(self.scores(x, w).max())
+        return float(self.scores(checked(x, "the bag"), w).max())
 
     def inference(self, x: Any, w: Array) -> tuple[Any, Any]:
-        scores = self.scores(x, w)
+        scores = self.scores(checked(x, "the bag"), w)
         h = int(np.argmax(scores))
         return (self.positive, h) if scores[h] > 0.0 else (self.negative, None)
 
@@ -146,9 +148,7 @@ class _Bags:
         self.positive = np.array([y == task.positive for y in Y])
         self.counts: IntArray = np.array([x.shape[0] for x in X], dtype=np.int64)
         self.starts: IntArray = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
-        rows = sp.vstack([sp.csr_matrix(x, dtype=np.float64) for x in X], format="csr")
-        if not np.isfinite(rows.data).all():
-            raise ValueError("the bags contain NaN or infinite values.")
+        rows = stacked(X, "the bags", "bag", "instance").astype(np.float64, copy=False)
         if task.intercept:
             constant = np.full((rows.shape[0], 1), task.intercept)
             rows = sp.hstack([rows, sp.csr_matrix(constant)])

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from maxmargin.core.matrices import canonical, check_dense
 from maxmargin.core.vectors import Array, IntArray
 
 #: how far an answer may miss a constraint, relative to the constraint's size; HiGHS' own tolerance is 1e-6
@@ -82,14 +83,13 @@ def read_program(x: Any) -> Program:
     if features is None:
         raise ValueError("it has no 'features' (a matrix with one row per variable)")
     if sp.issparse(features):
-        features = sp.csr_array(features, dtype=np.float64)
-        entries = features.data
+        features = sp.csr_array(canonical(features, "'features'"), dtype=np.float64)
     else:
-        features = entries = np.asarray(features, dtype=np.float64)
+        features = np.asarray(features, dtype=np.float64)
     if features.ndim != 2:
         raise ValueError(f"'features' must be a matrix; it has shape {features.shape}")
-    if not np.isfinite(entries).all():
-        raise ValueError("'features' holds NaN or infinite values")
+    if not sp.issparse(features):
+        check_dense(features, "'features'")
     n = features.shape[0]
     low, high = _bounds(_field(x, "bounds"), n)
     integrality = _field(x, "integrality")
@@ -134,9 +134,8 @@ def _rows(constraints: Any, n: int) -> tuple[sp.csr_array | None, Array, Array]:
         triple = (part.A, part.lb, part.ub) if isinstance(part, LinearConstraint) else tuple(part)
         if len(triple) != 3:
             raise ValueError("a constraint must be a scipy LinearConstraint or (A, lower, upper)")
-        A = sp.csr_array(
-            triple[0] if sp.issparse(triple[0]) else np.atleast_2d(triple[0]), dtype=np.float64
-        )
+        A = triple[0] if sp.issparse(triple[0]) else sp.csr_array(np.atleast_2d(triple[0]))
+        A = sp.csr_array(canonical(A, "the matrix of a constraint"), dtype=np.float64)
         if A.shape[1] != n:
             raise ValueError(f"a constraint has {A.shape[1]} columns for {n} variables")
         blocks.append(A)

@@ -1,0 +1,315 @@
+"""Whether a matrix that somebody gives can be handed to compiled code.
+
+Compiled code reads and writes where indices and pointers say, without a look at bounds, so one wrong number
+in them is a crash or, worse, a change of other memory. And it drops NaN: ``max(0, nan)`` is 0. Hence every
+matrix is checked where it comes in, once, for less than a product with it costs: pointers ascend and end
+inside the arrays, indices are those of columns, entries are finite.
+
+An error names the row and the column. All of them are ValueErrors.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+AnyArray = npt.NDArray[Any]
+
+#: entries that are looked through at a time for the one that is not finite
+_STEP = 1 << 20
+#: how a row is called in an error: by its number
+Name = Callable[[int], str]
+
+
+def row_name(row: int) -> str:
+    """The usual name of a row in an error."""
+    return f"row {row}"
+
+
+def numbered(what: str) -> Name:
+    """Names of rows that are something: "token 3"."""
+    return lambda row: f"{what} {row}"
+
+
+def is_finite(values: AnyArray) -> bool:
+    """Whether all numbers are finite. NaN and infinity do not leave a sum, which is one pass without memory
+    of its own; a sum of finite numbers may overflow, so only then each of them is looked at."""
+    if values.dtype.kind not in "fc" or not values.size:
+        return True
+    with np.errstate(all="ignore"):
+        total = np.add.reduce(values, axis=None)
+    if np.isfinite(total):
+        return True
+    return first_not_finite(values) < 0
+
+
+def first_not_finite(values: AnyArray) -> int:
+    """The place of the first NaN or infinite number, counted in C order; -1 if there is none."""
+    flat = values.reshape(-1)
+    for lo in range(0, flat.size, _STEP):
+        fine = np.isfinite(flat[lo : lo + _STEP])
+        if not fine.all():
+            return lo + int(np.argmin(fine))
+    return -1
+
+
+def check_dense(X: AnyArray, name: str = "X", row: Name = row_name) -> None:
+    """Raise ValueError unless all entries are finite."""
+    if not is_finite(X):
+        at = first_not_finite(X)
+        i, j = divmod(at, X.shape[1])
+        raise not_finite(name, X.reshape(-1)[at], row(i), j)
+
+
+def not_finite(name: str, value: Any, row: str, column: int | str) -> ValueError:
+    """What to say of an entry."""
+    return ValueError(
+        f"there are NaN or infinite values in {name}: {value} in {row}, column {column}. All entries must be "
+        "finite numbers."
+    )
+
+
+def _damaged(name: str, what: str) -> ValueError:
+    return ValueError(f"the sparse matrix {name} is damaged: {what}")
+
+
+def check_rows(
+    indptr: AnyArray,
+    indices: AnyArray,
+    data: AnyArray,
+    shape: tuple[int, int],
+    name: str = "X",
+    row: Name = row_name,
+) -> None:
+    """Raise ValueError unless these are the arrays of a CSR matrix with finite entries."""
+    check_pointers(indptr, shape[0], min(len(indices), len(data)), name, row)
+    check_columns(indptr, indices, shape[1], name, row)
+    check_entries(indptr, indices, data, name, row)
+
+
+def check_entries(
+    indptr: AnyArray, indices: AnyArray, data: AnyArray, name: str = "X", row: Name = row_name
+) -> None:
+    """Raise ValueError unless the entries of checked pointers are finite."""
+    end = int(indptr[-1])
+    if not is_finite(data[:end]):
+        at = first_not_finite(data[:end])
+        raise not_finite(name, data[at], row(_row_of(indptr, at)), int(indices[at]))
+
+
+def check_columns(
+    indptr: AnyArray, indices: AnyArray, n_columns: int, name: str = "X", row: Name = row_name
+) -> None:
+    """Raise ValueError unless the indices of checked pointers are those of columns."""
+    columns = indices[: int(indptr[-1])]
+    if columns.dtype.kind not in "iu":
+        raise _damaged(name, f"its indices are {columns.dtype}, not integers.")
+    if not _lie_within(columns, n_columns):
+        at = int(np.argmax((columns < 0) | (columns >= n_columns)))
+        raise _damaged(
+            name,
+            f"{row(_row_of(indptr, at))} has an entry in column {int(columns[at])}, but "
+            f"its columns are 0 to {n_columns - 1}.",
+        )
+
+
+def check_pointers(
+    indptr: AnyArray, n_rows: int, stored: int, name: str = "X", row: Name = row_name
+) -> None:
+    """Raise ValueError unless pointers ascend from 0 and end within ``stored`` entries."""
+    if indptr.dtype.kind not in "iu":
+        raise _damaged(name, f"indptr is {indptr.dtype}, not integers.")
+    if len(indptr) != n_rows + 1:
+        raise _damaged(
+            name,
+            f"indptr has {len(indptr)} numbers for {n_rows} rows; it must have one more "
+            "than there are rows.",
+        )
+    if indptr[0] != 0:
+        raise _damaged(name, f"indptr must begin with 0, not with {int(indptr[0])}.")
+    ascends = indptr[1:] >= indptr[:-1]
+    if not ascends.all():
+        i = int(np.argmin(ascends))
+        raise _damaged(
+            name,
+            f"indptr must not decrease, but {row(i)} begins with entry {int(indptr[i])} "
+            f"and ends with {int(indptr[i + 1])}.",
+        )
+    if indptr[-1] > stored:
+        raise _damaged(
+            name, f"indptr ends with {int(indptr[-1])}, but {stored} entries are stored."
+        )
+
+
+def _lie_within(indices: AnyArray, end: int) -> bool:
+    """Whether all are in 0 .. end-1: as unsigned numbers negative ones are too large as well."""
+    if not len(indices):
+        return True
+    unsigned = indices.view(f"u{indices.dtype.itemsize}") if indices.dtype.kind == "i" else indices
+    return bool(np.maximum.reduce(unsigned) < end)
+
+
+def _row_of(indptr: AnyArray, entry: int) -> int:
+    return int(np.searchsorted(indptr, entry, side="right")) - 1
+
+
+def sound(X: Any, name: str = "X", row: Name = row_name) -> Any:
+    """A sparse matrix of any format as CSR with float32 or float64 entries, checked. It is ``X`` itself where
+    that is one already; entries stored twice, or out of order, stay as they are."""
+    if X.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions; it has {X.ndim}.")
+    X = _as_csr(X, name)
+    data = _numbers(X.data, name)
+    indptr, indices = _integers(X.indptr, f"{name}.indptr"), _integers(X.indices, f"{name}.indices")
+    check_rows(indptr, indices, data, X.shape, name, row)
+    end = int(indptr[-1])
+    same = indptr is X.indptr and indices is X.indices and data is X.data
+    if same and len(indices) == len(data) == end:
+        return X
+    # entries behind the last row are room that was never used
+    return sp.csr_matrix((data[:end], indices[:end], indptr), shape=X.shape, copy=False)
+
+
+def canonical(X: Any, name: str = "X", row: Name = row_name) -> Any:
+    """:func:`sound`, with sorted columns and no entry stored twice; a copy where ``X`` is not like that."""
+    X = sound(X, name, row)
+    if not is_canonical(X):
+        X = summed(X)
+        check_rows(X.indptr, X.indices, X.data, X.shape, name, row)  # sums may overflow
+    return X
+
+
+def is_canonical(X: Any) -> bool:
+    """Whether the columns of each row of a checked CSR matrix ascend. By a look at them: what SciPy remembers
+    of that may be older than the last change of its arrays."""
+    fresh = copy.copy(X)
+    for remembered in ("_has_canonical_format", "_has_sorted_indices"):
+        fresh.__dict__.pop(remembered, None)
+    return bool(fresh.has_canonical_format)
+
+
+def summed(X: Any) -> Any:
+    """A copy with ascending columns, entries stored twice added up."""
+    out = sp.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    out.sum_duplicates()
+    return out
+
+
+def _numbers(given: Any, name: str) -> AnyArray:
+    data: AnyArray = np.asarray(given)
+    if data.ndim != 1 or data.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} has entries of type {data.dtype} in {data.ndim} dimensions: expected numbers."
+        )
+    if data.dtype not in (np.float32, np.float64):
+        return data.astype(np.float64)
+    return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
+
+
+def _integers(given: Any, name: str) -> AnyArray:
+    values: AnyArray = np.asarray(given)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise _damaged(
+            name, f"it has type {values.dtype} and {values.ndim} dimensions; expected integers."
+        )
+    if values.dtype not in (np.int32, np.int64) or not values.dtype.isnative:
+        if values.dtype.kind == "u" and values.size and int(values.max()) >= 2**63:
+            raise _damaged(name, f"it holds {int(values.max())}.")
+        return values.astype(np.int64)
+    return values
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    """CSR, from arrays that were looked at first: conversions are compiled code, too."""
+    if X.format == "csr":
+        return X
+    n, d = X.shape
+    if X.format == "csc":
+        _check_compressed(X, (d, n), name)
+    elif X.format == "bsr":
+        blocks = np.asarray(X.data)
+        if blocks.ndim != 3 or 0 in blocks.shape[1:]:
+            raise _damaged(name, f"its blocks have shape {blocks.shape[1:]}.")
+        _check_compressed(X, (n // blocks.shape[1], d // blocks.shape[2]), name)
+    elif X.format == "coo":
+        for axis, places in enumerate(X.coords):
+            places = _integers(places, f"{name}.coords[{axis}]")
+            if len(places) != len(X.data) or not _lie_within(places, X.shape[axis]):
+                raise _damaged(name, f"its entries are outside its {n} rows and {d} columns.")
+    elif X.format == "lil" and not _is_whole(X):
+        raise _damaged(name, "a row has more columns than entries, or fewer.")
+    try:
+        return sp.csr_matrix(X)
+    except (ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
+        raise _damaged(name, f"it cannot be made CSR ({error}).") from error
+
+
+def _check_compressed(X: Any, shape: tuple[int, int], name: str) -> None:
+    """Pointers and indices of CSC (columns for rows) or of blocks."""
+    indptr, indices = _integers(X.indptr, f"{name}.indptr"), _integers(X.indices, f"{name}.indices")
+    check_pointers(indptr, shape[0], min(len(indices), len(X.data)), name)
+    if not _lie_within(indices[: int(indptr[-1])], shape[1]):
+        raise _damaged(
+            name,
+            f"its indices are 0 to {shape[1] - 1}, but {int(indices.min())} and "
+            f"{int(indices.max())} occur.",
+        )
+
+
+def _is_whole(X: Any) -> bool:
+    rows, data = X.rows, X.data
+    if len(rows) != X.shape[0] or len(data) != X.shape[0]:
+        return False
+    return all(len(a) == len(b) for a, b in zip(rows, data, strict=True))
+
+
+def stacked(parts: Sequence[Any], name: str = "X", part: str = "sequence", row: str = "row") -> Any:
+    """Matrices of one width, dense or sparse, below one another as one checked CSR matrix without entries
+    stored twice. Errors count the parts and their rows: "sequence 3, row 0"."""
+    rows = [_part(x, f"{name}, {part} {i}", numbered(row)) for i, x in enumerate(parts)]
+    widths = {x.shape[1] for x in rows}
+    if len(widths) > 1:
+        raise ValueError(
+            f"{name}: each {part} must have the same number of columns, not {sorted(widths)}."
+        )
+    ends = np.cumsum([x.shape[0] for x in rows])
+    return canonical(sp.vstack(rows, format="csr"), name, place_in(ends, part, row))
+
+
+def place_in(ends: AnyArray, part: str, row: str) -> Name:
+    """Names of rows that lie below one another in parts, of which each ends here."""
+
+    def name(number: int) -> str:
+        k = int(np.searchsorted(ends, number, side="right"))
+        return f"{part} {k}, {row} {number - (int(ends[k - 1]) if k else 0)}"
+
+    return name
+
+
+def _part(x: Any, name: str, row: Name) -> Any:
+    """One of many: what lies inside its arrays is looked at later, for all of them at once."""
+    if not sp.issparse(x):
+        return sp.csr_matrix(np.atleast_2d(x))
+    if x.format != "csr" or x.ndim != 2:
+        return sound(x, name, row)
+    n, end = x.shape[0], len(x.indices)
+    fits = len(x.indptr) == n + 1 and x.indptr[0] == 0 and x.indptr[-1] == end == len(x.data)
+    fits = fits and x.indptr.dtype.kind == x.indices.dtype.kind == "i"
+    return x if fits else sound(x, name, row)
+
+
+def checked(X: Any, name: str = "X", row: Name = row_name) -> Any:
+    """A matrix as it is if it can be used: an array with finite entries, or a sparse one as :func:`canonical`
+    has it."""
+    if sp.issparse(X):
+        return canonical(X, name, row)
+    X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be a matrix of numbers; it is {X.dtype} of shape {X.shape}.")
+    check_dense(X, name, row)
+    return X
