@@ -1,0 +1,132 @@
+"""What a certificate claims, checked against values that were attained."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import traceback
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from tests.fuzz.framework import Finding
+from tests.fuzz.program import EPS
+from tests.fuzz.referee import best_point
+
+#: a bound above an attained value by more than this part of it is false; the second is for small violations
+LOOSE, TIGHT = 1e-9, 1e-12
+#: below this, numbers in double precision lose digits or are zero
+TINY = 1e-290
+
+
+def attributes(fitted: Any) -> dict[str, Any]:
+    """The certificate of an estimator or of a result of ``minimize``."""
+    names = ("objective", "lower_bound", "gap", "converged", "stop_reason", "certificate")
+    tail = "_" if hasattr(fitted, "objective_") else ""
+    return {name: getattr(fitted, name + tail) for name in names}
+
+
+def check_bound(lower: float, attained: Any, error: float = 0.0) -> list[Finding]:
+    """``attained``: F of some point, in extended precision, up to ``error``."""
+    if math.isnan(lower):
+        return [Finding("bound", "lower_bound is NaN")]
+    excess = np.longdouble(lower) - attained - error
+    if excess <= TINY:
+        return []
+    part = float(excess / abs(np.longdouble(lower))) if lower else math.inf
+    if part <= TIGHT:
+        return []
+    name = "bound" if part > LOOSE else "bound 1e-12"
+    return [
+        Finding(name, f"lower_bound {lower!r} > {float(attained)!r} attained, by {part:.1e} of it")
+    ]
+
+
+def check_objective(
+    objective: float, value: Any, rounding: float, loose: float = LOOSE
+) -> list[Finding]:
+    """``value``: F of the returned weights; ``rounding``: what double precision can lose there."""
+    if math.isnan(objective):
+        return [Finding("objective", "objective is NaN")]
+    off = abs(np.longdouble(objective) - value)
+    if off <= loose * abs(value) + rounding + TINY:
+        return []
+    detail = (
+        f"objective {objective!r}, but F(w) = {float(value)!r} (rounding explains {rounding:.1e})"
+    )
+    return [Finding("objective", detail)]
+
+
+def check_arithmetic(c: dict[str, Any], tol: float | None) -> list[Finding]:
+    """The gap of the bounds, and ``converged`` only if it is at most ``tol``."""
+    found = []
+    upper, lower, gap = c["objective"], c["lower_bound"], c["gap"]
+    if math.isfinite(upper) and math.isfinite(lower) and upper != 0.0:
+        right = max(0.0, (upper - lower) / abs(upper))
+        if not abs(gap - right) <= 1e-12 + 1e-9 * right:
+            found.append(Finding("gap", f"gap {gap!r}, but the bounds say {right!r}"))
+    elif not (math.isfinite(upper) and math.isfinite(lower)) and math.isfinite(gap):
+        found.append(Finding("gap", f"gap {gap!r} of the bounds {lower!r} and {upper!r}"))
+    if tol is not None and c["converged"] and not gap <= tol:
+        found.append(Finding("converged", f"converged, but the gap is {gap!r} and tol {tol!r}"))
+    return found
+
+
+def check_program(
+    certificate: dict[str, Any],
+    program: Any,
+    z: Any,
+    tol: float | None,
+    *,
+    loose: float = LOOSE,
+    more: float = 0.0,
+) -> list[Finding]:
+    """All checks of a fit of ``program`` that returned the weights ``z``."""
+    found = check_arithmetic(certificate, tol)
+    if not np.isfinite(np.asarray(z, dtype=float)).all():
+        return [*found, Finding("objective", "weights that are not finite")]
+    if program.violated(z):
+        found.append(Finding("signs", "a weight is outside its bounds"))
+    value, error = program.value(z)
+    rounding = program.rounding(z, EPS) + error + more
+    if math.isfinite(certificate["objective"]):
+        found += check_objective(certificate["objective"], value, rounding, loose)
+    _, attained, slack = best_point(program, [z])
+    return found + check_bound(certificate["lower_bound"], attained, slack)
+
+
+def check_told(
+    certificate: dict[str, Any], caught: list[warnings.WarningMessage], silent: bool = False
+) -> list[Finding]:
+    """Not converged: one ConvergenceWarning; converged: none. Numbers never overflow unnoticed."""
+    found = []
+    count = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
+    if not certificate["converged"] and count != 1 and not silent:
+        gap, why = certificate["gap"], certificate["stop_reason"]
+        found.append(Finding("warning", f"{count} warnings at gap {gap:.1e} ({why})"))
+    if certificate["converged"] and count:
+        found.append(Finding("warning", "a ConvergenceWarning, but converged"))
+    for w in caught:
+        if issubclass(w.category, RuntimeWarning) and "maxmargin" in str(w.filename):
+            found.append(Finding("numpy", f"{w.message} ({w.filename}:{w.lineno})"))
+            break
+    return found
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect all warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+def is_refusal(error: Exception) -> bool:
+    """A ValueError or TypeError that the library, or scikit-learn's validation, raised on purpose."""
+    if not isinstance(error, ValueError | TypeError) or isinstance(error, np.linalg.LinAlgError):
+        return False
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    on_purpose = (where.line or "").startswith("raise")
+    return on_purpose and ("maxmargin" in where.filename or "sklearn/utils" in where.filename)

@@ -1,0 +1,28 @@
+"""The families of random problems, each a module; see :mod:`tests.fuzz.framework` for what one needs."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from tests.fuzz import grid, measure, path, rank, scores, stream, svc, svr
+
+#: linear estimators and the risks below them
+LINEAR: list[ModuleType] = [svc, svr, measure, rank, scores, path, grid, stream]
+
+#: sequences, structures, graphs, grammars, latent variables
+STRUCTURED: list[ModuleType] = []
+
+#: kernel machines
+KERNEL: list[ModuleType] = []
+
+FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
+
+
+def named(name: str) -> list[ModuleType]:
+    """The families whose name contains ``name``, all of them for an empty one."""
+    exact = [family for family in FAMILIES if name == family.NAME]
+    found = exact or [family for family in FAMILIES if name.lower() in family.NAME.lower()]
+    if not found:
+        known = ", ".join(family.NAME for family in FAMILIES)
+        raise SystemExit(f"--only {name}: no family has this in its name; there are {known}.")
+    return found

@@ -1,0 +1,107 @@
+"""Losses that are maxima over too many terms to list: the referee lists those that matter, by cutting planes.
+
+    F(z) = 1/2 (z - m)' P (z - m) + sum_g c_g R_g(X z),      R_g(s) = max(0, max_v (h_v + <g_v, s>))
+
+An oracle tries all v by brute force, in extended precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tests.fuzz.program import LONG, LONG_EPS, Array, LongArray, Program
+from tests.fuzz.referee import solve, tied
+
+ROUNDS = 40
+#: scores -> for each group the maximum's offset h and gradient g over all rows
+Oracle = Callable[[LongArray], list[tuple[Any, LongArray]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The problem; what a :class:`Program` can do, for such a loss."""
+
+    norm: dict[str, Any]
+    X: Array
+    cost: Array
+    oracle: Oracle
+
+    def _program(self, A: Any, h: Any, group: Any) -> Program:
+        return Program(
+            **self.norm,
+            A=np.array(A, dtype=float).reshape(-1, self.X.shape[1]),
+            h=np.array(h, dtype=float),
+            group=np.array(group, dtype=np.int64),
+            cost=self.cost,
+        )
+
+    @property
+    def _plain(self) -> Program:
+        return self._program([], [], [])
+
+    def feasible(self, z: npt.ArrayLike) -> LongArray:
+        """The nearest point within the bounds."""
+        return self._plain.feasible(z)
+
+    def violated(self, z: npt.ArrayLike) -> bool:
+        """Whether a weight is outside its bounds."""
+        return self._plain.violated(z)
+
+    def maxima(self, z: LongArray) -> list[Any]:
+        """R_g by group."""
+        scores = self.X.astype(LONG) @ z
+        return [max(LONG(0), h + g @ scores) for h, g in self.oracle(scores)]
+
+    def value(self, z: npt.ArrayLike) -> tuple[np.longdouble, float]:
+        """F(z) in extended precision, and how much of it rounding there may have changed."""
+        point = np.asarray(z, dtype=LONG)
+        norm, _ = self._plain.value(point)
+        total = norm + sum(c * r for c, r in zip(self.cost, self.maxima(point), strict=True))
+        return total, self.rounding(point, LONG_EPS)
+
+    def rounding(self, z: npt.ArrayLike, eps: float) -> float:
+        """A bound of what arithmetic with this ``eps`` can lose when it computes F(z)."""
+        point = np.asarray(z, dtype=LONG)
+        reach = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["centre"]))
+        scores = self.X.astype(LONG) @ point
+        lost = LONG(0)
+        for c, (h, g) in zip(self.cost, self.oracle(scores), strict=True):
+            lost += c * (np.abs(g) @ reach + abs(h))
+        steps = (self.X.shape[1] + len(self.X) + 8) * eps
+        return float(steps * lost) + self._plain.rounding(point, eps)
+
+    def points(self, known: list[Any]) -> Iterator[Any]:
+        """Points with a small F: cutting planes with clarabel, then the equations of the planes that tie."""
+        A: list[Any] = []
+        h: list[Any] = []
+        group: list[int] = []
+        X = self.X.astype(LONG)
+
+        def add(z: Any) -> None:
+            for g, (offset, gradient) in enumerate(self.oracle(X @ np.asarray(z, dtype=LONG))):
+                A.append(gradient @ X)
+                h.append(offset)
+                group.append(g)
+
+        yield self.norm["centre"]
+        for z in [self.norm["centre"], *known]:
+            add(z)
+        best = LONG(np.inf)
+        for _ in range(ROUNDS):
+            program = self._program(A, h, group)
+            solution = solve(program, True) or solve(program, False)
+            if solution is None:
+                return
+            z = self.feasible(solution[0])
+            yield z
+            add(z)
+            F, (below, _) = self.value(z)[0], program.value(z)
+            best = min(best, F)
+            if best - below <= 1e-10 * abs(best):
+                break
+        for threshold in (1e-3, 1e-6):
+            yield tied(program, *solution, threshold)

@@ -1,0 +1,242 @@
+"""What the families of linear estimators share: the fit, the checks around it, the referee's problem."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.fuzz import wild
+from tests.fuzz.checks import attributes, check_program, check_told, is_refusal, watched
+from tests.fuzz.framework import Case, Finding, Outcome
+from tests.fuzz.program import EPS, Array, Program
+from tests.fuzz.referee import best_point
+
+import maxmargin
+from maxmargin import solvers
+
+#: what must have the same bits whatever the number of workers, and after save and load
+KEPT = ("coef_", "intercept_", "objective_", "lower_bound_", "gap_", "converged_", "stop_reason_")
+
+
+#: what the library may refuse
+REFUSALS = (
+    "all sample weights are zero",
+    "Sample weights must contain at least one non-zero number",
+    "needs samples of at least 2 classes|contains only one class|at least two classes are needed",
+    "all sample weights of class .* are zero",
+    "there is no pair to learn from",
+    "rows are to be called positive, but there are",
+    "class .* has no weight",
+    "DualCoordinate penali[sz]es every coordinate",
+    "scheme='lockstep' trains two classes only",
+    "cannot use the (newton|coordinate|stream) method here",
+)
+
+
+def arguments(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator from those of a problem."""
+    out = dict(params)
+    if "prior" in out:
+        out["prior"] = maxmargin.GaussianPrior(**out["prior"])
+    if out.get("solver", "auto") != "auto":
+        out["solver"] = eval(out["solver"], vars(solvers).copy())
+    return out
+
+
+def fit_parts(case: Case) -> dict[str, Any]:
+    """What ``fit`` gets besides X and y."""
+    names = ("sample_weight", "sample_margin", "groups")
+    return {name: case.data[name] for name in names if case.data.get(name) is not None}
+
+
+def run_fit(
+    case: Case,
+    estimator: type,
+    program_of: Callable[[Case, Any], tuple[Program, Array]],
+    *,
+    loose: float = 1e-9,
+) -> Outcome:
+    """Fit, let the referee check, and fit again in other ways as ``also`` asks."""
+    X, y = wild.given(case.data["X"], case.data["stored"]), case.data["y"]
+    params = arguments(case.data["params"])
+    with watched() as caught:
+        try:
+            fitted = estimator(**params).fit(X, y, **fit_parts(case))
+        except (ValueError, TypeError) as error:
+            return refused(case, error)
+    certificate = attributes(fitted)
+    found = check_told(certificate, caught)
+    program, z = program_of(case, fitted)
+    found += certified(case, certificate, program, z)
+    tol = case.data["params"].get("tol", 1e-3)
+    found += check_program(certificate, program, z, tol, loose=loose)
+    if case.data["also"] == "resume":
+        with watched():
+            other = resumed(estimator, params, X, y, fit_parts(case))
+        program, z = program_of(case, other)
+        found += check_program(attributes(other), program, z, tol, loose=loose)
+    found += again(case, estimator, fitted, X, y)
+    return Outcome("certified" if fitted.converged_ else "warned", found)
+
+
+def refused(case: Case, error: Exception) -> Outcome:
+    """A refusal, if it is the library's own; tame problems are not refused."""
+    if not is_refusal(error):
+        raise error
+    if not any(re.search(pattern, str(error)) for pattern in REFUSALS):
+        return Outcome("refused", [Finding("refusal", f"{type(error).__name__}: {error}")])
+    return Outcome("refused")
+
+
+def certified(case: Case, certificate: dict[str, Any], program: Any, z: Any) -> list[Finding]:
+    """A tame problem must be certified by the default solver, if weights in double precision can show it."""
+    if not case.data["tame"] or certificate["converged"]:
+        return []
+    best, F, _ = best_point(program, [z])
+    if program.rounding(best, EPS) > 1e-4 * F:
+        return []
+    gap, why = certificate["gap"], certificate["stop_reason"]
+    return [Finding("tame", f"gap {gap:.2e} of a tame problem ({why})")]
+
+
+def again(case: Case, estimator: type, fitted: Any, X: Any, y: Any) -> list[Finding]:
+    """The same fit with three workers, or after save and load: the same bits."""
+    params, parts = arguments(case.data["params"]), fit_parts(case)
+    also = case.data.get("also", "")
+    with watched():
+        if also == "jobs":
+            return differences(fitted, estimator(**params, n_jobs=3).fit(X, y, **parts), "n_jobs=3")
+        if also == "file":
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "model.safetensors"
+                fitted.save(path)
+                other = maxmargin.load(path)
+            found = differences(fitted, other, "save and load")
+            if not np.array_equal(fitted.predict(X), other.predict(X)):
+                found.append(Finding("file", "predictions differ after save and load"))
+            return found
+    return []
+
+
+def resumed(estimator: type, params: dict[str, Any], X: Any, y: Any, parts: dict[str, Any]) -> Any:
+    """The same fit, ended after two iterations and continued from its checkpoint."""
+    with tempfile.TemporaryDirectory() as folder:
+        keep = maxmargin.Checkpoint(Path(folder) / "fit.checkpoint", None, 1)
+        short = {**params, "max_iter": 2, "checkpoint": keep}
+        estimator(**short).fit(X, y, **parts)
+        path = Path(folder) / "fit.checkpoint"
+        if not path.exists():
+            return estimator(**params).fit(X, y, **parts)
+        return estimator(**params).fit(X, y, **parts, resume_from=path)
+
+
+def differences(a: Any, b: Any, what: str) -> list[Finding]:
+    """A finding if any attribute has other bits."""
+    for name in KEPT:
+        if not hasattr(a, name):
+            continue
+        x, y = getattr(a, name), getattr(b, name)
+        if not np.array_equal(x, y):
+            return [Finding("bits", f"{what}: {name} {x!r} became {y!r}")]
+    return []
+
+
+def shown(case: Case, name: str) -> str:
+    """The fit as a few lines of Python."""
+    prior = ", GaussianPrior" if "prior" in case.data["params"] else ""
+    out = wild.lines(case, f"from maxmargin import {name}{prior}")
+    params, parts = wild.parameters(case.data["params"]), wild.fit_arguments(case)
+    out.append(f"m = {name}({params}).fit({parts})")
+    report = "print({0}.lower_bound_, {0}.objective_, {0}.gap_, {0}.converged_, {0}.stop_reason_)"
+    out.append(report.format("m"))
+    also = case.data.get("also", "")
+    if also == "jobs":
+        out.append(f"b = {name}({params}, n_jobs=3).fit({parts})")
+    elif also == "file":
+        out += ["from maxmargin import load", 'm.save("model.safetensors")']
+        out.append('b = load("model.safetensors")')
+    elif also == "resume":
+        short = wild.parameters({**case.data["params"], "max_iter": 2})
+        out.append("from maxmargin import Checkpoint")
+        out.append(
+            f'{name}({short}, checkpoint=Checkpoint("fit.checkpoint", None, 1)).fit({parts})'
+        )
+        out.append(f'b = {name}({params}).fit({parts}, resume_from="fit.checkpoint")')
+    if also:
+        out.append(report.format("b"))
+    return "\n".join(out)
+
+
+# -- the referee's problem -------------------------------------------------------------------------
+
+
+def norm(
+    params: dict[str, Any], d: int, columns: int = 1, has_intercept: bool = True
+) -> dict[str, Array]:
+    """centre, precision, lower and upper of the weights (d and an intercept for each column)."""
+    prior = params.get("prior", {})
+    mean = np.asarray(prior.get("mean", np.zeros(d)), dtype=float)
+    means = np.broadcast_to(mean, (columns, d)) if mean.ndim < 2 else mean
+    spread = np.ones(d)
+    if "variance" in prior:
+        spread = 1.0 / np.asarray(prior["variance"], dtype=float)
+    elif "precision" in prior:
+        spread = np.asarray(prior["precision"], dtype=float)
+    elif "covariance" in prior:
+        spread = np.linalg.inv(prior["covariance"])
+    P = np.diag(spread) if spread.ndim == 1 else spread
+    lower, upper = np.full(d, -np.inf), np.full(d, np.inf)
+    lower[list(params.get("nonnegative", []))] = 0.0
+    upper[list(params.get("nonpositive", []))] = 0.0
+    held = sorted(params.get("fixed", {}))
+    for j in held:
+        lower[j] = upper[j] = params["fixed"][j]
+    rest = np.setdiff1d(np.arange(d), held)
+    centres = np.array(means)
+    if held:  # the constant share of fixed weights is no part of the objective
+        off = np.array([params["fixed"][j] for j in held]) - means[:, held]
+        centres[:, held] = [params["fixed"][j] for j in held]
+        centres[:, rest] -= np.linalg.solve(P[np.ix_(rest, rest)], P[np.ix_(rest, held)] @ off.T).T
+        P = P.copy()
+        P[held] = P[:, held] = 0.0
+    if has_intercept:
+        bias = np.asarray(prior.get("intercept_mean", 0.0), dtype=float)
+        scale = (
+            0.0
+            if not params.get("penalize_intercept", True)
+            else params.get("intercept_scaling", 1.0)
+        )
+        P = np.pad(P, (0, 1))
+        P[d, d] = 1.0 / scale**2 if scale else 0.0
+        bias = np.broadcast_to(bias, (columns,)) if scale else np.zeros(columns)
+        centres = np.column_stack([centres, bias])
+        lower, upper = np.append(lower, -np.inf), np.append(upper, np.inf)
+    diagonal = np.count_nonzero(P - np.diag(np.diagonal(P))) == 0
+    whole = np.tile(np.diagonal(P), columns) if diagonal else np.kron(np.eye(columns), P)
+    bounded = np.isfinite(lower).any() or np.isfinite(upper).any()
+    return {
+        "centre": centres.ravel(),
+        "precision": whole,
+        "lower": np.tile(lower, columns) if bounded else None,
+        "upper": np.tile(upper, columns) if bounded else None,
+    }
+
+
+def features(case: Case) -> Array:
+    """X in double precision, with a column of ones if there is an intercept."""
+    X = np.asarray(case.data["X"], dtype=float)
+    if case.data["params"].get("fit_intercept", True):
+        X = np.column_stack([X, np.ones(len(X))])
+    return X
+
+
+def weights_of(case: Case, fitted: Any) -> Array:
+    """coef_ and intercept_ as (columns, d) or (columns, d + 1)."""
+    coef = np.atleast_2d(fitted.coef_)
+    if case.data["params"].get("fit_intercept", True):
+        coef = np.column_stack([coef, fitted.intercept_])
+    return coef

@@ -1,0 +1,77 @@
+"""svc_path: every fit of a path is certified as one alone would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tests.fuzz import linear, svc, wild
+from tests.fuzz.checks import attributes, check_program, check_told, watched
+from tests.fuzz.framework import Case, Finding, Outcome
+
+from maxmargin import svc_path
+
+NAME = "svc_path"
+
+
+def draw(rng: np.random.Generator) -> Case:
+    """A classification as LinearSVC's, with up to five values of C."""
+    case = svc.draw(rng)
+    data = {**case.data, "sample_margin": None, "also": ""}
+    params = {k: v for k, v in data["params"].items() if k != "C"}
+    reach = (-4, 6) if data["tame"] else (-10, 10)
+    data["Cs"] = [wild.power(rng, *reach) for _ in range(int(rng.integers(1, 6)))]
+    data["params"] = params
+    return replace(case, family=NAME, kind=case.kind.replace("+margin", ""), data=data)
+
+
+def run(case: Case) -> Outcome:
+    """Fit and check."""
+    data = case.data
+    X, y = wild.given(data["X"], data["stored"]), data["y"]
+    with watched() as caught:
+        try:
+            params = linear.arguments(data["params"])
+            path = svc_path(X, y, data["Cs"], sample_weight=data["sample_weight"], **params)
+        except (ValueError, TypeError) as error:
+            return linear.refused(case, error)
+    found: list[Finding] = []
+    if len(path) != len(data["Cs"]):
+        found.append(Finding("path", f"{len(path)} fits for {len(data['Cs'])} values of C"))
+    for C, fitted in zip(data["Cs"], path, strict=False):
+        own = case.with_data(params={**data["params"], "C": C})
+        certificate = attributes(fitted)
+        program, z = svc.program_of(own, fitted)
+        found += check_program(certificate, program, z, data["params"].get("tol", 1e-3))
+        found += linear.certified(case, certificate, program, z)
+    done = all(fitted.converged_ for fitted in path)
+    certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}
+    warned = [w for w in caught if not issubclass(w.category, RuntimeWarning)]
+    told = check_told(certificate, caught if done else caught[:0], silent=True)
+    if not done and not warned:
+        told.append(Finding("warning", "fits of the path did not converge, and no warning said so"))
+    return Outcome("certified" if done else "warned", found + told)
+
+
+def reproduce(case: Case) -> str:
+    """Python that shows the path."""
+    prior = ", GaussianPrior" if "prior" in case.data["params"] else ""
+    out = wild.lines(case, f"from maxmargin import svc_path{prior}")
+    weight: Any = case.data["sample_weight"]
+    more = "" if weight is None else f"sample_weight={wild.written(weight)}, "
+    out.append(
+        f"path = svc_path(X, y, {case.data['Cs']}, {more}{wild.parameters(case.data['params'])})"
+    )
+    out.append("for m in path:")
+    out.append("    print(m.C, m.lower_bound_, m.objective_, m.gap_, m.converged_, m.stop_reason_)")
+    return "\n".join(out)
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Fewer values of C, then simpler problems."""
+    Cs = case.data["Cs"]
+    for k in range(len(Cs) if len(Cs) > 1 else 0):
+        yield case.with_data(Cs=Cs[:k] + Cs[k + 1 :])
+    yield from svc.smaller(case)

@@ -1,0 +1,248 @@
+"""The referee: points with a small F, found without any code of the library.
+
+Any point disproves a lower bound above its F, so none of these has to be optimal: clarabel's solution of
+the problem in two scalings, the exact solution of the equations that hold at the optimum if the terms that
+tie there were recognized, Newton steps for squared losses; all evaluated in extended precision.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import clarabel
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from tests.fuzz.program import LONG, Array, LongArray, Program
+
+#: multipliers below this part of the cost are zero, tried in turn
+THRESHOLDS = (1e-3, 1e-5, 1e-7)
+NEWTON_STEPS = 12
+
+
+def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble, float]:
+    """The best point of all, its F, and how much of it rounding in extended precision may have changed."""
+    best, value, error = None, LONG(np.inf), 0.0
+    own = getattr(program, "points", None)
+    with np.errstate(all="ignore"):
+        for point in _points(program, known) if own is None else [*known, *own(known)]:
+            z = program.feasible(point)
+            if not np.isfinite(z).all():
+                continue
+            F, slack = program.value(z)
+            if F + slack < value + error:
+                best, value, error = z, F, slack
+    if best is None:  # even the centre overflows
+        return np.asarray(known[0], dtype=LONG), value, error
+    return best, value, error
+
+
+def _points(program: Program, known: list[Any]) -> Iterator[Any]:
+    yield program.centre
+    found: list[LongArray] = [np.asarray(z, dtype=LONG) for z in known]
+    yield from found
+    for scaled in (True, False):
+        solution = solve(program, scaled)
+        if solution is None:
+            continue
+        z, multipliers = solution
+        found.append(np.asarray(z, dtype=LONG))
+        yield z
+        if not program.squared:
+            for threshold in THRESHOLDS:
+                yield tied(program, z, multipliers, threshold)
+    if program.squared:
+        best = min(found, key=lambda z: program.value(program.feasible(z))[0])
+        yield newton(program, program.feasible(best))
+    else:
+        for z in known[:1]:
+            for threshold in THRESHOLDS:
+                yield tied(program, z, _nearly(program, z, threshold), 0.5)
+        if len(program.h) <= 2 * len(program.cost) and len(program.cost) <= program.size:
+            first = np.unique(program.group, return_index=True)[1]
+            multipliers = np.zeros(len(program.h))
+            multipliers[first] = 0.5 * program.cost
+            yield tied(program, program.centre, multipliers, 1e-3)
+
+
+def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
+    """clarabel's solution over (z, xi), with the multipliers of the terms."""
+    p, G, T = program.size, len(program.cost), len(program.h)
+    largest = np.abs(program.A).max(axis=0, initial=0.0)
+    D = np.where(largest > 0.0, 1.0 / np.maximum(largest, 1e-300), 1.0) if scaled else np.ones(p)
+    unit = float(program.cost.max(initial=0.0)) if scaled else 1.0
+    if unit == 0.0:
+        return None
+    P = np.diag(program.precision) if program.precision.ndim == 1 else program.precision
+    quadratic = (D[:, None] * P * D) / unit
+    linear = -(D * (P @ program.centre)) / unit
+    cost = program.cost / unit
+    tail = sp.diags(2.0 * cost) if program.squared else sp.csc_matrix((G, G))
+    H = sp.block_diag([sp.csc_matrix(quadratic), tail], format="csc")
+    q = np.concatenate([linear, np.zeros(G) if program.squared else cost])
+    picks = sp.csc_matrix((np.ones(T), (np.arange(T), program.group)), shape=(T, G))
+    rows = [sp.hstack([sp.csc_matrix(program.A * D), -picks])]
+    right = [-program.h.astype(float)]
+    rows.append(sp.hstack([sp.csc_matrix((G, p)), -sp.identity(G)]))
+    right.append(np.zeros(G))
+    for bound, sign in ((program.lower, -1.0), (program.upper, 1.0)):
+        if bound is not None:
+            where = np.flatnonzero(np.isfinite(bound))
+            pick = sp.csc_matrix(
+                (np.ones(len(where)), (np.arange(len(where)), where)), (len(where), p + G)
+            )
+            rows.append(sign * pick)
+            right.append(sign * bound[where] / D[where])
+    M, b = sp.vstack(rows, format="csc"), np.concatenate(right)
+    if not (np.isfinite(H.data).all() and np.isfinite(M.data).all() and np.isfinite(b).all()):
+        return None
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_iter = 100
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-13
+    cones = [clarabel.NonnegativeConeT(len(b))]
+    try:
+        solution = clarabel.DefaultSolver(
+            sp.triu(H, format="csc"), q, M, b, cones, settings
+        ).solve()
+    except BaseException as error:  # a panic in clarabel is no exception of Python's
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None
+    x, s = np.array(solution.x), np.array(solution.z)
+    if not np.isfinite(x).all():
+        return None
+    return D * x[:p], unit * s[:T]
+
+
+def _nearly(program: Program, z: Any, threshold: float) -> Array:
+    """Stand-ins for multipliers at a point: equal ones for the terms that nearly tie, 0 included."""
+    point = np.asarray(z, dtype=LONG)
+    _, _, A, h, _ = program.long()
+    scores, top = A @ point + h, program.maxima(point)
+    size = np.abs(A) @ np.abs(point) + np.abs(h)
+    near = np.abs(scores - top[program.group]) <= threshold * size
+    zero = top <= threshold * np.maximum(1e-300, _largest(size, program))
+    count = np.bincount(program.group[near], minlength=len(program.cost)) + zero
+    return (
+        np.where(near, 1.0 / np.maximum(count, 1)[program.group], 0.0) * program.cost[program.group]
+    )
+
+
+def _largest(size: LongArray, program: Program) -> LongArray:
+    top = np.zeros(len(program.cost), dtype=LONG)
+    np.maximum.at(top, program.group, size)
+    return top
+
+
+def tied(program: Program, z: Any, multipliers: Array, threshold: float) -> LongArray:
+    """The minimum of F's quadratic piece on which the terms with a multiplier tie.
+
+    With an equation for each tie, the KKT system is solved in double precision, and refined by residuals in
+    extended precision.
+    """
+    p, cost = program.size, program.cost
+    point = np.asarray(z, dtype=LONG)
+    if threshold == 0.5:
+        positive = multipliers > 0.0
+        threshold = 1e-9
+    else:
+        positive = multipliers > threshold * cost[program.group]
+    used = np.zeros(len(cost))
+    np.add.at(used, program.group, np.where(positive, multipliers, 0.0))
+    zero = cost - used > threshold * cost
+    pull, rows, right = np.zeros(p, dtype=LONG), [], []
+    centre, precision, A, h, c = program.long()
+    for g in range(len(cost)):
+        terms = np.flatnonzero(positive & (program.group == g))
+        if len(terms) == 0:
+            continue
+        if zero[g]:
+            rows.extend(A[terms])
+            right.extend(-h[terms])
+        else:
+            pull += c[g] * A[terms[0]]
+            rows.extend(A[terms[1:]] - A[terms[0]])
+            right.extend(h[terms[0]] - h[terms[1:]])
+    for bound in (program.lower, program.upper):
+        if bound is None:
+            continue
+        scale = np.abs(point).max(initial=0.0)
+        for j in np.flatnonzero(np.isfinite(bound)):
+            if np.abs(point[j] - bound[j]) <= threshold * scale:
+                row = np.zeros(p, dtype=LONG)
+                row[j] = 1
+                rows.append(row)
+                right.append(LONG(bound[j]))
+    E = np.array(rows, dtype=LONG).reshape(len(rows), p)
+    e = np.array(right, dtype=LONG)
+    P = np.diag(precision) if precision.ndim == 1 else precision
+    return _kkt(P, P @ centre - pull, E, e)
+
+
+def _kkt(P: LongArray, q: LongArray, E: LongArray, e: LongArray) -> LongArray:
+    """min 1/2 z'Pz - q'z with E z = e."""
+    p, k = len(q), len(e)
+    K = np.block([[P, E.T], [E, np.zeros((k, k), dtype=LONG)]])
+    r = np.concatenate([q, e])
+    diagonal = np.sqrt(np.maximum(np.diagonal(P), 1e-300).astype(float))
+    free = np.diagonal(P) == 0
+    D = np.where(free, 1.0, 1.0 / np.where(free, 1.0, diagonal))
+    lengths = np.sqrt(((E * D) ** 2).sum(axis=1).astype(float))
+    scale = np.concatenate([D, 1.0 / np.where(lengths > 0.0, lengths, 1.0)])
+    S = (scale[:, None] * K * scale).astype(float)
+    shift = np.concatenate([np.where(free, 0.0, 0.0), np.full(k, -1e-13)])
+    if not np.isfinite(S).all():
+        return np.full(p, np.nan, dtype=LONG)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a singular system gives no point, or a bad one
+            factor = sl.lu_factor(S + np.diag(shift), check_finite=False)
+    except (ValueError, sl.LinAlgError):
+        return np.full(p, np.nan, dtype=LONG)
+    x = np.zeros(p + k, dtype=LONG)
+    for _ in range(8):
+        rest = scale * (r - K @ x)
+        if not np.isfinite(rest).all():
+            break
+        x = x + scale * sl.lu_solve(factor, rest.astype(float), check_finite=False)
+    return x[:p]
+
+
+def newton(program: Program, start: LongArray) -> LongArray:
+    """Newton steps for squared losses, gradients and F in extended precision."""
+    centre, precision, A, h, cost = program.long()
+    P = np.diag(precision) if precision.ndim == 1 else precision
+    z, (value, _) = start, program.value(start)
+    for _ in range(NEWTON_STEPS):
+        scores = A @ z + h
+        top = program.maxima(z)
+        lead = (scores > 0) & (scores == top[program.group])
+        slope = np.where(lead, cost[program.group] * scores, LONG(0))
+        gradient = P @ (z - centre) + 2 * (A.T @ slope)
+        H = (P + 2 * (A[lead].T * cost[program.group[lead]]) @ A[lead]).astype(float)
+        free = np.ones(len(z), dtype=bool)
+        for bound, sign in ((program.lower, 1), (program.upper, -1)):
+            if bound is not None:
+                free &= ~((z == bound) & (sign * gradient >= 0))
+        root = np.sqrt(np.maximum(np.diagonal(H), 1e-300))
+        scaled = (H / root / root[:, None])[np.ix_(free, free)]
+        if not np.isfinite(scaled).all() or not free.any():
+            break
+        step = np.zeros(len(z), dtype=LONG)
+        try:
+            step[free] = sl.lstsq(scaled, (gradient / root)[free].astype(float))[0] / root[free]
+        except (ValueError, sl.LinAlgError):
+            break
+        better = False
+        for t in (1.0, 0.5, 0.25, 0.1, 0.01, 1e-4):
+            trial = program.feasible(z - t * step)
+            F, _ = program.value(trial)
+            if value > F:
+                z, value, better = trial, F, True
+                break
+        if not better:
+            break
+    return z

@@ -1,0 +1,220 @@
+"""The parent process: starts children, notices what hangs and what crashes, and counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.families import named
+from tests.fuzz.framework import draw
+from tests.fuzz.runner import Settings, problem
+
+ROOT = Path(__file__).resolve().parents[2]
+#: problems of one child: memory that a fit does not give back would add up for ever
+BATCH = 2000
+#: how often longer than its processor time a problem may take
+BUSY = 5.0
+
+
+@dataclass
+class Report:
+    """Counts by family and kind, and what was found."""
+
+    counts: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def count(self, family: str, kind: str, status: str, checks: list[str]) -> None:
+        """One more problem."""
+        row = self.counts.setdefault((family, kind), Counter())
+        row["problems"] += 1
+        row[status] += 1
+        for check in checks:
+            row[f"finding: {check}"] += 1
+
+    def show(self) -> None:
+        """The sums, and how to see each finding again."""
+        total: Counter[str] = Counter()
+        for row in self.counts.values():
+            total.update(row)
+        print(f"\n{dict(total)} in {self.seconds:.0f} s")
+        for found in self.findings:
+            checks = ", ".join(sorted({check for check, _ in found["findings"]}))
+            print(f"  {found['family']} --replay {found['number']} ({found['kind']}): {checks}")
+
+
+@dataclass
+class Child:
+    """A child process and the lines it writes."""
+
+    settings: Settings
+    process: Any = None
+    lines: Any = None
+
+    def start(self) -> None:
+        """Begin at ``settings.first``."""
+        s = self.settings
+        command = [sys.executable, "-m", "tests.fuzz", "--child", "--seed", str(s.seed)]
+        command += ["--only", s.only, "--minutes", str(s.seconds / 60.0), "--first", str(s.first)]
+        command += ["--shrink", str(s.shrink), "--without", ",".join(s.without)]
+        if s.problems is not None:
+            command += ["--problems", str(s.problems)]
+        self.lines = queue.Queue()
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            if line.startswith('{"event"'):
+                self.lines.put(json.loads(line))
+        self.lines.put(None)
+
+    def next(self, seconds: float) -> dict[str, Any] | None:
+        """The next event; None at the end. Raises TimeoutError after so many seconds of work, or many more of
+        waiting: on a busy machine a slow problem is none that never ends."""
+        began, worked = time.monotonic(), self._worked()
+        while True:
+            try:
+                event: dict[str, Any] | None = self.lines.get(timeout=1.0)
+            except queue.Empty:
+                waited = time.monotonic() - began
+                if waited > BUSY * seconds or (
+                    waited > seconds and self._worked() - worked > seconds
+                ):
+                    raise TimeoutError from None
+            else:
+                return event
+
+    def _worked(self) -> float:
+        """Seconds of processor time; those on the clock where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            return time.monotonic()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def kill(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass
+class Trial:
+    """How one child did: where it stopped, and what happened there if it did not end by itself."""
+
+    next_index: int
+    trouble: str = ""
+
+
+def supervise(settings: Settings) -> Report:
+    """Run children until time, number of problems or number of findings is reached."""
+    named(settings.only)  # a name that does not exist is said here, not by a child
+    report, index, began = Report(), settings.first, time.monotonic()
+    while True:
+        report.seconds = time.monotonic() - began
+        left = settings.seconds - report.seconds
+        done = settings.problems is not None and index >= settings.problems
+        if left <= 0 or done or len(report.findings) >= settings.stop_after:
+            return report
+        last = index + BATCH if settings.problems is None else min(settings.problems, index + BATCH)
+        trial = follow(replace(settings, first=index, seconds=left, problems=last), report)
+        if trial.trouble:
+            # once more alone, with more time: the first use of a function compiles it
+            alone = replace(
+                settings,
+                first=trial.next_index,
+                problems=trial.next_index + 1,
+                limit=2 * settings.limit,
+            )
+            again = follow(replace(alone, seconds=float(10**6)), report)
+            if again.trouble:
+                _lost(settings, report, trial.next_index, again.trouble)
+            trial = Trial(trial.next_index + 1)
+        elif trial.next_index == index:
+            return report
+        index = trial.next_index
+
+
+def follow(settings: Settings, report: Report) -> Trial:
+    """One child, to its end."""
+    child = Child(settings)
+    child.start()
+    at: dict[str, Any] = {}
+    index = settings.first
+    fresh = True
+    try:
+        while True:
+            patience = settings.limit + settings.shrink + (settings.start if fresh else 0.0)
+            event = child.next(patience)
+            if event is None:
+                child.process.wait()
+                if child.process.returncode != 0 and not at:
+                    raise RuntimeError("the child process did not start: see its messages above.")
+                if child.process.returncode == 0 or index > at["index"]:
+                    return Trial(
+                        index
+                    )  # or it crashed at a smaller problem: that was found already
+                return Trial(index, f"crash: the interpreter ended with {child.process.returncode}")
+            if event["event"] == "begin":
+                at = event
+            elif event["event"] == "drawn":
+                at["kind"] = event["kind"]
+            elif event["event"] == "end":
+                fresh = False  # from now on nothing is imported, and little compiled
+                _count(report, at, event)
+                index = event["index"] + 1
+                if len(report.findings) >= settings.stop_after and not event["findings"]:
+                    return Trial(index)
+            elif event["event"] == "shrunk":
+                _show(at, event, "smaller")
+                if report.findings:
+                    report.findings[-1].update(code=event["code"])
+                if len(report.findings) >= settings.stop_after:
+                    return Trial(index)
+    except TimeoutError:
+        if not at:
+            raise RuntimeError(
+                f"the child process did not start within {patience:.0f} s."
+            ) from None
+        if index > at["index"]:  # it was being made smaller: the finding is there already
+            return Trial(index)
+        return Trial(index, f"finite time: not done after {patience:.0f} s")
+    finally:
+        child.kill()
+
+
+def _count(report: Report, at: dict[str, Any], event: dict[str, Any]) -> None:
+    report.count(at["family"], at["kind"], event["status"], [c for c, _ in event["findings"]])
+    if event["findings"]:
+        _show(at, event, "")
+        report.findings.append({**at, "findings": event["findings"], "code": event["code"]})
+
+
+def _show(at: dict[str, Any], event: dict[str, Any], how: str) -> None:
+    print(f"\n#### {at['family']} --replay {at['number']} ({at['kind']}) {how}")
+    for check, detail in event["findings"]:
+        print(f"# {check}: {detail}")
+    if how:
+        print(event["code"], flush=True)
+
+
+def _lost(settings: Settings, report: Report, index: int, trouble: str) -> None:
+    """A problem that hung or crashed twice."""
+    family, number = problem(settings, index)
+    case = draw(family, number)
+    check = trouble.split(":")[0]
+    at = {"family": family.NAME, "kind": case.kind, "number": number, "index": index}
+    event = {"findings": [[check, trouble]], "code": family.reproduce(case)}
+    report.count(family.NAME, case.kind, "failed", [check])
+    report.findings.append({**at, **event})
+    _show(at, event, "as drawn")

@@ -1,0 +1,88 @@
+"""Problems on which a certificate was false, or a fit ended without one, once."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fuzz import svc, svr
+from tests.fuzz.framework import Case, run
+
+
+def problem(
+    family: ModuleType,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    sample_margin: Any = None,
+    tame: bool = True,
+    **params: Any,
+) -> Case:
+    """A problem; a tame one must be certified."""
+    data = {"X": np.asarray(X), "stored": None, "y": np.asarray(y), "params": params, "tame": tame}
+    data |= {"sample_weight": sample_weight, "also": ""}
+    data["sample_margin"] = None if sample_margin is None else np.asarray(sample_margin)
+    return Case(family.NAME, "found", 0, data)
+
+
+def few_samples(seed: int, n: int, d: int, scale: float) -> tuple[Any, Any]:
+    """Fewer samples than features, and small targets."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)), scale * rng.normal(size=n)
+
+
+def check(family: ModuleType, case: Case) -> None:
+    outcome = run(family, case)
+    assert not outcome.findings, f"{outcome.findings}\n{family.reproduce(case)}"
+
+
+@pytest.mark.parametrize("tol", [1e-3, 0.1, 1e-8])
+@pytest.mark.parametrize(
+    ("n", "d", "scale", "C"), [(10, 40, 1e-4, 1e5), (3, 13, 1e-6, 1e6), (8, 30, 1.0, 1e5)]
+)
+def test_regression_with_fewer_samples_than_features(
+    n: int, d: int, scale: float, C: float, tol: float
+) -> None:
+    X, y = few_samples(11, n, d, scale)
+    check(svr, problem(svr, X, y, C=C, tol=tol, tame=tol == 1e-3))
+
+
+def test_regression_of_one_sample() -> None:
+    check(svr, problem(svr, [[-0.7]], [-0.3], C=1e5))
+
+
+def test_regression_of_a_tiny_target() -> None:
+    check(svr, problem(svr, [[-0.2]], [4.611357228330793e-05], C=1e6))
+
+
+@pytest.mark.parametrize("x", [-1.0, 70.0])
+def test_regression_of_zeros(x: float) -> None:
+    check(svr, problem(svr, [[x]], [0.0]))
+
+
+MARGINS = [
+    ({"loss": "squared_hinge"}, [[0.7], [0.9]], [1, 0], [8e-10, 3e-09]),
+    (
+        {"cost": np.array([[0.0, 0.66], [1.8, 0.0]])},
+        [[-1.19], [-0.855]],
+        [0, 1],
+        [4.9e-05, 2.3e-05],
+    ),
+    ({"C": 1e6}, [[0.7, 1.0], [0.9, -2.0], [0.1, 0.3]], [1, 0, 1], [1e-4, 2e-4, 3e-4]),
+    (
+        {"C": 5e4, "fit_intercept": False},
+        [[0.0, 557.4], [0.0, 624.4], [-2920.9, 0.0]],
+        [0, 2, 1],
+        [1e-4] * 3,
+    ),
+]
+
+
+@pytest.mark.parametrize(("params", "X", "y", "margin"), MARGINS)
+@pytest.mark.parametrize("solver", ["auto", "Newton()", "DualCoordinate()", "CuttingPlane()"])
+def test_small_margins(params: dict[str, Any], X: Any, y: Any, margin: Any, solver: str) -> None:
+    limit = {} if solver == "auto" else {"solver": solver, "max_iter": 300}
+    check(svc, problem(svc, X, y, sample_margin=margin, tame=solver == "auto", **params, **limit))

@@ -1,0 +1,158 @@
+"""Random problems with fixed seeds: what every fit claims holds, as far as the referee can see.
+
+More of them: ``python -m tests.fuzz --minutes 10 --seed 1``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fuzz import linear, svr
+from tests.fuzz.families import FAMILIES
+from tests.fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, shrink
+from tests.fuzz.supervisor import ROOT
+
+#: problems of one family in this test: about 60 seconds for all of them once everything is compiled
+PROBLEMS = 40
+#: of families whose problems are several fits
+FEWER = {"svc_path": 12, "LinearSVCCV": 20, "partial_fit": 30}
+#: the seed whose problems are tried, so that they are not those of any run of the fuzzer
+SEED = 990
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.NAME)
+def test_fixed_problems(family: ModuleType) -> None:
+    wrong = []
+    first = SEED * PROBLEMS_PER_SEED
+    for number in range(first, first + FEWER.get(family.NAME, PROBLEMS)):
+        case = draw(family, number)
+        outcome = run(family, case)
+        if outcome.findings:
+            wrong.append(
+                f"--only {family.NAME} --replay {number} ({case.kind}): {outcome.findings}"
+            )
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_problem_is_the_same_for_ever() -> None:
+    first, second = draw(svr, 17), draw(svr, 17)
+    assert first.kind == second.kind
+    np.testing.assert_array_equal(first.data["X"], second.data["X"])
+
+
+def claim(lower: float, upper: float) -> Any:
+    """A regression that returns weights 0 with these bounds: what a false certificate would look like."""
+
+    class Claim:
+        def __init__(self, **params: Any) -> None:
+            pass
+
+        def fit(self, X: Any, y: Any) -> Any:
+            self.coef_, self.intercept_ = np.zeros(X.shape[1]), np.zeros(1)
+            self.objective_, self.lower_bound_ = upper, lower
+            self.gap_ = max(0.0, (upper - lower) / upper)
+            self.converged_, self.stop_reason_, self.certificate_ = True, "gap", "exact"
+            return self
+
+    return Claim
+
+
+def plain(y: list[float]) -> Case:
+    X = np.eye(len(y))
+    data = {"X": X, "stored": None, "y": np.array(y), "sample_weight": None, "sample_margin": None}
+    return Case("LinearSVR", "test", 0, {**data, "params": {}, "tame": False, "also": ""})
+
+
+def checks_of(lower: float, upper: float) -> set[str]:
+    outcome: Outcome = linear.run_fit(plain([1.0, -2.0]), claim(lower, upper), svr.program_of)
+    return {finding.check for finding in outcome.findings}
+
+
+def test_the_referee_notices_false_claims() -> None:
+    # F(0) = |1| + |-2| = 3; the minimum is attained at w = (1, -1), with F = 1/2 + 1/2 + 1 = 2
+    assert checks_of(2.0, 3.0) == {"converged"}
+    assert checks_of(2.5, 3.0) == {"converged", "bound"}
+    assert checks_of(2.0 * (1 + 1e-11), 3.0) == {"converged", "bound 1e-12"}
+    assert checks_of(2.0, 3.0 * (1 + 1e-8)) == {"converged", "objective"}
+    assert checks_of(2.9999, 3.0) == {"bound"}
+
+
+def test_a_failing_problem_is_made_smaller() -> None:
+    class Negative:
+        """Fails where a target is negative."""
+
+        NAME = "LinearSVR"
+        smaller = staticmethod(svr.smaller)
+
+        @staticmethod
+        def run(case: Case) -> Outcome:
+            if (case.data["y"] < 0).any():
+                raise RuntimeError("negative")
+            return Outcome("certified")
+
+    case = plain([1.0, 2.0, -3.123, 4.0, 5.0, 6.0])
+    small, findings = shrink(Negative, case, "exception", 10.0)
+    assert [finding.check for finding in findings] == ["exception"]
+    assert small.data["y"].tolist() == [-3.0]
+    assert small.data["X"].shape == (1, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_printed_is_the_problem(seed: int) -> None:
+    case = draw(svr, seed)
+    lines = svr.reproduce(case).split("\n")
+    space: dict[str, Any] = {}
+    exec("\n".join(line for line in lines if not line.startswith(("m = ", "print"))), space)
+    X = space["X"] if case.data["stored"] is None else space["X"].toarray()
+    np.testing.assert_array_equal(X, case.data["X"])
+    assert X.dtype == case.data["X"].dtype
+    np.testing.assert_array_equal(space["y"], case.data["y"])
+    compile(svr.reproduce(case), "reproduction", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["crash", "hang"])
+def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
+    """A child that dies, or never ends, at problem 1: found, and the others are counted."""
+    package = tmp_path / "sitecustomize.py"
+    package.write_text(
+        "import os, sys\n"
+        "if '--child' in sys.argv:\n"
+        "    sys.path.insert(0, os.getcwd())\n"
+        "    from tests.fuzz import svr\n"
+        "    real = svr.run\n"
+        "    def run(case):\n"
+        "        if case.seed == 1:\n"
+        f"            {'os._exit(139)' if how == 'crash' else 'while True: pass'}\n"
+        "        return real(case)\n"
+        "    svr.run = run\n"
+    )
+    command = [sys.executable, "-m", "tests.fuzz", "--only", "LinearSVR", "--problems", "3"]
+    command += [
+        "--limit",
+        "10",
+        "--start",
+        "20",
+        "--shrink",
+        "0",
+        "--without",
+        "warning",
+        "--table",
+        str(tmp_path / "t"),
+    ]
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert ("crash" if how == "crash" else "finite time") in done.stdout
+    assert "LinearSVR --replay 1 " in done.stdout
+    table = (tmp_path / "t.md").read_text()
+    assert "| **sum** |  |  |  | 3 |" in table
