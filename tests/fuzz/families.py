@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from tests.fuzz import structured_svm, structured_tagger
+
 #: linear estimators and the risks below them
 LINEAR: list[ModuleType] = []
 
 #: sequences, structures, graphs, grammars, latent variables
-STRUCTURED: list[ModuleType] = []
+STRUCTURED: list[ModuleType] = [structured_tagger, structured_svm]
 
 #: kernel machines
 KERNEL: list[ModuleType] = []
