@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from tests.fuzz import structured_svm, structured_tagger
+from tests.fuzz import kernel, structured_svm, structured_tagger
 
 #: linear estimators and the risks below them
 LINEAR: list[ModuleType] = []
@@ -13,7 +13,7 @@ LINEAR: list[ModuleType] = []
 STRUCTURED: list[ModuleType] = [structured_tagger, structured_svm]
 
 #: kernel machines
-KERNEL: list[ModuleType] = []
+KERNEL: list[ModuleType] = [kernel]
 
 FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
 

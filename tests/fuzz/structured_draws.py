@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
 from tests.fuzz.framework import Case
 
 Rng = np.random.Generator
@@ -55,7 +54,7 @@ def columns(rng: Rng, d: int, tame: bool) -> Any:
 
 
 def rows(rng: Rng, shape: tuple[int, ...], factors: Any, tame: bool) -> Any:
-    """Numbers for features: normal, small integers, ones and zeros, or one constant; rows scaled now and then."""
+    """Numbers for features: normal, small integers, ones and zeros; all of them scaled now and then."""
     kind = rng.integers(5)
     if kind == 0:
         X = rng.integers(-2, 3, shape).astype(float)

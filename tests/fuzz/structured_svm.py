@@ -10,6 +10,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from tests.fuzz import structured_checks as checks
+from tests.fuzz import structured_draws as draws
+from tests.fuzz.framework import Case, Finding, Outcome
+from tests.fuzz.structured_referee import EPS_LD, LD, Example, Problem, referee
+from tests.fuzz.structured_tagger import SOLVERS
+from tests.fuzz.structured_tasks import Lookup
 
 from maxmargin import (
     Checkpoint,
@@ -20,12 +26,6 @@ from maxmargin import (
 )
 from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
 from maxmargin.tasks import Choice, Enumerable
-from tests.fuzz import structured_checks as checks
-from tests.fuzz import structured_draws as draws
-from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.structured_referee import EPS_LD, LD, Example, Problem, referee
-from tests.fuzz.structured_tagger import SOLVERS
-from tests.fuzz.structured_tasks import Lookup
 
 NAME = "StructuredSVM"
 TASKS = ("enumerable", "enumerable sparse", "python", "python sparse")

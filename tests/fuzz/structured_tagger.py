@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-
-from maxmargin import Checkpoint, GaussianPrior, SequenceTagger  # noqa: F401  (priors are evaluated)
-from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
 from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
 from tests.fuzz.structured_referee import LD, Example, Problem
+
+from maxmargin import Checkpoint, GaussianPrior, SequenceTagger  # noqa: F401  (priors are evaluated)
+from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
 
 NAME = "SequenceTagger"
 FORMS = ("dense", "sparse", "dict", "stacked", "float32", "strings")

@@ -1,4 +1,4 @@
-"""Tasks in plain Python whose outputs can be listed. They stand alone, so that their source can be printed."""
+"""Tasks in plain Python whose outputs can be listed. They stand alone: their source can be printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maxmargin.tasks import LatentTask, Task
 
 
 class Lookup(Task):
-    """x is a matrix with the joint features of each output in a row; y is (the true row, losses of all rows)."""
+    """x is a matrix, the joint features of each output in a row; y is (true row, losses of all rows)."""
 
     def __init__(self, sparse=False):
         self.sparse = sparse
