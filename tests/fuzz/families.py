@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from tests.fuzz import kernel, structured_svm, structured_tagger
+from tests.fuzz import (
+    kernel,
+    structured_grammar,
+    structured_graph,
+    structured_latent,
+    structured_svm,
+    structured_tagger,
+)
 
 #: linear estimators and the risks below them
 LINEAR: list[ModuleType] = []
 
 #: sequences, structures, graphs, grammars, latent variables
-STRUCTURED: list[ModuleType] = [structured_tagger, structured_svm]
+STRUCTURED: list[ModuleType] = [
+    structured_tagger,
+    structured_svm,
+    structured_latent,
+    structured_graph,
+    structured_grammar,
+]
 
 #: kernel machines
 KERNEL: list[ModuleType] = [kernel]

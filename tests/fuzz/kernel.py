@@ -67,7 +67,7 @@ def draw(rng: np.random.Generator) -> Case:
     data = {
         "tame": tame,
         "form": form,
-        "X": [x for x in X],
+        "X": list(X),
         "y": [int(v) for v in y],
         "sample_weight": weight,
         "params": params,
@@ -236,7 +236,7 @@ def _objective(case: Case, model: Any, F: Any, size: float) -> list[Finding]:
         return [
             Finding(
                 "objective",
-                f"objective_ {model.objective_!r} is below F = {float(F)!r} by {float((F - claimed) / F):.2g}",
+                f"objective_ {model.objective_!r} < F = {float(F)!r} by {float((F - claimed) / F):.2g}",
             )
         ]
     allowance = 1e-6 * float(F) + 1e6 * EPS * size

@@ -21,7 +21,7 @@ WARNINGS_REQUIRED = False
 #: endings that were planned
 PLANNED = ("cccp", "sampled")
 #: seconds after which a fit ends by itself; a tame problem that takes as long is not certified
-SECONDS = 10.0
+SECONDS = 5.0
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
     F(w) = 1/2 (w - m)' S^-1 (w - m) + sum_i c_i max_j (b_ij + <a_ij, w>)
 
-with one plane (a_ij, b_ij) for each output j of example i. Nothing here comes from the library: planes are made
-by the families from the documented joint features, and the QP is solved by clarabel and polished in long double.
+with one plane (a_ij, b_ij) for each output j of example i. Nothing here comes from the library: families make
+the planes from the documented joint features, and the QP is solved by clarabel and polished in long double.
 """
 
 from __future__ import annotations

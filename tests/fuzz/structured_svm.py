@@ -230,7 +230,7 @@ def _run_cv(case: Case, task: Any, X: Any, Y: Any) -> Outcome:
                 noise = 256.0 * EPS_LD * problem.size(best)
                 found += checks.bound(float(results[f"split{k}_lower_bound"][c]), value, noise)
                 upper = float(results[f"split{k}_objective"][c])
-                if upper < float(value) * (1 - 1e-6):  # the referee's point is near the optimum
+                if case.data["tame"] and upper < float(value) * (1 - 1e-6):  # near the optimum
                     low, _ = float(value), 0
                     found.append(Finding("objective", f"fold {k}, C {C}: {upper!r} < F* ~ {low!r}"))
         model = fit.model.best_estimator_
