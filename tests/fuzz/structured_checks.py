@@ -24,6 +24,21 @@ PLANNED = ("cccp", "sampled")
 SECONDS = 5.0
 
 
+class Killed(Exception):
+    """The end of a fit that was killed."""
+
+
+def killer(iteration: int) -> Callable[[Any], bool]:
+    """A callback that ends the process' fit as a kill would: nothing is tidied up."""
+
+    def kill(record: Any) -> bool:
+        if record.iteration >= iteration:
+            raise Killed
+        return False
+
+    return kill
+
+
 @dataclass
 class Fit:
     """A fit and what it said on the way."""

@@ -1,4 +1,4 @@
-"""Random problems for LatentStructuredSVM: its objective, and that no convex step lowers it by more than tol."""
+"""Random problems for LatentStructuredSVM: its objective, and that no convex step lowers it by much."""
 
 from __future__ import annotations
 
