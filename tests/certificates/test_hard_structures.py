@@ -1,4 +1,4 @@
-"""Small structured problems on which block steps alone crawl are certified in a few passes."""
+"""Small structured problems on which block steps alone crawl are handed over and certified."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from maxmargin import SequenceTagger, StructuredSVM
-from maxmargin.core.joint_sets import solve_jointly
-from maxmargin.risks import TaskRisk
-from maxmargin.risks.centred import CentredRisk
-from maxmargin.risks.weights import WeightMap
-from maxmargin.tasks import Chain, Choice, Enumerable, Task
+from maxmargin.tasks import Chain, Choice, Enumerable
 
 VALUES = [
     [-781.8], [-2000, -2000, 1000], [-868.9, 349.4], [-868.9, 349.4], [-1034.9, 0, 0], [0, 0, 1370.0],
@@ -41,7 +37,7 @@ def listed(x, y):
 
 
 def test_a_tagger_with_large_and_small_features_is_certified():
-    tagger = SequenceTagger(cost=COST, max_iter=60, tol=1e-3).fit(X, Y)
+    tagger = SequenceTagger(cost=COST, max_iter=300, tol=1e-3).fit(X, Y)
     assert tagger.stop_reason_ == "gap"
     assert tagger.objective_ == pytest.approx(
         110.74427, rel=2e-3
@@ -55,49 +51,10 @@ def test_all_kinds_of_working_sets_agree(kind):
         inputs, outputs = map(
             list, zip(*(listed(x, y) for x, y in zip(X, Y, strict=True)), strict=True)
         )
-        svm = StructuredSVM(Enumerable(), tol=1e-3, max_iter=60).fit(inputs, outputs)
+        svm = StructuredSVM(Enumerable(), tol=1e-3, max_iter=300).fit(inputs, outputs)
     else:
         task = (Chain if kind == "compiled chain" else PlainChain)(n_labels=3, cost=COST)
-        svm = StructuredSVM(task, tol=1e-3, max_iter=60).fit(X, labels)
+        svm = StructuredSVM(task, tol=1e-3, max_iter=300).fit(X, labels)
     assert svm.converged_
     assert svm.objective_ == pytest.approx(110.74427, rel=2e-3)
 
-
-def sets_of(kind: str, centre: np.ndarray | None = None):
-    """Working sets after a pass over all examples."""
-    task: Task = (Chain if kind == "compiled" else PlainChain)(n_labels=3, cost=COST)
-    labels = [np.array(y) for y in Y]
-    dim = task.setup(X, labels)
-    risk = TaskRisk(task, X, labels, dim)
-    if centre is not None:
-        risk = CentredRisk(risk, WeightMap(centre[:dim, None], np.ones(dim)))
-    sets = risk.working_sets(1.0)
-    for _ in range(3):
-        sets.stream(np.arange(len(X)), 0.0)
-    return sets
-
-
-@pytest.mark.parametrize("kind", ["compiled", "python"])
-@pytest.mark.parametrize("centred", [False, True])
-def test_the_joint_solution_is_the_best_of_the_planes_held(kind, centred):
-    centre = np.linspace(-1e-3, 1e-3, 18) if centred else None
-    sets = sets_of(kind, centre)
-    before = sets.dual_value()
-    assert solve_jointly(sets, 1e-9)
-    after = sets.dual_value()
-    assert after > before
-    held = sets.held_planes()
-    w = -(held.alpha @ held.planes)
-    assert np.allclose(sets.w, w, rtol=1e-9, atol=1e-12)
-    # a gap of the QP: nothing is to be gained by moving any example's multipliers
-    g = held.losses + held.planes @ w
-    gap = sum(
-        held.caps[held.owner == i][0] * max(0.0, g[held.owner == i].max())
-        - held.alpha[held.owner == i] @ g[held.owner == i]
-        for i in np.unique(held.owner)
-    )
-    assert -1e-6 <= gap <= 1e-6 * abs(after)
-    order = np.arange(len(X))
-    for _ in range(50):
-        sets.epoch(order)
-    assert sets.dual_value() <= after + 1e-6 * abs(after)

@@ -44,13 +44,6 @@ class CentredSets:
         self._sets.w[:] += self._centre
         return value
 
-    def held_planes(self) -> Any:
-        """See :func:`maxmargin.core.joint_sets.solve_jointly`: offsets have their share of the centre."""
-        held = self._sets.held_planes() if hasattr(self._sets, "held_planes") else None
-        if held is None:
-            return None
-        return held._replace(losses=held.losses + held.planes @ self._centre)
-
     def rescale(self, caps: Array) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
         self._sets.rescale(caps)

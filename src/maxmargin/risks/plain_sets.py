@@ -17,8 +17,7 @@ import numpy as np
 from maxmargin.checkpoints import UNKNOWN
 from maxmargin.compiled import plane_sets as compiled
 from maxmargin.compiled.plane_sets import PlaneSets
-from maxmargin.core.flat import flat_ranges, offsets
-from maxmargin.core.joint_sets import HeldPlanes, is_small
+from maxmargin.core.flat import offsets
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import (
@@ -163,33 +162,6 @@ class PlainWorkingSets:
         if len(self._floor):
             self._w[:] = self._regularizer.primal(self._u)
         return offset - self._regularizer.conjugate(self._u, self._w)
-
-    def held_planes(self) -> HeldPlanes | None:
-        """See :func:`maxmargin.core.joint_sets.solve_jointly`."""
-        dim = self._examples.dim
-        slots, owner = self._slots()
-        if len(self._floor) or not is_small(len(slots), dim):
-            return None
-        planes = np.zeros((len(slots), dim))
-        for row, slot in zip(planes, slots, strict=True):
-            add_scaled(row, 1.0, self._plane(int(slot)))
-        sets = self._sets
-        return HeldPlanes(planes, sets.loss[slots], owner, sets.caps[owner], sets.alpha[slots])
-
-    def set_multipliers(self, alpha: Array) -> None:
-        """Those of :meth:`held_planes`; true outputs have the rest."""
-        (slots, owner), sets = self._slots(), self._sets
-        whole = np.zeros(len(sets.alpha))
-        whole[slots] = alpha
-        rest = sets.caps - np.bincount(owner, weights=alpha, minlength=self.n_examples)
-        whole[sets.first] = np.maximum(rest, 0.0)
-        sets.alpha[:] = whole
-
-    def _slots(self) -> tuple[IntArray, IntArray]:
-        """Slots of planes that are not those of true outputs, and their examples, of positive cap."""
-        sets = self._sets
-        counts = np.where(sets.caps > 0.0, sets.counts - 1, 0)
-        return flat_ranges(sets.first + 1, counts), np.repeat(np.arange(len(counts)), counts)
 
     def rescale(self, caps: Array) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""

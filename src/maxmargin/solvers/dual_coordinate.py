@@ -10,8 +10,7 @@ iteration:
     stream   for i in random order: ask the oracle at the current w, add its answer, solve the example's
              simplex problem; examples whose last gap was far below their share of the tolerance are skipped
     epochs   the same block steps over the cached planes, without the oracle, until their gap fell to 0.3 of
-             the stream's; once a few passes fell short, and if planes are few, all of them at once
-             (:mod:`maxmargin.core.joint_sets`)
+             the stream's
     confirm  when the gaps seen add up to less than 1.5 tolerances: the oracle on all examples at the fixed
              w gives the true upper bound; its answers enter the sets
 
@@ -40,7 +39,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from maxmargin.core.joint_sets import solve_jointly
 from maxmargin.core.protocols import Schedule, Streaming, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Ask, Confirm, Evaluate, OpenSets, Report, Request, Steps, Sweep
@@ -49,7 +47,6 @@ from maxmargin.solvers.base import Problem, SolverState, StallDetector
 from maxmargin.solvers.row_dual import Coordinates, Stream, ascend
 
 Asked: TypeAlias = Generator[Request, Any, float]
-Epochs: TypeAlias = Generator[Request, Any, bool]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
 SKIP = {"stream": 0.3, "dear": 1.0}
 #: estimated gap, in tolerances, at which a confirming pass is worth it
@@ -62,8 +59,6 @@ CHUNK_EPOCHS = 3
 FEW = 3000
 #: epochs end when this many of them take off less than a hundredth
 STUCK = 50
-#: after so many passes whose epochs fell short, small sets are solved as a whole
-HARD = 3
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
 #: LaRank's rule: cached visits for each new one
@@ -208,18 +203,15 @@ class DualCoordinate:
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         stall, unconfirmed = StallDetector(window=30, patience=300), 0
         upper_guess, carried = np.inf, held is not None and self.mode != "batch"
-        hard = 0  # passes whose epochs did not reach their goal
         if place:
             if self.mode != "dear" and np.isfinite(state.upper):
                 yield Evaluate(state.w)  # the driver compares
             rng.bit_generator.state = place["rng"]
             unconfirmed, upper_guess, carried = place["unconfirmed"], place["upper_guess"], False
-            hard = place.get("hard", 0)
         state.place = lambda: {
             "rng": rng.bit_generator.state,
             "unconfirmed": unconfirmed,
             "upper_guess": upper_guess,
-            "hard": hard,
         }
         while True:
             state.candidate = dual.point
@@ -235,12 +227,7 @@ class DualCoordinate:
                 estimate = yield from self._pass(sets, rng, skip)
                 unconfirmed += 1
             if not (self.mode == "batch" and state.met(problem)) and self.schedule != "larank":
-                goal = EPOCH_EFFORT * estimate
-                if hard >= HARD and solve_jointly(sets, 0.1 * goal if np.isfinite(goal) else 0.0):
-                    done = True
-                else:
-                    done = yield from self._epochs(sets, rng, goal)
-                hard += not done
+                yield from self._epochs(sets, rng, EPOCH_EFFORT * estimate)
             idle = self.idle * (self.chunks if self.mode == "dear" else 1)
             sets.drop_idle(0 if self.prune == "immediate" else idle)
             state.raise_lower(sets.dual_value(), dual)
@@ -291,18 +278,17 @@ class DualCoordinate:
                     yield Sweep(sets, "epoch", rng.permutation(n))
         return total
 
-    def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Epochs:
-        """Block steps over the sets until their gap is at most this; False if it is not."""
+    def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
+        """Block steps over the sets until their gap is at most this."""
         more, before = 10 if self.mode == "batch" else 1, np.inf
         for k in range(self.max_epochs * max(more, FEW // sets.n_examples)):
             stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
             if stats.gap <= goal:
-                return True
+                return
             if k % STUCK == STUCK - 1:
                 if stats.gap > 0.99 * before:
-                    return False
+                    return
                 before = stats.gap
-        return False
 
     def _confirm(self, sets: WorkingSets, problem: Problem, state: SolverState) -> Steps:
         w = frozen(sets.w)

@@ -24,7 +24,6 @@ from maxmargin.compiled.chain_dual import (
 from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
 from maxmargin.core.flat import check_multipliers, flat_ranges, offsets
-from maxmargin.core.joint_sets import HeldPlanes, is_small
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray
 
@@ -173,39 +172,6 @@ class ChainWorkingSets:
         squares = np.empty(-(-self._w.size // 4096))
         block_squares(self._w, squares)
         return gain - 0.5 * math.fsum(squares)
-
-    def held_planes(self) -> HeldPlanes | None:
-        """See :func:`maxmargin.core.joint_sets.solve_jointly`."""
-        slots, owner = self._slots()
-        if not is_small(len(slots), self._w.size):
-            return None
-        planes = self._planes
-        alone, rows = planes._replace(alpha=np.zeros(len(planes.alpha))), np.zeros(self._w.size)
-        found = np.empty((len(slots), self._w.size))
-        for row, slot, i in zip(found, slots, owner, strict=True):
-            # the point of this multiplier alone is the plane, times minus the cap
-            alone.alpha[slot] = planes.caps[i]
-            restart(self._chains, alone, self._scratch, rows)
-            alone.alpha[slot] = 0.0
-            row[:] = rows / -planes.caps[i]
-        return HeldPlanes(found, planes.loss[slots], owner, planes.caps[owner], planes.alpha[slots])
-
-    def set_multipliers(self, alpha: Array) -> None:
-        """Those of :meth:`held_planes`; true outputs have the rest."""
-        (slots, owner), planes = self._slots(), self._planes
-        whole = np.zeros(len(planes.alpha))
-        whole[slots] = alpha
-        rest = planes.caps - np.bincount(owner, weights=alpha, minlength=self.n_examples)
-        whole[planes.first_plane] = np.maximum(rest, 0.0)
-        planes.alpha[:] = whole
-
-    def _slots(self) -> tuple[IntArray, IntArray]:
-        """Slots of planes that are not those of true outputs, and their examples, of positive cap."""
-        planes = self._planes
-        counts = np.where(planes.caps > 0.0, planes.counts - 1, 0)
-        return flat_ranges(planes.first_plane + 1, counts), np.repeat(
-            np.arange(len(counts)), counts
-        )
 
     def rescale(self, caps: Array) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""

@@ -28,7 +28,6 @@ from maxmargin.compiled.candidates import (
 )
 from maxmargin.core.cut import Cut
 from maxmargin.core.flat import check_multipliers
-from maxmargin.core.joint_sets import HeldPlanes, is_small
 from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
@@ -291,33 +290,6 @@ class CandidateSets:
         self._w[:] = 0.0
         add_planes(c, rows, owners, -held.alpha[rows], self._w)
         return math.fsum(held.alpha[rows] * c.loss[rows]) - 0.5 * float(self._w @ self._w)
-
-    def held_planes(self) -> HeldPlanes | None:
-        """See :func:`maxmargin.core.joint_sets.solve_jointly`."""
-        (rows, owner), c, held = self._members(), self._candidates, self._held
-        if not is_small(len(rows), self._w.size):
-            return None
-        planes = np.zeros((len(rows), self._w.size))
-        for k, plane in enumerate(planes):
-            add_planes(c, rows[k : k + 1], owner[k : k + 1], np.ones(1), plane)
-        return HeldPlanes(planes, c.loss[rows], owner, held.caps[owner], held.alpha[rows])
-
-    def set_multipliers(self, alpha: Array) -> None:
-        """Those of :meth:`held_planes`; true outputs have the rest."""
-        (rows, owner), held = self._members(), self._held
-        whole = np.zeros(len(held.alpha))
-        whole[rows] = alpha
-        rest = held.caps - np.bincount(owner, weights=alpha, minlength=self.n_examples)
-        whole[self._candidates.truth] = np.maximum(rest, 0.0)
-        held.alpha[:] = whole
-
-    def _members(self) -> tuple[IntArray, IntArray]:
-        """Candidates that are held and not true outputs, and their examples, of positive cap."""
-        c, held = self._candidates, self._held
-        rows = np.flatnonzero((held.used >= 0) | (held.alpha > 0.0))
-        owner = np.searchsorted(c.starts, rows, side="right") - 1
-        chosen = (rows != c.truth[owner]) & (held.caps[owner] > 0.0)
-        return rows[chosen], owner[chosen]
 
     def rescale(self, caps: Array) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
