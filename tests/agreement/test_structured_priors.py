@@ -15,7 +15,7 @@ from maxmargin import (
     StructuredSVMCV,
 )
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks import Chain, Graph, MultipleInstance
+from maxmargin.tasks import Chain, Choice, Enumerable, Graph, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass
 
 C = 0.7
@@ -179,3 +179,33 @@ def test_grids_and_latent_variables_take_a_prior():
     around = np.array([0.3, -0.2, 0.1])[: MultipleInstance().setup(bags, labels)]
     svm = LatentStructuredSVM(MultipleInstance(), 1e-9, prior=GaussianPrior(around))
     np.testing.assert_allclose(svm.fit(bags, labels).coef_, around, atol=1e-6)
+
+
+def test_the_objective_with_a_far_centre_is_that_of_the_weights():
+    # <plane, mean> is 4e7 here: as a part of an offset it left no digits for the value of the example
+    X = [
+        np.array(
+            [
+                [
+                    24896458.875132013,
+                    -7.19198528501936e-06,
+                    -0.0003534878979513975,
+                    14891736359.6549,
+                ],
+                [
+                    178079169.09209186,
+                    -2.5311899664084383e-06,
+                    -3.8131366489429995e-05,
+                    -15677026237.691423,
+                ],
+            ]
+        )
+    ]
+    mean = np.array([-0.000126, -0.000956, 0.000941, 0.00118])
+    variance = np.array([0.001, 1e-06, 1.08, 6.64e-05])
+    prior = GaussianPrior(mean=mean, variance=variance)
+    svm = StructuredSVM(Enumerable(), C=1e5, nonnegative=[1], prior=prior)
+    svm.fit(X, [Choice(1, np.array([2.0, 0.0]))])
+    w, x = svm.coef_.astype(np.longdouble), X[0].astype(np.longdouble)
+    F = ((w - mean) ** 2 / variance).sum() / 2 + np.longdouble(1e5) * max(0, 2 + (x[0] - x[1]) @ w)
+    assert svm.objective_ == pytest.approx(float(F), rel=1e-6)

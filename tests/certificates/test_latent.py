@@ -233,3 +233,22 @@ def test_no_point_that_was_seen_is_better_than_the_answer(max_iter):
             callbacks=[lambda record, seen=seen: seen.append(record.objective)],
         ).fit(bags, [1, 0, 0, 0, 0, 0])
         assert svm.objective_ <= min(seen) * (1 + 1e-6)
+
+
+def test_the_objective_is_that_of_the_weights_where_it_is_a_tiny_part_of_the_scores():
+    x = np.array(
+        [
+            [4864246.706723781, -11139300221.284023],
+            [10591605.149516862, 9592185052.331362],
+            [3579431.8195473826, -12486901957.25476],
+        ]
+    )
+    C = 1.2086107886677505e-06
+    svm = LatentStructuredSVM(Rows(K=2), C=C).fit([x], [0])
+    W = svm.coef_.astype(np.longdouble).reshape(2, -1)
+    scores = x.astype(np.longdouble) @ W.T
+    F = (W * W).sum() / 2 + C * (
+        max(scores[:, 0].max(), 1 + scores[:, 1].max()) - scores[:, 0].max()
+    )
+    assert svm.objective_ == pytest.approx(float(F), rel=1e-6)
+    assert svm.latent_ == [int(np.argmax(scores[:, 0]))]

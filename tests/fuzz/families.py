@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from tests.fuzz import grid, measure, path, rank, scores, stream, svc, svr
+from tests.fuzz import (
+    grid,
+    kernel,
+    measure,
+    path,
+    rank,
+    scores,
+    stream,
+    structured_grammar,
+    structured_graph,
+    structured_latent,
+    structured_svm,
+    structured_tagger,
+    svc,
+    svr,
+)
 
 #: linear estimators and the risks below them
 LINEAR: list[ModuleType] = [svc, svr, measure, rank, scores, path, grid, stream]
 
 #: sequences, structures, graphs, grammars, latent variables
-STRUCTURED: list[ModuleType] = []
+STRUCTURED: list[ModuleType] = [
+    structured_tagger,
+    structured_svm,
+    structured_latent,
+    structured_graph,
+    structured_grammar,
+]
 
 #: kernel machines
-KERNEL: list[ModuleType] = []
+KERNEL: list[ModuleType] = [kernel]
 
 FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
 

@@ -43,8 +43,11 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.latent import Completed, LatentTask
 
 #: a completion that is worse than the one before by more than this, relative to the scores, is an error
-#: of the argmax; one that is better by less is a tie, and ties stay as they are
+#: of the argmax
 ROUNDING = 1e-9
+#: one that is better by less than this is a tie, and ties stay as they are. It is no larger than rounding,
+#: for F may be a tiny part of the scores
+TIES = 1e-14
 
 
 class CompletedTask(Task):
@@ -221,7 +224,7 @@ class CompletedRisk(TaskRisk):
                 f"the value held before, by {-gains[worst]:.3g}: it must find the best one. (Is it the "
                 "argmax over all h for the labelled y, and of the same features as joint_feature?)"
             )
-        changed = gains > ROUNDING * scales
+        changed = gains > TIES * scales
         latent = [
             new if is_new else old
             for new, old, is_new in zip(found, self.latent, changed, strict=True)

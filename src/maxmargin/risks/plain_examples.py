@@ -91,7 +91,7 @@ class PlainExamples:
         whole = w if self._map is None else self._map.whole(w)
         for i in range(lo, hi):
             try:
-                labeling, value, upper = self._ask(i, whole, w)
+                labeling, value, upper = self._ask(i, whole)
             except Exception as error:
                 error.add_note(f"raised by the task's oracle for example {self._first + i}")
                 raise
@@ -100,8 +100,8 @@ class PlainExamples:
         losses = np.array([labeling.loss for labeling in labelings])
         return Answers(lo, hi, labelings, losses, values, uppers)
 
-    def _ask(self, i: int, w: Array, v: Array) -> tuple[Labeling, float, float]:
-        """(labelling, value, upper bound of the maximum) at the w that the task sees, given as v."""
+    def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
+        """(labelling, value, upper bound of the maximum) at the w that the task sees."""
         task, x, y = self.task, self._X[i], self._Y[i]
         slack, margin = self._rescaling == "slack", self._margin_of(i)
         bound, seen = None, w if margin == 1.0 else w / margin
@@ -120,8 +120,10 @@ class PlainExamples:
                 "the output of largest loss plus score. Is a return statement missing? (An output that says "
                 "'nothing' must be another value than None.)"
             )
-        labeling, loss = self.labeling(i, found)
-        value = labeling.loss + dot(labeling.plane, v)
+        loss, plane = self._plane(i, found)
+        labeling = self._mapped(found, loss, plane)
+        # at the weights themselves: the centre's share of an offset may be much larger than the value
+        value = loss + dot(plane, w)
         if not np.isfinite(value):
             raise ValueError(
                 f"the joint features of example {self._first + i} give a score of {value}: they, or the "
@@ -154,6 +156,18 @@ class PlainExamples:
 
     def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
         """An output of example i with its plane, and its loss times the example's margin."""
+        loss, plane = self._plane(i, found)
+        return self._mapped(found, loss, plane), loss
+
+    def _mapped(self, found: Any, loss: float, plane: Vector) -> Labeling:
+        """An output with its plane and offset as a solver sees them."""
+        if self._map is None:
+            return Labeling(found, loss, plane)
+        share, seen = self._map.split(plane)
+        return Labeling(found, loss + share, seen)
+
+    def _plane(self, i: int, found: Any) -> tuple[float, Vector]:
+        """Loss, times the example's margin, and plane of an output, in the weights that the task sees."""
         x, y = self._X[i], self._Y[i]
         loss = float(self.task.loss(y, found))
         if not (np.isfinite(loss) and loss >= 0.0):
@@ -164,12 +178,7 @@ class PlainExamples:
         plane = self.task.difference(x, found, y)
         if self._rescaling == "slack":
             plane = _scaled(plane, loss)
-        loss *= self._margin_of(i)
-        offset = loss
-        if self._map is not None:
-            share, plane = self._map.split(plane)
-            offset = loss + share
-        return Labeling(found, offset, plane), loss
+        return loss * self._margin_of(i), plane
 
     def truth(self, i: int) -> Any:
         """The labelled output."""

@@ -1,0 +1,188 @@
+"""What a fit of a structured model claims, held against the referee; and how a fit is run."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from tests.fuzz.framework import Case, Finding, Outcome
+from tests.fuzz.structured_referee import EPS, EPS_LD, Problem, referee
+
+import maxmargin
+
+#: an estimator that ends without reaching its tolerance must issue a ConvergenceWarning
+WARNINGS_REQUIRED = False
+#: endings that were planned
+PLANNED = ("cccp", "sampled")
+#: seconds after which a fit ends by itself; a tame problem that takes as long is not certified
+SECONDS = 5.0
+
+
+class Killed(Exception):
+    """The end of a fit that was killed."""
+
+
+def killer(iteration: int) -> Callable[[Any], bool]:
+    """A callback that ends the process' fit as a kill would: nothing is tidied up."""
+
+    def kill(record: Any) -> bool:
+        if record.iteration >= iteration:
+            raise Killed
+        return False
+
+    return kill
+
+
+@dataclass
+class Fit:
+    """A fit and what it said on the way."""
+
+    model: Any
+    warned: bool
+
+
+def fitted(make: Callable[[], Any]) -> Fit:
+    """Run a fit, and remember whether it warned. Overflow is judged by what the fit claims."""
+    with warnings.catch_warnings(record=True) as said, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        model = make()
+    return Fit(model, any(issubclass(w.category, ConvergenceWarning) for w in said))
+
+
+def attempt(case: Case, make: Callable[[], Any], check: Callable[[Fit], list[Finding]]) -> Outcome:
+    """Fit and check. Refusals are for problems out of the ordinary; a tame one must not be refused."""
+    try:
+        fit = fitted(make)
+    except (ValueError, TypeError) as error:
+        if type(error) not in (ValueError, TypeError) and not isinstance(
+            error, maxmargin.CheckpointError
+        ):
+            return Outcome("failed", [Finding("exception", f"{type(error).__name__}: {error}")])
+        found = [Finding("refused", str(error))] if case.data["tame"] else []
+        return Outcome("refused", found)
+    findings = check(fit)
+    models = fit.model if isinstance(fit.model, list) else [fit.model]
+    good = all(getattr(m, "converged_", True) or m.stop_reason_ in PLANNED for m in models)
+    return Outcome("certified" if good else "warned", findings)
+
+
+def objective(model: Any, problem: Problem, w: Any, *, only_upper: bool = False) -> list[Finding]:
+    """``objective_`` is F of the returned weights (or not below it)."""
+    F = problem.value(w)
+    claimed = model.objective_
+    if not np.isfinite(claimed):
+        return [Finding("objective", f"objective_ is {claimed}, F(w) = {float(F)!r}")]
+    honest = 64.0 * EPS * problem.size(w) * np.sqrt(problem.dim + 16.0)
+    slack = 1e-9 * abs(float(F)) + honest
+    off = float(np.longdouble(claimed) - F)
+    if off < -slack or (off > slack and not only_upper):
+        return [Finding("objective", f"objective_ {claimed!r}, F(w) = {float(F)!r}")]
+    return []
+
+
+def arithmetic(model: Any, tol: float) -> list[Finding]:
+    """The gap is that of the bounds, and convergence is claimed where it is proved."""
+    F, L, gap = model.objective_, model.lower_bound_, model.gap_
+    out = []
+    if np.isnan(F) or np.isnan(L) or np.isnan(gap):
+        out.append(Finding("nan", f"objective_ {F}, lower_bound_ {L}, gap_ {gap}"))
+        return out
+    if model.certificate_ in ("exact", "relaxed"):
+        if np.isfinite(F) and np.isfinite(L):
+            own = max(0.0, F - L) / abs(F) if F != 0.0 else (0.0 if L >= F else np.inf)
+        else:
+            own = np.inf
+        same = gap == own or abs(gap - own) <= 1e-12 * max(own, 1e-3)
+        if not same:
+            out.append(Finding("gap", f"gap_ {gap!r}, from the bounds {own!r}"))
+        proved = own <= tol * (1.0 + 1e-9) + 1e-11
+        if model.converged_ and not proved:
+            out.append(Finding("converged", f"converged_ with a gap of {own!r}, tol {tol!r}"))
+        if not model.converged_ and own <= tol * (1 - 1e-9) and np.isfinite(F):
+            out.append(Finding("unclaimed", f"gap {own!r} <= tol {tol!r}, but converged_ is False"))
+    elif model.converged_ or np.isfinite(gap):
+        out.append(
+            Finding("claims", f"{model.certificate_}: converged_ {model.converged_}, gap_ {gap}")
+        )
+    return out
+
+
+def bound(lower: float, best: Any, noise: float) -> list[Finding]:
+    """A lower bound is not above a value that is attained."""
+    if not np.isfinite(lower):
+        return [] if lower < 0 else [Finding("bound", f"lower_bound_ is {lower}")]
+    over = float(np.longdouble(lower) - best)
+    for check, share in (("bound", 1e-9), ("bound-fine", 1e-12)):
+        if over > share * abs(float(best)) + noise:
+            detail = f"lower_bound_ {lower!r} is above F = {float(best)!r}, which is attained"
+            return [
+                Finding(check, f"{detail} (by {over / max(abs(float(best)), 1e-300):.2g} of it)")
+            ]
+    return []
+
+
+def certificate(
+    fit: Fit, problem: Problem, w: Any, tol: float, *, demanding: bool, only_upper: bool = False
+) -> list[Finding]:
+    """Everything that an exact certificate claims. ``demanding``: not certified is a finding, too."""
+    model = fit.model
+    w = np.asarray(w)
+    if not np.isfinite(w).all():
+        return [Finding("weights", f"weights are not finite; objective_ {model.objective_}")]
+    found = objective(model, problem, w, only_upper=only_upper)
+    found += arithmetic(model, tol)
+    outside = np.abs(np.asarray(w, dtype=np.longdouble) - problem.feasible(w))
+    if (outside > 0).any():
+        found.append(Finding("signs", f"weight {int(np.argmax(outside))} breaks its sign or value"))
+    best, value = referee(problem, w)
+    found += bound(model.lower_bound_, value, 256.0 * EPS_LD * problem.size(best))
+    if demanding and not model.converged_:
+        gap = (model.objective_ - model.lower_bound_) / max(abs(model.objective_), 1e-300)
+        detail = (
+            f"{model.stop_reason_} after {model.n_iter_} iterations, gap {gap:.3g}, tol {tol:g}"
+        )
+        found.append(Finding("uncertified", f"{detail}, F* = {float(value)!r}"))
+    silent = not model.converged_ and not fit.warned
+    if WARNINGS_REQUIRED and silent and model.stop_reason_ not in PLANNED:
+        found.append(Finding("silent", f"{model.stop_reason_}: no ConvergenceWarning"))
+    return found
+
+
+def same_bits(one: Any, other: Any, names: tuple[str, ...], check: str) -> list[Finding]:
+    """Two fits agree to the last bit."""
+    out = []
+    for name in names:
+        a, b = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
+        if a.shape != b.shape or a.tobytes() != b.tobytes():
+            out.append(Finding(check, f"{name} differs: {a.ravel()[:4]} and {b.ravel()[:4]}"))
+    return out
+
+
+def saved(model: Any, **given: Any) -> Any:
+    """The model after a trip through a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        return maxmargin.load(path, **given)
+
+
+def argmax(scores: Any, chosen: int, noise: float, what: str) -> list[Finding]:
+    """The output that was predicted has the largest score, up to ties."""
+    scores = np.asarray(scores, dtype=np.longdouble)
+    lacks = float(scores.max() - scores[chosen])
+    if lacks > noise:
+        return [Finding("argmax", f"{what}: the prediction lacks {lacks:.3g} of the largest score")]
+    return []
+
+
+def scores_of(psi: Any, w: Any) -> tuple[Any, float]:
+    """Scores of outputs in long double, and what double precision may lose of them."""
+    psi, w = np.asarray(psi, dtype=np.longdouble), np.asarray(w, dtype=np.longdouble)
+    size = float((np.abs(psi) @ np.abs(w)).max()) if len(psi) else 0.0
+    return psi @ w, 64.0 * EPS * size * np.sqrt(len(w) + 16.0)

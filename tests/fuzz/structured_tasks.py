@@ -1,0 +1,88 @@
+"""Tasks in plain Python whose outputs can be listed. They stand alone: their source can be printed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.core import SparseVector
+from maxmargin.tasks import LatentTask, Task
+
+
+class Lookup(Task):
+    """x is a matrix, the joint features of each output in a row; y is (true row, losses of all rows)."""
+
+    def __init__(self, sparse=False):
+        self.sparse = sparse
+
+    def setup(self, X, Y):
+        return X[0].shape[1]
+
+    def joint_feature(self, x, y):
+        row = np.asarray(x[self.row(y)], dtype=float)
+        return SparseVector(np.flatnonzero(row), row[row != 0], len(row)) if self.sparse else row
+
+    def row(self, y):
+        return y[0] if isinstance(y, tuple) else y
+
+    def loss(self, y, y_hat):
+        return float(y[1][self.row(y_hat)])
+
+    def same(self, a, b):
+        return self.row(a) == self.row(b)
+
+    def inference(self, x, w):
+        return int(np.argmax(x @ w))
+
+    def loss_augmented_inference(self, x, y, w):
+        return int(np.argmax(np.asarray(y[1]) + x @ w))
+
+    def slack_augmented_inference(self, x, y, w):
+        scores = x @ w
+        return int(np.argmax(np.asarray(y[1]) * (1.0 + scores - scores[y[0]])))
+
+
+class Rows(LatentTask):
+    """K classes; which row of x speaks for a class is latent. ``spread`` makes the loss depend on the row."""
+
+    def __init__(self, K=2, spread=0.0):
+        self.K, self.spread = K, spread
+
+    def setup(self, X, Y):
+        self.d = X[0].shape[1]
+        return self.K * self.d
+
+    def joint_feature(self, x, y, h):
+        psi = np.zeros((self.K, self.d))
+        psi[y] = x[h]
+        return psi.ravel()
+
+    def loss(self, y, y_hat, h_hat):
+        return float(y != y_hat) * (1.0 + self.spread * h_hat)
+
+    def complete(self, x, y, w):
+        return int(np.argmax(x @ w.reshape(self.K, -1)[y]))
+
+    def inference(self, x, w):
+        return self.best(x @ w.reshape(self.K, -1).T)
+
+    def loss_augmented_inference(self, x, y, w):
+        scores = x @ w.reshape(self.K, -1).T
+        return self.best(
+            scores + (np.arange(self.K) != y) * (1.0 + self.spread * np.arange(len(x))[:, None])
+        )
+
+    def best(self, scores):
+        h, y = np.unravel_index(np.argmax(scores), scores.shape)
+        return int(y), int(h)
+
+
+class WrongRows(Rows):
+    """The same with an argmax over wrong classes only."""
+
+    wrong_only = True
+
+    def loss_augmented_inference(self, x, y, w):
+        scores = x @ w.reshape(self.K, -1).T
+        scores = scores + (1.0 + self.spread * np.arange(len(x))[:, None])
+        scores[:, y] = -np.inf
+        return self.best(scores)
