@@ -210,6 +210,10 @@ class Bundle:
         np.maximum.at(top, self._qp.block[self.n_blocks :], values)
         return float(top.sum())
 
+    def value_error(self, w: Array) -> float:
+        """What rounding may have added to :meth:`value`."""
+        return self.n_blocks * max(self._errors, default=0.0) * (1.0 + float(np.linalg.norm(w)))
+
     def state(self) -> dict[str, Any]:
         """All that is needed to go on later. Planes are not copied: they never change."""
         return {

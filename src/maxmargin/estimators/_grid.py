@@ -130,8 +130,8 @@ def choose_scheme(
     with few features and many rows cutting planes then need less. So it begins wherever it can, and
     hands over. The squared hinge has Newton's method for that, small data need no help.
     """
-    if n_classes > 2:
+    if n_classes > 2 or n_rows < MANY_ROWS:  # one fit after the other can use every method
         return "path", False
     if not coordinate:
         return "lockstep", False
-    return "path", hinge and n_features <= FEW_FEATURES and n_rows >= MANY_ROWS
+    return "path", hinge and n_features <= FEW_FEATURES

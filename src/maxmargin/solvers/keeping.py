@@ -335,7 +335,10 @@ def compare(
     )  # combinations of rows have a product of their own
     if isinstance(state.memory, Bundle) and plain and risk.oracle != "undergenerating":
         model = state.memory.value(w)
-        if model > upper + 1e-6 * (abs(upper) + abs(model)):
+        noise = state.memory.value_error(w)
+        if isinstance(risk, ProvedRisk):
+            noise += risk.rounding(w, upper)
+        if model > upper + 1e-6 * (abs(upper) + abs(model)) + noise:
             raise _untrue(f"its planes say {model:.9g} of a risk that is {upper:.9g}")
 
 
