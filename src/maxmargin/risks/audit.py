@@ -17,7 +17,7 @@ error has gamma(n)^2 in the place of gamma(n).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,12 +34,45 @@ from maxmargin.risks.rows import Rows
 NEARLY = 0.999
 
 
-def proved_dual(
-    rows: Rows, C: float, omega: SquaredNorm, alpha: Array, lengths: Array | float
+def proved_multiple(
+    rows: Rows, C: float, own: float, omega: SquaredNorm, alpha: Array, lengths: Array | float
 ) -> float:
-    """A lower bound of F(w*) from feasible multipliers of the rows, whose norms are ``lengths``."""
-    coef, linear, curved = contribution(rows, C, alpha)
-    u, unit = rows.accumulate(coef), gamma(len(alpha))
+    """A lower bound of F(w*) at C, from the best multiple of multipliers that are feasible for the C ``own``.
+
+    ``lengths`` are the norms of the rows.
+    """
+    value = DualValue.of(rows, own, alpha)
+    bend = value.curved + omega.value(omega.primal(value.u))
+    best, t = 0.5 * value.linear / bend if bend > 0.0 else np.inf, C / own
+    if best < NEARLY * t:
+        t = max(0.0, best)
+    if t != 1.0:
+        alpha = into_box(rows, C, t * alpha)
+        value = DualValue.of(rows, C, alpha)
+    return _proved(rows, omega, alpha, value, lengths)
+
+
+class DualValue(NamedTuple):
+    """What multipliers are worth: their coefficients in u = X'g, u, and the parts of D."""
+
+    coef: Array
+    u: Array
+    linear: float
+    curved: float
+
+    @classmethod
+    def of(cls, rows: Rows, C: float, alpha: Array) -> DualValue:
+        """Computed from the multipliers alone."""
+        coef, linear, curved = contribution(rows, C, alpha)
+        return cls(coef, rows.accumulate(coef), linear, curved)
+
+
+def _proved(
+    rows: Rows, omega: SquaredNorm, alpha: Array, dual: DualValue, lengths: Array | float
+) -> float:
+    """D of feasible multipliers, less what rounding may have added to it."""
+    coef, u, linear, curved = dual
+    unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
     scale = Scale.of(rows, alpha, coef, curved, lengths)
     error = scale.error(omega, u, unit + rows.blur)
@@ -52,18 +85,6 @@ def proved_dual(
     rest = unit * (curved + omega.value(u)) + 8.0 * UNIT * abs(exact)
     proved = exact - scale.error(omega, u, unit**2 + rows.blur) - rest
     return proved if np.isfinite(proved) else value - error
-
-
-def proved_multiple(
-    rows: Rows, C: float, own: float, omega: SquaredNorm, alpha: Array, lengths: Array | float
-) -> float:
-    """The same of the best multiple of multipliers that are feasible for another C, ``own``."""
-    coef, linear, curved = contribution(rows, own, alpha)
-    bend = curved + omega.value(omega.primal(rows.accumulate(coef)))
-    best, t = 0.5 * linear / bend if bend > 0.0 else np.inf, C / own
-    if best < NEARLY * t:
-        t = max(0.0, best)
-    return proved_dual(rows, C, omega, alpha if t == 1.0 else into_box(rows, C, t * alpha), lengths)
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:
