@@ -23,7 +23,9 @@ from maxmargin.risks.multipliers import into_box
 from maxmargin.risks.rows import Rows
 from maxmargin.risks.support_stream import SupportStream
 
-_FLOATS = ("C", "intercept", "epsilon", "offset", "bend", "limit", "weight_seen", "slack", "credit")
+#: numbers of the plane that folded rows became
+_PLANE = ("offset", "bend", "limit", "demands", "reach")
+_FLOATS = ("C", "intercept", "epsilon", *_PLANE, "weight_seen", "slack", "credit")
 _COUNTS = ("max_support", "n_folded", "n_seen")
 _LOSSES: dict[str, type[ScoreLoss]] = {
     "CrammerSinger": CrammerSinger,
@@ -93,14 +95,14 @@ def _read(stored: Any, name: str, reader: ArrayReader, d: int) -> SupportStream:
         if bad or (not np.isfinite(value) and key not in ("limit", "slack")):
             raise ModelFileError(f"{key} of {name} is {shown(value)}")
     counts = {key: count(stored[key], f"{key} of {name}") for key in _COUNTS}
-    if not numbers["C"] > 0.0 or not numbers["limit"] >= 0.0:
-        raise ModelFileError(f"C or limit of {name} is not positive")
+    if not numbers["C"] > 0.0 or not min(numbers[k] for k in ("limit", "demands", "reach")) >= 0.0:
+        raise ModelFileError(f"C, limit, demands or reach of {name} is not positive")
     loss = _loss(stored["loss"], numbers["epsilon"], name, reader)
     stream = SupportStream(
         loss, d, numbers["C"], numbers["intercept"], max(1, counts["max_support"])
     )
     stream.plane = reader.take(f"{name}_plane", shape=stream.plane.shape)
-    for key in ("offset", "bend", "limit", "weight_seen"):
+    for key in (*_PLANE, "weight_seen"):
         setattr(stream, key, numbers[key])
     for key in ("n_folded", "n_seen"):
         setattr(stream, key, counts[key])

@@ -27,8 +27,12 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import row_lengths
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.audit import Scale
 from maxmargin.risks.class_coordinates import padded
 from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.held_rows import Held, InMemory, part
@@ -74,6 +78,8 @@ class SupportStream:
         self.alpha: Array = np.zeros((0, *shape[1:]))
         self.plane: Array = np.zeros(shape)
         self.offset, self.bend, self.limit = 0.0, 0.0, np.inf
+        #: sizes of what the plane is a sum of, which bound what rounding did to it; see risks/audit
+        self.demands = self.reach = 0.0
         self.n_folded = self.n_seen = 0
         self.weight_seen = 0.0
         self._slack, self._credit = np.inf, 0.0
@@ -103,17 +109,25 @@ class SupportStream:
         return len(self.alpha)
 
     def dual_value(self) -> float:
-        """D, with w recomputed from the kept rows and the plane."""
+        """D, with w recomputed from the kept rows and the plane, less what rounding may have added."""
         w = self.plane.copy()
         linear, curved = self.offset, self.bend
+        sizes = Scale(self.demands, self.bend, self.reach, self.n_seen)
         if self.held is not None:
             coef, a, b = contribution(self.held.rows, self.C, self.alpha)
             linear, curved = linear + a, curved + b
             self.held.design.accumulate(coef, 0, len(coef), w[: self.n_features])
             if self.intercept != 0.0:
                 w[-1] += self.intercept * coef.sum(axis=0)
+            sizes = sizes + self._scale(self.held, self.alpha, coef, b)
         self._view[:] = w
-        return linear - curved - 0.5 * float(np.vdot(w, w))
+        lost = sizes.error(SquaredNorm(), w.ravel(), gamma(self.n_seen))
+        return linear - curved - 0.5 * float(np.vdot(w, w)) - lost
+
+    def _scale(self, held: Held, alpha: Array, coef: Array, curved: float) -> Scale:
+        known = row_lengths(held.design, 0, len(alpha))
+        lengths = np.hypot(0.0 if known is None else known, self.intercept)
+        return Scale.of(held.rows, alpha, coef, curved, lengths)
 
     def rescale(self, C: float) -> None:
         """Carry over to another C: all multipliers times C' / C."""
@@ -124,6 +138,8 @@ class SupportStream:
             "plane": f * self.plane,
             "offset": f * self.offset,
             "bend": f * self.bend,
+            "demands": f * self.demands,
+            "reach": f * self.reach,
             "_slack": f * self._slack,
         }
         self.__dict__.update(changed)  # in one step: an interrupt must not come between
@@ -220,6 +236,7 @@ class SupportStream:
         self.plane *= t
         self.offset *= t
         self.bend *= t * t
+        self.demands, self.reach = t * self.demands, t * self.reach
         self.limit = self.limit / t if t > 0.0 else np.inf
         self.n_folded = self.n_folded if t > 0.0 else 0
 
@@ -266,6 +283,8 @@ class SupportStream:
             self.plane[-1] += self.intercept * coef.sum(axis=0)
         self.offset += linear
         self.bend += curved
+        sizes = self._scale(folded, alpha, coef, curved)
+        self.demands, self.reach = self.demands + sizes.demands, self.reach + sizes.reach
         self.n_folded += len(folded)
         if not self.loss.smooth:
             caps = self.C * folded.rows.weight

@@ -1,0 +1,155 @@
+"""Bounds hold in exact arithmetic: F is computed in rational numbers, which hold every double exactly."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin import LinearSVC, LinearSVR
+from maxmargin.compiled import precise
+from maxmargin.losses import CrammerSinger, Hinge, SquaredHinge
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton
+
+SOLVERS = {
+    "auto": "auto",
+    "coordinate": DualCoordinate(),
+    "newton": Newton(),
+    "planes": CuttingPlane(),
+}
+
+
+def exact(numbers):
+    return [Fraction(float(number)) for number in np.ravel(numbers)]
+
+
+def score(x, w, b):
+    return sum((a * c for a, c in zip(exact(x), w, strict=True)), b)
+
+
+def objective(X, losses, w, b, C):
+    """F in rational numbers, where ``losses`` says what each score costs."""
+    w, b = exact(w), Fraction(float(b))
+    norm = (sum(c * c for c in w) + b * b) / 2
+    total = sum((loss(score(x, w, b)) for x, loss in zip(X, losses, strict=True)), Fraction(0))
+    return norm + Fraction(float(C)) * total
+
+
+def hinge(label, margin=1.0, squared=False):
+    def loss(s):
+        short = max(Fraction(0), Fraction(float(margin)) - int(label) * s)
+        return short * short if squared else short
+
+    return loss
+
+
+def tube(target):
+    return lambda s: abs(s - Fraction(float(target)))
+
+
+def quiet(estimator, *args, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(*args, **more)
+
+
+def test_small_targets_of_a_regression_with_few_samples():
+    rng = np.random.default_rng(11)
+    X, y = rng.normal(size=(10, 40)), 1e-4 * rng.normal(size=10)
+    svr = LinearSVR(C=1e5).fit(X, y)
+    w = np.linalg.lstsq(np.c_[X, np.ones(10)], y, rcond=None)[0]
+    losses = [tube(target) for target in y]
+    assert svr.lower_bound_ <= objective(X, losses, w[:-1], w[-1], 1e5)
+    here = objective(X, losses, svr.coef_, svr.intercept_[0], 1e5)
+    assert here <= svr.objective_ <= here * (1 + Fraction(1, 10**9))
+    assert svr.converged_
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_regressions_with_fewer_samples_than_features(seed):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 12)), int(rng.integers(12, 30))
+    X, y = rng.normal(size=(n, d)), 10.0 ** rng.uniform(-6, 1) * rng.normal(size=n)
+    C, tol = 10.0 ** rng.uniform(-2, 6), 10.0 ** rng.uniform(-6, -1)
+    svr = quiet(LinearSVR(C=C, tol=tol), X, y)
+    w = np.linalg.lstsq(np.c_[X, np.ones(n)], y, rcond=None)[0]
+    losses = [tube(target) for target in y]
+    assert svr.lower_bound_ <= objective(X, losses, w[:-1], w[-1], C)
+    here = objective(X, losses, svr.coef_, svr.intercept_[0], C)
+    assert svr.lower_bound_ <= here <= svr.objective_ <= here * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("squared", [False, True])
+def test_small_margins_keep_their_digits(name, squared):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(30, 5)), np.sign(rng.normal(size=30))
+    margin = 1e-4 * rng.uniform(0.5, 1.0, 30)
+    svc = LinearSVC(
+        C=1e6, loss="squared_hinge" if squared else "hinge", solver=SOLVERS[name], tol=1e-2
+    )
+    quiet(svc, X, y, sample_margin=margin)
+    losses = [hinge(a, m, squared) for a, m in zip(y, margin, strict=True)]
+    here = objective(X, losses, svc.coef_[0], svc.intercept_[0], 1e6)
+    assert here <= svc.objective_ <= here * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("seed", range(12))
+def test_wild_scales(name, seed):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 20)), int(rng.integers(1, 20))
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-8, 8, d) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    C = 10.0 ** rng.uniform(-8, 8)
+    svc = quiet(LinearSVC(C=C, solver=SOLVERS[name], max_iter=300), sp.csr_matrix(X), y)
+    losses = [hinge(a) for a in y]
+    here = objective(X, losses, svc.coef_[0], svc.intercept_[0], C)
+    # nothing is understated; where rounding shows, F is computed in twice the precision
+    assert here <= svc.objective_ <= here * (1 + Fraction(1, 10**9))
+    for scale in (0.0, 0.5, 1.0 - 1e-9, 1.0 + 1e-9, 2.0):
+        at = objective(X, losses, scale * svc.coef_[0], scale * svc.intercept_[0], C)
+        assert svc.lower_bound_ <= at
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), CrammerSinger(1.0 - np.eye(2))])
+def test_a_cut_lies_above_the_risk_by_no_more_than_its_error(loss):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 6)) * 10.0 ** rng.uniform(-6, 6, 6)
+    y = rng.choice([-1.0, 1.0], 40)
+    labels = y if loss.n_outputs() is None else (y > 0).astype(np.int64)
+    risk = ScoreRisk(X, labels, loss)
+    cut = risk.evaluate(1e-6 * rng.normal(size=risk.dim)).cut()
+    assert cut.error > 0.0
+    for size in (0.0, 1e-9, 1.0, 1e6):
+        v = size * rng.normal(size=risk.dim)
+        plane, point = exact(cut.plane), exact(v)
+        below = Fraction(cut.offset) + sum(a * b for a, b in zip(plane, point, strict=True))
+        columns = [point[k :: risk.n_columns] for k in range(risk.n_columns)]
+        total = Fraction(0)
+        for x, label in zip(X, y, strict=True):
+            scores = [score(x, column, Fraction(0)) for column in columns]
+            if len(scores) == 2:
+                short = 1 + (scores[0] - scores[1]) * (1 if label > 0 else -1)
+            else:
+                short = 1 - int(label) * scores[0]
+            short = max(Fraction(0), short)
+            total += short * short if loss.smooth else short
+        assert below <= total + Fraction(cut.error * (1.0 + float(np.linalg.norm(v))))
+
+
+def test_sums_of_twice_the_precision():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        a = rng.normal(size=30) * 10.0 ** rng.uniform(-12, 12, 30)
+        b = rng.normal(size=30) * 10.0 ** rng.uniform(-12, 12, 30)
+        a[15:], b[15:] = a[:15], -b[:15] * (1.0 + 1e-12 * rng.normal(size=15))  # nearly cancel
+        true = sum((s * t for s, t in zip(exact(a), exact(b), strict=True)), Fraction(0))
+        high, low = precise.dot(a, b)
+        size = float(np.abs(a) @ np.abs(b))
+        assert abs(Fraction(high) + Fraction(low) - true) <= Fraction(1e-28 * size)
