@@ -368,7 +368,7 @@ def test_refusals():
         svm.predict([np.ones((2, 3))])
     with pytest.raises(ValueError, match="different lengths"):
         StructuredSVM(Chain(2), kernel="rbf").fit([X[0], np.ones((2, 3))], Y[:2])
-    with pytest.raises(ValueError, match="rows of input 1 contain NaN"):
+    with pytest.raises(ValueError, match="NaN or infinite values in the rows of input 1"):
         StructuredSVM(Chain(2), kernel="rbf").fit([X[0], np.full((2, 2), np.nan)], Y[:2])
 
 

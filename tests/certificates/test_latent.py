@@ -207,7 +207,7 @@ def test_a_worse_point_is_not_taken(monkeypatch):
             result = replace(result, w=w, objective=objective, stop_reason="gap")
         return result
 
-    monkeypatch.setattr(cccp, "minimize", clumsy)
+    monkeypatch.setattr(cccp, "solve", clumsy)
     risk = CompletedRisk(task, X, Y, [0] * len(Y), dim)
     result = minimize_latent(risk, 1.0, tol=1e-3, max_iter=8)
     values = [record.objective for record in result.history]

@@ -177,10 +177,14 @@ def test_a_plane_of_one_weighting_is_a_cut_for_every_other() -> None:
             assert pool.cut(0, scale).at(v) == pytest.approx(pool.values(scale, v)[0])
 
 
+def _parted(offset: float, plane: list[float], offsets: list[float], planes: Any) -> PartedCut:
+    return PartedCut(offset, np.array(plane), offsets=np.array(offsets), planes=np.array(planes))
+
+
 def test_a_bundle_takes_what_lifts_its_model_and_nothing_else() -> None:
     pool = PlanePool(1, 2)
     giver = PooledBundle(pool, np.array([1.0, 1.0]))
-    giver.add([PartedCut(3.0, np.array([-1.0]), np.array([1.0, 2.0]), np.array([[-1.0], [0.0]]))])
+    giver.add([_parted(3.0, [-1.0], [1.0, 2.0], [[-1.0], [0.0]])])
     taker = PooledBundle(pool, np.array([1.0, 0.5]))
     before = len(taker)
     solution = taker.solve(1.0)

@@ -109,7 +109,7 @@ def path():
             slowly(record)
 
     try:
-        svc_path(X, Y, [1e-4, C, 2 * C], tol=1e-12, callbacks=[press])
+        svc_path(X, Y, [1e-4, C, 2 * C], tol=1e-8, callbacks=[press])
     except KeyboardInterrupt as error:
         first, second = error.result
         assert first.C == 1e-4

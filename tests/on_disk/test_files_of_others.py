@@ -117,7 +117,7 @@ def test_bad_lines_are_named(tmp_path, text, error):
 def test_infinite_values_are_refused_by_the_writer(tmp_path):
     path = tmp_path / "file"
     path.write_text("1 1:2\n1 1:inf\n")
-    with pytest.raises(ValueError, match="batch 0: row 1"):
+    with pytest.raises(ValueError, match=r"batch 0: .* row 1"):
         data.write(tmp_path / "set", data.read_svmlight(path))
 
 

@@ -39,7 +39,7 @@ from maxmargin.core.kept import count, floats, integers, number
 from maxmargin.core.kept import entries as kept_entries
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.signed import SignedPart
 from maxmargin.core.vectors import (
     Array,
@@ -320,10 +320,10 @@ class Bundle:
         if self._signed is not None:
             self._signed.keep(kept)
 
-    def solve(self, C: float, tol: float = 0.0, upper: float = 0.0) -> BundleSolution:
+    def solve(self, C: float, tol: float = 0.0, attained: Attained | None = None) -> BundleSolution:
         """Solve the reduced problem for this C to within ``tol`` of its dual value.
 
-        ``upper`` is a value that F attains: it bounds what rounding of the planes may be worth.
+        The lower bound pays for rounding of the planes where a value is known that F attains.
         """
         p = self.n_blocks
         offsets = np.array([self.base] * p + self._offsets)
@@ -347,7 +347,9 @@ class Bundle:
             float(np.array(self._errors)[support] @ alpha[support]),
         )
         lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.conjugate(u, w)
-        lower -= dual.error * (1.0 + self.regularizer.radius(upper))
+        if attained is not None:
+            lost = dual.error * (1.0 + self.regularizer.radius(attained.upper))
+            lower -= paid(lost, attained.negligible)
         if free:
             lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
             w[self.regularizer.free] = self._v

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.vectors import Array, Vector, combine, norm
 
 
@@ -33,7 +33,7 @@ class DualPoint:
     error: float = 0.0
     """What rounding may have done to the planes, times their multipliers."""
 
-    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
         """The lower bound, computed from the planes alone."""
         u = -combine(self.alpha, self.planes, dim)
         w = regularizer.primal(u)
@@ -44,10 +44,12 @@ class DualPoint:
         pairs = zip(self.alpha, self.planes, strict=True)
         sizes = float(sum(a * norm(plane) for a, plane in pairs))
         here = gamma(len(self.alpha)) * (sizes + float(np.abs(self.offsets) @ self.alpha))
+        upper = attained.upper
         radius = max(regularizer.radius(upper), float(np.linalg.norm(w)))
         # and so are the multipliers, which add up to C
-        bound -= gamma(dim) * regularizer.value(w) + gamma(len(self.alpha)) * max(0.0, upper)
-        return bound - (self.error + here) * (1.0 + radius + here)
+        lost = gamma(dim) * regularizer.value(w) + gamma(len(self.alpha)) * max(0.0, upper)
+        lost += (self.error + here) * (1.0 + radius + here)
+        return bound - paid(lost, attained.negligible)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

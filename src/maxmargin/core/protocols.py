@@ -114,12 +114,15 @@ class Risk(Protocol):
 class ProvedRisk(Protocol):
     """A risk that can say what rounding may have done to its values."""
 
+    @property
+    def n_examples(self) -> int:
+        """Number of rows."""
+
     def rounding(self, w: Array, value: float) -> float:
         """What rounding may have done to ``value``, computed as R(w)."""
 
     def proved_value(self, w: Array, enough: float) -> float:
-        """An upper bound of R(w) that rounding cannot make false; an error below ``enough`` need not be made
-        smaller."""
+        """R(w) with an error of at most ``enough``, or an upper bound of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,8 +333,8 @@ class RowDuals(Protocol):
     def dual_value(self, C: float) -> float:
         """The same with ``w`` recomputed from the multipliers, which also resets ``w``."""
 
-    def proved_value(self, C: float) -> float:
-        """The same less what rounding may have added: a true lower bound of F(w*)."""
+    def proved_value(self, C: float, negligible: float) -> float:
+        """The same less what rounding may have added, unless that is negligible."""
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut of the risk: with it alone a bundle reaches D(alpha)."""

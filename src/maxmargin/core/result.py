@@ -9,6 +9,7 @@ import numpy as np
 
 from maxmargin.core.protocols import OracleKind, RowDuals
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
 
 StopReason: TypeAlias = Literal[
@@ -38,8 +39,8 @@ CERTIFICATE_OF: dict[OracleKind, Certificate] = {
 class FeasibleDual(Protocol):
     """A feasible dual point that can compute its own value from scratch."""
 
-    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
-        """A true lower bound of F(w*), where F attains ``upper``: what rounding may have done is paid for."""
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+        """A lower bound of F(w*) that has paid for what rounding may have done, unless that is negligible."""
 
 
 @dataclass(frozen=True, slots=True)

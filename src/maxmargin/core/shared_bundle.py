@@ -27,6 +27,7 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import BundleSolution
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
 
 #: planes taken from the pool at a time, and how often in one solve
@@ -114,9 +115,9 @@ class PooledBundle(Bundle):
             if isinstance(cut, PartedCut):
                 self.pool.add(cut.offsets, cut.planes)
 
-    def solve(self, C: float, tol: float = 0.0, upper: float = 0.0) -> BundleSolution:
+    def solve(self, C: float, tol: float = 0.0, attained: Attained | None = None) -> BundleSolution:
         """Solve the reduced problem, with what the pool can add to it."""
-        solution = super().solve(C, tol, upper)
+        solution = super().solve(C, tol, attained)
         for _ in range(ROUNDS):
             above = self.pool.values(self.scale, solution.w) - solution.model
             least = max(WORTH * tol / C, 1e-9 * abs(solution.model))
@@ -126,5 +127,5 @@ class PooledBundle(Bundle):
                 break
             for j in best:
                 super().add([self.pool.cut(int(j), self.scale)])
-            solution = super().solve(C, tol, upper)
+            solution = super().solve(C, tol, attained)
         return solution

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start, relative_gap
-from maxmargin.core.rounding import NEGLIGIBLE, gamma
+from maxmargin.core.rounding import gamma, level, unseen
 from maxmargin.core.shared_bundle import PlanePool, PooledBundle
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array, IntArray
@@ -264,8 +264,10 @@ class LockstepRunner:
         steep = 2.0 * (1.0 + radius * lengths) if grid.loss.smooth else 1.0
         size = cell.C * float(np.sum(weight * steep * (1.0 + lengths)))
         error = gamma(len(train)) * size * (1.0 + radius)
-        upper = result.objective + error
-        if error > NEGLIGIBLE * result.objective:
+        upper, flat = result.objective, level(len(train)) * result.objective
+        if error <= unseen(len(train)) * result.objective:
+            error = flat
+        else:
             risk = ScoreRisk(
                 compact(grid.X[train]),
                 grid.targets[0][train],

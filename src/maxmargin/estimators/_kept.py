@@ -14,7 +14,7 @@ import joblib
 
 from maxmargin.core.protocols import WorkingSets
 from maxmargin.core.result import SolveResult
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import AutoStructured, DualCoordinate
 
 
 def fingerprint(*parts: Any) -> str | None:
@@ -44,4 +44,4 @@ def keep(about: str | None, result: SolveResult, more: Any = None) -> Kept | Non
 def recall(kept: Kept | None, about: str | None, solver: Any) -> Kept | None:
     """What was kept, if it is about the same and this solver can go on from it."""
     same = kept is not None and about is not None and kept.about == about
-    return kept if same and isinstance(solver, DualCoordinate) else None
+    return kept if same and isinstance(solver, DualCoordinate | AutoStructured) else None

@@ -96,6 +96,8 @@ def _as_numbers(x: npt.NDArray[Any], i: int) -> npt.NDArray[np.float64]:
 
 
 def _is_number(value: Any) -> bool:
+    if isinstance(value, str | bytes):  # NumPy's strings have a shape, too
+        return False
     return isinstance(value, Real | np.bool_) or (
         getattr(value, "shape", None) == () and hasattr(value, "__array__")
     )

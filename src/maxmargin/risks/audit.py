@@ -23,7 +23,7 @@ import numpy as np
 
 from maxmargin.compiled import precise, row_dual
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import NEGLIGIBLE, UNIT, gamma
+from maxmargin.core.rounding import UNIT, gamma, paid, unseen
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign, row_lengths
 from maxmargin.losses import CrammerSinger
@@ -35,21 +35,27 @@ NEARLY = 0.999
 
 
 def proved_multiple(
-    rows: Rows, C: float, own: float, omega: SquaredNorm, alpha: Array, lengths: Array | float
+    rows: Rows,
+    C: float,
+    own: float,
+    omega: SquaredNorm,
+    alpha: Array,
+    lengths: Array,
+    negligible: float,
 ) -> float:
     """A lower bound of F(w*) at C, from the best multiple of multipliers that are feasible for the C ``own``.
 
-    ``lengths`` are the norms of the rows.
+    ``lengths`` are the norms of the rows. What rounding may have added is taken off unless it is negligible.
     """
     value = DualValue.of(rows, own, alpha)
     bend = value.curved + omega.value(omega.primal(value.u))
     best, t = 0.5 * value.linear / bend if bend > 0.0 else np.inf, C / own
-    if best < NEARLY * t:
+    if omega.floor is None and best < NEARLY * t:  # with floors D of a multiple has another form
         t = max(0.0, best)
     if t != 1.0:
         alpha = into_box(rows, C, t * alpha)
         value = DualValue.of(rows, C, alpha)
-    return _proved(rows, omega, alpha, value, lengths)
+    return _proved(rows, omega, alpha, value, lengths, negligible)
 
 
 class DualValue(NamedTuple):
@@ -68,7 +74,12 @@ class DualValue(NamedTuple):
 
 
 def _proved(
-    rows: Rows, omega: SquaredNorm, alpha: Array, dual: DualValue, lengths: Array | float
+    rows: Rows,
+    omega: SquaredNorm,
+    alpha: Array,
+    dual: DualValue,
+    lengths: Array,
+    negligible: float,
 ) -> float:
     """D of feasible multipliers, less what rounding may have added to it."""
     coef, u, linear, curved = dual
@@ -76,8 +87,8 @@ def _proved(
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
     scale = Scale.of(rows, alpha, coef, curved, lengths)
     error = scale.error(omega, u, unit + rows.blur)
-    if error <= NEGLIGIBLE * abs(value) or not _in_memory(rows):
-        return value - error
+    if error <= negligible or not _in_memory(rows):
+        return value - paid(error, negligible)
     high, low = _combined(rows, coef)
     exact = _linear_part(rows, alpha) - curved - _conjugate(omega, high, low)
     exact -= _for_free(omega, high + low)
@@ -232,12 +243,11 @@ def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array]:
 
 
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
-    """An upper bound of R(w), computed as ``value`` with at most this ``error``.
-
-    An error above ``enough`` is worth a computation in twice the precision.
-    """
-    if error <= enough + NEGLIGIBLE * value or not _in_memory(rows):
-        return value + error
+    """R(w), computed as ``value`` with at most this ``error``; where that is above ``enough`` an upper bound
+    of it, of twice the precision if the rows are in memory."""
+    enough += unseen(rows.n) * value
+    if error <= enough or not _in_memory(rows):
+        return value + paid(error, enough)
     high, low = precise_scores(rows, w)
     # what is left of the error of a score; sums of positive terms are wrong by a share of themselves
     off = gamma(rows.design.shape[1]) ** 2 * float(np.linalg.norm(w)) * _lengths(rows)

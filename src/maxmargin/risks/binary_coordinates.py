@@ -161,10 +161,11 @@ class BinaryCoordinates:
         self._u[:] = self.rows.accumulate(coef)
         return self.dual_estimate(C)
 
-    def proved_value(self, C: float) -> float:
+    def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths = np.sqrt(self._state[:, row_dual.SQUARE])
-        return proved_multiple(self.rows, C, self.C, self._norm, self.multipliers, lengths)
+        alpha = self.multipliers
+        return proved_multiple(self.rows, C, self.C, self._norm, alpha, lengths, negligible)
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""

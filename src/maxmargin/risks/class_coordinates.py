@@ -153,10 +153,12 @@ class ClassCoordinates:
         self._half_square = 0.5 * float(np.vdot(self._W, self._W))
         return self.dual_estimate(C)
 
-    def proved_value(self, C: float) -> float:
+    def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths = np.sqrt(self._compiled.square)
-        return proved_multiple(self.rows, C, self.C, SquaredNorm(), self._alpha, lengths)
+        return proved_multiple(
+            self.rows, C, self.C, SquaredNorm(), self._alpha, lengths, negligible
+        )
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""

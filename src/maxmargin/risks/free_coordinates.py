@@ -202,7 +202,7 @@ class FreeCoordinates(BinaryCoordinates):
         linear = unit * float(np.sum(np.abs(margins) * self._kept)) + left * self._bound
         return linear, wrong * (float(np.linalg.norm(self._best[1])) + wrong)
 
-    def proved_value(self, C: float) -> float:
+    def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`: what is claimed has paid for rounding already."""
         return self.dual_value(C)
 

@@ -45,8 +45,10 @@ class _Slice:
         """``X' coef``, as the plane of a cut: those know how to travel."""
         return Cut(0.0, self._shard.plane_of(writable(coef)[self._here]))
 
-    def lengths(self) -> Array | float | None:
-        return self._shard.lengths()
+    def longest(self) -> float | None:
+        """The norm of the longest row; None if it is not known."""
+        known = self._shard.lengths()
+        return None if known is None else float(np.max(known, initial=0.0))
 
 
 def _make_slice(light: Rows, spec: Spec) -> _Slice:
@@ -60,7 +62,7 @@ class _Gathered(LossShard):
     def __init__(self, engine: Engine, rows: Rows) -> None:
         super().__init__()
         self._engine, self._loss = engine, rows.loss
-        self._known: Array | float | None = None
+        self._known: float | None = None  # the norm of the longest row; NaN if it is not known
         offset = None if rows.offset is None else _joined(rows, rows.offset)
         self._held = _joined(rows, rows.y), _joined(rows, rows.weight), offset
 
@@ -68,17 +70,13 @@ class _Gathered(LossShard):
         engine = self._engine
         return np.concatenate(engine.gather("scores_at", engine.publish(w)))
 
-    def lengths(self) -> Array | float | None:
+    def lengths(self) -> float | None:
         """See :meth:`LossShard.lengths`."""
         if self._known is None:
-            parts = self._engine.gather("lengths")
-            if any(part is None for part in parts):
-                return None
-            if all(isinstance(part, np.ndarray) for part in parts):
-                self._known = np.concatenate(parts)
-            else:
-                self._known = max(float(np.max(part, initial=0.0)) for part in parts)
-        return self._known
+            parts: list[float | None] = self._engine.gather("longest")
+            known = [part for part in parts if part is not None]
+            self._known = max(known) if len(known) == len(parts) else np.nan
+        return None if np.isnan(self._known) else self._known
 
     @property
     def _labels(self) -> tuple[Any, Any]:

@@ -30,6 +30,7 @@ import numpy as np
 from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels.clusters import clusters
 from maxmargin.kernels.extent import LARGEST
@@ -90,7 +91,7 @@ class KernelDual:
     risk: Any
     beta: Array
 
-    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
         """D(beta), in double precision, less what rounding may have added."""
         value = float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
         linear = (len(self.beta) + 1) * UNIT * float(np.abs(self.beta).sum())

@@ -220,5 +220,5 @@ class LossShard(LineShard):
         total = abs(self.value_of(scores)) + float(np.vdot(sizes, np.abs(scores)))
         if self._offset is not None:
             total += float(np.vdot(sizes, np.abs(self._offset)))
-        rows = sizes if sizes.ndim == 1 else sizes.sum(axis=1)
-        return gamma(n) * (total + float(np.sum(rows * lengths)))
+        # by the longest row: all that is known of rows elsewhere
+        return gamma(n) * (total + float(sizes.sum()) * float(np.max(lengths, initial=0.0)))

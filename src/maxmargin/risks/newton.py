@@ -25,7 +25,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.kept import count, number
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import gamma, paid
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.losses import (
@@ -162,16 +162,18 @@ class NewtonDuals(ABC):
         self._idle = count(idle[1], "the steps without progress")
         self.dual_value(self.C)
 
-    def proved_value(self, C: float) -> float:
+    def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths, alpha = self._lengths(), self.multipliers
         if not isinstance(self.rows.loss, Logistic):
-            return proved_multiple(self.rows, C, self.C, self.regularizer, alpha, lengths)
+            return proved_multiple(
+                self.rows, C, self.C, self.regularizer, alpha, lengths, negligible
+            )
         value = self.dual_value(C)
-        k = max(1.0, C / self.C) ** 2
-        return value - k * self._sizes().error(
-            self.regularizer, self._combined, gamma(len(alpha)) + self.rows.blur
-        )
+        unit = gamma(len(alpha)) + self.rows.blur
+        lost = self._sizes().error(self.regularizer, self._combined, unit)
+        lost *= max(1.0, C / self.C) ** 2
+        return value - paid(lost, negligible)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut."""

@@ -34,9 +34,9 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.kept import floats, integers, number
 from maxmargin.core.protocols import Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import gamma, paid
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import DenseDesign, largest_square
+from maxmargin.data.design import DenseDesign, row_lengths
 from maxmargin.risks.audit import Scale
 from maxmargin.risks.class_coordinates import padded
 from maxmargin.risks.coordinates import Coordinates, coordinates
@@ -170,19 +170,19 @@ class StreamedRows:
         self._linear, self._curved = linear, curved
         return self.dual_estimate(C)
 
-    def proved_value(self, C: float) -> float:
+    def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self._sizes()
         t = C / self.C
-        w = self.w
-        return value - max(t, t * t) * sizes.error(
-            SquaredNorm(), w, gamma(sizes.terms) + self.rows.blur
-        )
+        lost = sizes.error(SquaredNorm(), self.w, gamma(sizes.terms) + self.rows.blur)
+        lost *= max(t, t * t)
+        return value - paid(lost, negligible)
 
     def _sizes(self) -> Scale:
         """What the dual value is a sum of."""
         rows = self.rows
-        longest = float(np.hypot(np.sqrt(largest_square(rows.design)), rows.intercept))
+        known = row_lengths(rows.design, 0, rows.design.shape[0])  # or not: no pass for it
+        longest = float(np.max(np.hypot(0.0 if known is None else known, rows.intercept)))
         total = Scale(0.0, 0.0, 0.0, 0)
         for lo, hi in self._runs:
             part, alpha = slice_of(rows, lo, hi), self._alpha[lo:hi]

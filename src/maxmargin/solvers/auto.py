@@ -41,7 +41,7 @@ MANY_COORDINATES = 20_000
 STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
 #: examples up to which cutting planes are a way out for working sets, and the passes after which they are
-FEW_EXAMPLES, PASSES = 1000, 24.0
+FEW_EXAMPLES, PASSES = 1000, 32.0
 #: a gap below which a stall is rounding, and no other method would do better
 ROUNDING = 1e-9
 #: entries up to which a fit takes milliseconds anyway: then the order and the number of rows with one

@@ -31,6 +31,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.protocols import Evaluation, LineEvaluation
 from maxmargin.core.requests import Cuts, Evaluate, Report, Request, Steps, Toward
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
@@ -154,7 +155,7 @@ class CuttingPlane:
         while True:
             previous_lower = own
             effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
-            solution = bundle.solve(C, effort, state.upper)
+            solution = bundle.solve(C, effort, Attained.by(state.upper, problem.n_examples))
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)

@@ -42,6 +42,7 @@ import numpy as np
 from maxmargin.core.protocols import Schedule, Streaming, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Ask, Confirm, Evaluate, OpenSets, Report, Request, Steps, Sweep
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 from maxmargin.solvers.row_dual import Coordinates, Outlook, Stream, ascend
@@ -54,7 +55,7 @@ CONFIRM_AT = 1.5
 #: a confirming pass is forced after this many passes without one: an estimate may never trigger it
 CONFIRM_EVERY = 15
 #: confirming passes by which a loop with a budget is judged
-JUDGED_BY = 6
+JUDGED_BY = 4
 #: epochs over all sets after each chunk of a dear pass
 CHUNK_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
@@ -74,7 +75,7 @@ class SetsDual:
 
     sets: WorkingSets
 
-    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
         """The dual value, recomputed from the multipliers."""
         return self.sets.dual_value()
 

@@ -9,7 +9,7 @@ import numpy as np
 from maxmargin.core.protocols import ProvedRisk, Risk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, FeasibleDual, SolveResult, relative_gap
-from maxmargin.core.rounding import NEGLIGIBLE, UNIT, gamma
+from maxmargin.core.rounding import Attained, level, unseen
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
@@ -40,7 +40,10 @@ def certify(
         return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
-        proved = dual.value(regularizer, risk.dim, upper)
+        at, flat = Attained(upper), 0.0
+        if isinstance(risk, ProvedRisk):
+            at, flat = Attained.by(upper, risk.n_examples), level(risk.n_examples) * abs(upper)
+        proved = dual.value(regularizer, risk.dim, at) - flat
         require_numbers(dual_value=proved)
         lower = max(lower, proved)
     if lower > upper and risk.oracle == "undergenerating":
@@ -53,12 +56,11 @@ def certify(
 
 
 def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
-    """F(w), or a little more where rounding may have lost something of it."""
+    """F(w), or a little more where rounding may have lost too much of it."""
     omega = regularizer.value(w)
     if not isinstance(risk, ProvedRisk):
         return omega + C * risk.evaluate(w).upper
-    risk_value = risk.proved_value(w, NEGLIGIBLE * omega / C)
-    return (1.0 + 4.0 * UNIT) * (omega + gamma(len(w) // 32) * omega + C * risk_value)
+    return omega + C * risk.proved_value(w, unseen(risk.n_examples) * omega / C)
 
 
 def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> SolveResult:

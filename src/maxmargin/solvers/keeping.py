@@ -21,6 +21,7 @@ from maxmargin.core.kept import count, entries, floats, integers, number
 from maxmargin.core.protocols import ProvedRisk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import FeasibleDual
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import SetsDual
@@ -169,7 +170,7 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
         planes = [*getattr(state.memory, "planes", ()), *getattr(point, "planes", ())]
         risk.require_columns([w, *planes])
     if point is not None:
-        state.raise_lower(_finite(point.value(omega, dim, state.upper)), point)
+        state.raise_lower(_finite(point.value(omega, dim, Attained(state.upper))), point)
     return state
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxmargin.core.requests import Evaluate, Improve, OpenDuals, Report, Request, Steps
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
@@ -87,4 +88,4 @@ def _audit(
     at = yield Evaluate(w)
     upper = problem.regularizer.value(w) + problem.C * at.upper
     state.w, state.upper, state.candidate = w, upper, None
-    state.lower, state.dual = dual.value(problem.regularizer, problem.dim, upper), dual
+    state.lower, state.dual = dual.value(problem.regularizer, problem.dim, Attained(upper)), dual

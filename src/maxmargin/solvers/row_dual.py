@@ -29,7 +29,7 @@ from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.protocols import LineEvaluation, RowDuals, Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.vectors import Array, SparseVector, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
@@ -109,9 +109,9 @@ class RowsDual:
     duals: RowDuals
     C: float
 
-    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
         """The dual value, recomputed from the multipliers, less what rounding may have added."""
-        return self.duals.proved_value(self.C)
+        return self.duals.proved_value(self.C, attained.negligible)
 
     def point(self) -> Array:
         """The primal point of the multipliers."""
@@ -130,7 +130,7 @@ class PlaneDual:
     cut: Cut
     C: float
 
-    def value(self, regularizer: SquaredNorm, dim: int, upper: float) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
         """The dual value, less what rounding may have done to the plane."""
         plane = self.cut.plane
         if isinstance(plane, SparseVector):  # those of a checkpoint may be
@@ -144,8 +144,9 @@ class PlaneDual:
             square = 2.0 * regularizer.value(regularizer.primal(-plane))
             t = min(self.C, self.cut.offset / square) if square > 0.0 else self.C
             conjugate = 0.5 * t * t * square
-        lost = t * self.cut.error * (1.0 + regularizer.radius(upper)) + gamma(dim) * abs(conjugate)
-        return max(0.0, t * self.cut.offset - conjugate - lost)
+        radius = regularizer.radius(attained.upper)
+        lost = t * self.cut.error * (1.0 + radius) + gamma(dim) * abs(conjugate)
+        return max(0.0, t * self.cut.offset - conjugate - paid(lost, attained.negligible))
 
 
 class Outlook:
@@ -222,7 +223,8 @@ def ascend(
         ):  # a later stage is worth more at its own C, but not at once at the last one
             duals.dual_value(C)
             plane = PlaneDual(duals.aggregate(), problem.C)
-            state.raise_lower(plane.value(problem.regularizer, problem.dim, state.upper), plane)
+            at = Attained.by(state.upper, problem.n_examples)
+            state.raise_lower(plane.value(problem.regularizer, problem.dim, at), plane)
         if state.met(problem):
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
