@@ -290,7 +290,9 @@ class IntegerProgram(Task):
         try:
             return _Known(x, read_program(x))
         except ValueError as error:
-            raise ValueError(f"the input is not an integer program: {str(error).rstrip('.')}.") from error
+            raise ValueError(
+                f"the input is not an integer program: {str(error).rstrip('.')}."
+            ) from error
 
     def _recall(self, x: Any, keep: bool = False) -> _Known:
         known = self._known.get(id(x))
