@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from maxmargin import minimize
 from maxmargin.core import Bundle, Cut, SquaredNorm
+from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import from_pairs
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
@@ -47,7 +48,7 @@ def test_reduced_problem_is_solved(seed, n_blocks):
     assert (solution.w[signed] >= 0.0).all()
     model = 0.5 * solution.w @ solution.w + C * solution.model
     assert model == pytest.approx(best, rel=1e-6, abs=1e-8)
-    again = solution.dual.value(bundle.regularizer, bundle.dim, 0.0)
+    again = solution.dual.value(bundle.regularizer, bundle.dim, Attained(0.0))
     assert again == pytest.approx(solution.lower_bound, rel=1e-9, abs=1e-12)
 
 
