@@ -15,7 +15,8 @@ that do not conspire exceed it with a probability below 1e-13 (Higham and Mary, 
 
 Mostly all this is far below any tolerance. Errors whose bound is at most 1e-10 of F are not looked at one by
 one: the lower bound pays ``level(n)`` of F, which depends on the number of rows alone, so that results are
-bit-identical wherever the rows are. Larger ones are rounded up to a power of two before they are paid, for
+bit-identical wherever the rows are. (That may be less than the bound of the error: so far it is a judgement,
+not a proof.) Larger ones are rounded up to a power of two before they are paid, for
 the same reason.
 """
 
