@@ -251,4 +251,5 @@ def test_the_objective_is_that_of_the_weights_where_it_is_a_tiny_part_of_the_sco
         max(scores[:, 0].max(), 1 + scores[:, 1].max()) - scores[:, 0].max()
     )
     assert svm.objective_ == pytest.approx(float(F), rel=1e-6)
-    assert svm.latent_ == [int(np.argmax(scores[:, 0]))]
+    # a step may end where two rows tie: either is right
+    assert scores[svm.latent_[0], 0] == pytest.approx(float(scores[:, 0].max()), rel=1e-6)

@@ -29,6 +29,8 @@ class Joint:
     X: Array
     cost: Array
     oracle: Oracle
+    #: the largest h: terms that nearly tie with the largest one are rounded like it
+    largest: float = 0.0
 
     def _program(self, A: Any, h: Any, group: Any) -> Program:
         return Program(
@@ -70,7 +72,7 @@ class Joint:
         scores = self.X.astype(LONG) @ point
         lost = LONG(0)
         for c, (h, g) in zip(self.cost, self.oracle(scores), strict=True):
-            lost += c * (np.abs(g) @ reach + abs(h))
+            lost += c * (np.abs(g) @ reach + max(abs(h), self.largest))
         steps = (self.X.shape[1] + len(self.X) + 8) * eps
         return float(steps * lost) + self._plain.rounding(point, eps)
 

@@ -161,7 +161,8 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
         program: Any = Program(**norm, A=A, h=h, group=np.arange(len(h)), cost=cost)
     else:
         copies = np.repeat(np.arange(n), s.astype(int))
-        program = Joint(norm, X[copies], np.array([C]), oracle_of(params, sign[copies]))
+        largest = float(len(copies))  # times a measure, which is at most about 1
+        program = Joint(norm, X[copies], np.array([C]), oracle_of(params, sign[copies]), largest)
     return program, W.ravel()
 
 

@@ -80,7 +80,7 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
         rankings = [table(y[q], params.get("k")) for q in rows]
         levels = [y[q] if loss == "map" else None for q in rows]
         cost = np.array([C * s[q].mean() for q in rows])
-        program = Joint(norm, X, cost, lambda scores: worst(scores, rows, rankings, levels))
+        program = Joint(norm, X, cost, lambda scores: worst(scores, rows, rankings, levels), 1.0)
     return program, np.asarray(fitted.coef_)
 
 

@@ -21,7 +21,7 @@ WARNINGS_REQUIRED = False
 #: endings that were planned
 PLANNED = ("cccp", "sampled")
 #: seconds after which a fit ends by itself; a tame problem that takes as long is not certified
-SECONDS = 5.0
+SECONDS = 10.0
 
 
 class Killed(Exception):
@@ -157,6 +157,8 @@ def certificate(
 def same_bits(one: Any, other: Any, names: tuple[str, ...], check: str) -> list[Finding]:
     """Two fits agree to the last bit."""
     out = []
+    if one.stop_reason_ == other.stop_reason_ == "max_seconds":
+        return []  # it depends on the clock where they ended
     for name in names:
         a, b = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
         if a.shape != b.shape or a.tobytes() != b.tobytes():

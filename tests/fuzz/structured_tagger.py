@@ -281,7 +281,7 @@ def _predictions(
 ) -> list[Finding]:
     lengths = {"lengths": given["lengths"]} if "lengths" in given else {}
     predicted = model.predict(X, **lengths)
-    if lengths and len(predicted) != len(outputs):  # flat, as they were given
+    if lengths and not isinstance(predicted[0], list | np.ndarray):  # flat, as they were given
         ends = np.cumsum(given["lengths"])
         predicted = [
             list(predicted[e - c : e]) for e, c in zip(ends, given["lengths"], strict=True)

@@ -136,18 +136,21 @@ def _improve(nodes, lo, hi, pairs, first, edge, labels):
     while changed:
         changed = False
         for i in range(n):
+            size = 0.0  # of the terms, by which rounding is judged
             for k in range(K):
                 own[k] = nodes[i, k]
+                size += abs(nodes[i, k])
             for p in range(first[i], first[i + 1]):
                 e = edge[p]
-                if lo[e] == i:
-                    for k in range(K):
-                        own[k] += pairs[e, k, labels[hi[e]]]
-                else:
-                    for k in range(K):
-                        own[k] += pairs[e, labels[lo[e]], k]
+                for k in range(K):
+                    if lo[e] == i:
+                        score = pairs[e, k, labels[hi[e]]]
+                    else:
+                        score = pairs[e, labels[lo[e]], k]
+                    own[k] += score
+                    size += abs(score)
             top = np.argmax(own)
-            if own[top] > own[labels[i]] + 1e-12 * (1.0 + abs(own[top])):
+            if own[top] > own[labels[i]] + 1e-13 * size:
                 labels[i] = top
                 changed = True
 

@@ -24,6 +24,9 @@ from maxmargin.compiled.ordering import sort
 EQUAL, DIFFERENCE, MATRIX = 0, 1, 2
 #: sums over the rows of a level: of u, u x, u y, u x y
 SUMS = 4
+#: differences of scores up to which one of them serves as the origin of the others; the levels that one step
+#: pays for when the origin moves
+FAR, FAR_LEVELS = 64.0, 64
 
 
 @inlined
@@ -97,15 +100,24 @@ def _below(tree, kind, level, y, flip, matrix):
 
 
 @inlined
-def _sweep(flip, kind, matrix, size, m, keys, tie, rows, level, tree, sums):
+def _sweep(flip, kind, matrix, size, m, keys, tie, rows, level, tree, sums, values):
     """For each row the sums of u k and u k x over the rows it is in conflict with: less relevant ones, or
     (flip) more relevant ones; then scores, relevances and levels change their signs. Rows come in ascending
-    order of score, their u, x, y in ``rows``."""
+    order of score, their u, x, y in ``rows``.
+
+    With ``values`` the x are scores: then the second sums are of u k (x - x of the row). They are kept as
+    differences to a score nearby, so that scores far away, of pairs without a loss, cost no digits."""
     tree[: size + 1] = 0.0
     sign = -1.0 if flip else 1.0
-    p = 0
+    p, near, since = 0, rows[1, m - 1], 0
     for step in range(m):
         k = step if flip else m - 1 - step
+        since += 1
+        if values and abs(rows[1, k] - near) > FAR and FAR_LEVELS * since >= size:
+            for at in range(size + 1):
+                tree[at, 1] += (near - rows[1, k]) * tree[at, 0]
+                tree[at, 3] += (near - rows[1, k]) * tree[at, 2]
+            near, since = rows[1, k], 0
         while p < m:
             q = p if flip else m - 1 - p
             hi, lo = (q, k) if flip else (k, q)
@@ -113,10 +125,13 @@ def _sweep(flip, kind, matrix, size, m, keys, tie, rows, level, tree, sums):
             if not (keys[0, lo] > edge or (keys[0, lo] == edge and tie[lo] > tie[hi])):
                 break
             at = size - 1 - level[q] if flip else level[q]
-            _put(tree, kind, size, at, rows[0, q], rows[1, q], sign * rows[2, q])
+            x = rows[1, q] - near if values else rows[1, q]
+            _put(tree, kind, size, at, rows[0, q], x, sign * rows[2, q])
             p += 1
         at = size - 1 - level[k] if flip else level[k]
         sums[0, k], sums[1, k] = _below(tree, kind, at, sign * rows[2, k], flip, matrix)
+        if values:
+            sums[1, k] -= (rows[1, k] - near) * sums[0, k]
 
 
 @inlined
@@ -148,16 +163,16 @@ def cut(scores, labels, weight, kind, matrix, gradient):
                 order[0, k] = k
             sort(own, own, m, order, keys)
             _gather(labels, weight, kind, lo, m, order, rows, level)
-            for k in range(m):  # only differences count: no digits lost to what all scores share
-                rows[1, k] = keys[0, k] - own[0]
-            _sweep(False, kind, matrix, size, m, keys, keys[0], rows, level, tree, sums)
             for k in range(m):
-                total += rows[0, k] * (sums[0, k] * (1.0 - rows[1, k]) + sums[1, k])
+                rows[1, k] = keys[0, k]
+            _sweep(False, kind, matrix, size, m, keys, keys[0], rows, level, tree, sums, True)
+            for k in range(m):
+                total += rows[0, k] * (sums[0, k] + sums[1, k])
                 offset += rows[0, k] * sums[0, k]
             if gradient.shape[0] > 0:
                 for k in range(m):
                     gradient[lo + order[0, k]] = -rows[0, k] * sums[0, k]
-                _sweep(True, kind, matrix, size, m, keys, keys[0], rows, level, tree, sums)
+                _sweep(True, kind, matrix, size, m, keys, keys[0], rows, level, tree, sums, False)
                 for k in range(m):
                     gradient[lo + order[0, k]] += rows[0, k] * sums[0, k]
         lo = hi
@@ -188,7 +203,7 @@ def slopes(s, r, labels, weight, kind, matrix, ts, out):
                 _gather(labels, weight, kind, lo, m, order, rows, level)
                 for k in range(m):
                     rows[1, k] = d[order[0, k]]
-                _sweep(False, kind, matrix, size, m, keys, rows[1], rows, level, tree, sums)
+                _sweep(False, kind, matrix, size, m, keys, rows[1], rows, level, tree, sums, False)
                 total = 0.0
                 for k in range(m):
                     total += rows[0, k] * (sums[1, k] - rows[1, k] * sums[0, k])

@@ -52,26 +52,28 @@ def dot(a, b):
 
 
 @entry
-def dense_scores(X, w, high, low):
-    """Add X w to pairs."""
+def dense_scores(X, w, high, low, size):
+    """Add X w to pairs, and |X| |w| to ``size``."""
     for i in range(X.shape[0]):
         h, l = high[i], low[i]
         for k in range(X.shape[1]):
             p, e = multiply(np.float64(X[i, k]), w[k])
             h, t = add(h, p)
             l += t + e
+            size[i] += abs(p)
         high[i], low[i] = add(h, l)
 
 
 @entry
-def csr_scores(indptr, indices, data, w, high, low):
-    """Add X w to pairs."""
+def csr_scores(indptr, indices, data, w, high, low, size):
+    """Add X w to pairs, and |X| |w| to ``size``."""
     for i in range(high.shape[0]):
         h, l = high[i], low[i]
         for k in range(indptr[i], indptr[i + 1]):
             p, e = multiply(np.float64(data[k]), w[indices[k]])
             h, t = add(h, p)
             l += t + e
+            size[i] += abs(p)
         high[i], low[i] = add(h, l)
 
 

@@ -34,6 +34,7 @@ from typing import Any, Self
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.dense_qp import MAX_ENTRIES, DenseSolution, solve_dense
 from maxmargin.core.dual_point import BundleSolution, DualPoint
 from maxmargin.core.kept import count, floats, integers, number
 from maxmargin.core.kept import entries as kept_entries
@@ -56,6 +57,8 @@ from maxmargin.core.vectors import (
 
 MAX_MULTIPLIER_ROUNDS = 60
 MAX_SIGN_ROUNDS = 100
+#: multipliers below this share of C are zero
+INVISIBLE = 1e-14
 
 
 class Bundle:
@@ -320,21 +323,32 @@ class Bundle:
         if self._signed is not None:
             self._signed.keep(kept)
 
-    def solve(self, C: float, tol: float = 0.0, attained: Attained | None = None) -> BundleSolution:
+    def solve(
+        self,
+        C: float,
+        tol: float = 0.0,
+        attained: Attained | None = None,
+        *,
+        precise: bool = False,
+    ) -> BundleSolution:
         """Solve the reduced problem for this C to within ``tol`` of its dual value.
 
-        The lower bound pays for rounding of the planes where a value is known that F attains.
+        The lower bound pays for rounding of the planes where a value is known that F attains. ``precise``:
+        without the Gram matrix, which loses digits (:mod:`maxmargin.core.dense_qp`), if the bundle is small.
         """
         p = self.n_blocks
         offsets = np.array([self.base] * p + self._offsets)
         # the QP is scaled by C^2; its own rounding bounds what can be asked of it
         scaled_tol = max(tol / C / C, 1e-15 * float(np.abs(offsets).max()) / C)
         free = len(self.regularizer.free) > 0 and len(self._planes) > 0
-        if self._signed is None or not self._planes:
+        dense = self._solve_densely(C, offsets) if precise else None
+        if dense is not None:
+            self._v = dense.w[self.regularizer.free]
+        elif self._signed is None or not self._planes:
             self._maximise(C, offsets, scaled_tol)
         else:
             self._solve_by_signs(self._signed, C, offsets, scaled_tol)
-        beta = self._qp.beta
+        beta = self._qp.beta if dense is None else dense.beta
         alpha = C * beta[p:]
         u = -combine(alpha, self._planes, self.dim)
         w = self.regularizer.primal(u)
@@ -357,12 +371,38 @@ class Bundle:
         self._idle_for = [
             0 if a > 0.0 else age + 1 for a, age in zip(alpha, self._idle_for, strict=True)
         ]
-        model = self._model(C, offsets, w)
+        if (
+            dense is not None
+        ):  # a better point than what rounding leaves of the combination of planes
+            w = dense.w
+        model = self._model(C, offsets, w, by_pass=dense is not None)
         n_active = len(support)
         in_use = np.array(self._idle_for) < self.idle
         if not in_use.all():
             self._keep(in_use)
         return BundleSolution(w, lower, model, n_active, dual)
+
+    def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
+        """By interior points, with multipliers of a visible size only; None for bundles that are too big."""
+        p, m, omega = self.n_blocks, len(self._planes), self.regularizer
+        if not m or self.max_planes is not None or (m + p + self.dim) * self.dim > MAX_ENTRIES:
+            return None
+        planes = np.zeros((p + m, self.dim))
+        for row, plane in zip(planes[p:], self._planes, strict=True):
+            row[:] = plane.to_dense() if isinstance(plane, SparseVector) else plane
+        penalty = np.ones(self.dim)
+        penalty[omega.free] = 0.0
+        signed = np.asarray(omega.nonnegative, dtype=np.int64)
+        floors = omega.floors
+        found = solve_dense(planes, offsets, self._qp.block, C, penalty, signed, floors)
+        if found is None:
+            return None
+        beta = np.where(found.beta >= INVISIBLE, found.beta, 0.0)
+        beta[:p] += 1.0 - np.bincount(self._qp.block, weights=beta, minlength=p)
+        if (beta[:p] < 0.0).any():
+            return None
+        self._qp.move(beta)  # where the next solve starts
+        return DenseSolution(found.w, beta)
 
     def _maximise(self, C: float, offsets: Array, tol: float) -> None:
         """The dual of the present Gram matrix: no signs, but free coordinates if there are any."""
@@ -404,18 +444,19 @@ class Bundle:
             gram += self._tau * (parts @ parts.T)
         return gram
 
-    def _model(self, C: float, offsets: Array, w: Array) -> float:
+    def _model(self, C: float, offsets: Array, w: Array, by_pass: bool) -> float:
         """The model's risk at w = -C sum beta_j a_j, from the Gram matrix: no pass over the planes.
 
         (Where signs matter the matrix may belong to other ones: then by a pass.)
         """
         p, qp = self.n_blocks, self._qp
-        if self._signed is not None:
+        by_pass = by_pass or self._signed is not None
+        if by_pass:
             values = offsets.copy()
             values[p:] += [dot(plane, w) for plane in self._planes]
         else:
             values = offsets - C * (qp.gram @ qp.beta)
-        if self._free_parts and self._signed is None:
+        if self._free_parts and not by_pass:
             parts = np.array(self._free_parts)
             residual = parts.T @ qp.beta[p:]
             values[p:] += parts @ (self._v + C * self._tau * residual)

@@ -115,9 +115,16 @@ class PooledBundle(Bundle):
             if isinstance(cut, PartedCut):
                 self.pool.add(cut.offsets, cut.planes)
 
-    def solve(self, C: float, tol: float = 0.0, attained: Attained | None = None) -> BundleSolution:
+    def solve(
+        self,
+        C: float,
+        tol: float = 0.0,
+        attained: Attained | None = None,
+        *,
+        precise: bool = False,
+    ) -> BundleSolution:
         """Solve the reduced problem, with what the pool can add to it."""
-        solution = super().solve(C, tol, attained)
+        solution = super().solve(C, tol, attained, precise=precise)
         for _ in range(ROUNDS):
             above = self.pool.values(self.scale, solution.w) - solution.model
             least = max(WORTH * tol / C, 1e-9 * abs(solution.model))
@@ -127,5 +134,5 @@ class PooledBundle(Bundle):
                 break
             for j in best:
                 super().add([self.pool.cut(int(j), self.scale)])
-            solution = super().solve(C, tol, attained)
+            solution = super().solve(C, tol, attained, precise=precise)
         return solution

@@ -100,7 +100,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         objectives and bounds add up, and what stopped them early stops this one after one iteration.
         ``keeping``: the checkpoints of the fit. ``stopping``: instead of ``tol``.
         """
-        stopping = stopping or _stopping(self.tol)
+        stopping = stopping or stopping_rule(self.tol)
         if keeping is None and getattr(self, "checkpoint", None) is not None:
             raise ValueError(
                 "checkpoint= is for one fit; paths and grids, whose fits go on from one another, write none. "
@@ -209,7 +209,7 @@ def _left(seconds: float | None, after: Sequence[SolveResult]) -> float | None:
     return max(0.0, seconds - sum(r.history[-1].elapsed for r in after if r.history))
 
 
-def _stopping(tol: Any) -> StoppingRule:
+def stopping_rule(tol: Any) -> StoppingRule:
     """A number is a relative gap; anything else must be a stopping rule."""
     if isinstance(tol, Real):
         return RelativeGap(float(tol))

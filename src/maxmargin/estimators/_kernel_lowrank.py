@@ -36,7 +36,7 @@ from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, Design, largest_square, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
-from maxmargin.estimators._base import _blas, _seed, _stopping
+from maxmargin.estimators._base import _blas, _seed, stopping_rule
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
 from maxmargin.estimators._linear import free_intercepts
 from maxmargin.kernels import EmpiricalMap, FromCallable, Nystrom, NystromMap
@@ -126,7 +126,7 @@ def _claimed(
     result = linear.result
     lower = max(0.0, min(objective, result.lower_bound - allowance))
     slack = 1e-12 * abs(objective)
-    met = _stopping(estimator.tol).met(Bounds(objective - slack, lower, problem.C))
+    met = stopping_rule(estimator.tol).met(Bounds(objective - slack, lower, problem.C))
     reason = result.stop_reason
     if reason == "gap" and not met:
         reason = "stalled"  # the tolerance is finer than the features' rounding

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.result import Certificate, SolveResult, relative_gap
+from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators._kernel_fit import Fitted
 from maxmargin.kernels.extent import warn_of_no_kernel
@@ -158,7 +159,9 @@ def interrupted(semidefinite: bool) -> SolveResult:
     return SolveResult(np.zeros(0), np.inf, 0.0, np.inf, False, "interrupted", kind, 0, [])
 
 
-def not_worse(fitted: Fitted, part: Part, weight: Array, C: float, fit_intercept: bool) -> Fitted:
+def not_worse(
+    fitted: Fitted, part: Part, weight: Array, C: float, fit_intercept: bool, rule: StoppingRule
+) -> Fitted:
     """The answer to a problem of two classes, or the best constant where that is better: after a limit, or
     with a function that is no kernel. No true lower bound is above the F of the constant."""
     if part.n_classes is not None:
@@ -176,6 +179,9 @@ def not_worse(fitted: Fitted, part: Part, weight: Array, C: float, fit_intercept
     if "restricted_lower_bound_" in extras:
         extras["restricted_gap_"] = relative_gap(F, extras["restricted_lower_bound_"])
     result = replace(result, objective=F, gap=relative_gap(F, result.lower_bound))
+    met = result.certificate == "exact" and rule.met(Bounds(F, result.lower_bound, C))
+    if met and result.stop_reason == "stalled":
+        result = replace(result, converged=True, stop_reason="gap")
     return replace(plain, result=result, extras=extras)
 
 

@@ -23,7 +23,7 @@ from maxmargin.core.matrices import check_dense, stacked
 from maxmargin.core.result import SolveResult, relative_gap
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators._base import _stopping
+from maxmargin.estimators._base import stopping_rule
 from maxmargin.estimators._kernel_lowrank import choose_landmarks
 from maxmargin.estimators._weights import says_something
 from maxmargin.kernels import (
@@ -143,7 +143,7 @@ class Mapped:
             objective=upper,
             lower_bound=lower,
             gap=result.gap if not np.isfinite(result.gap) else relative_gap(upper, lower),
-            converged=result.converged and _stopping(estimator.tol).met(bounds),
+            converged=result.converged and stopping_rule(estimator.tol).met(bounds),
         )
 
     def folded(self, task: Task, w: Array) -> tuple[Array, KernelFeatures]:

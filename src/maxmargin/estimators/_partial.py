@@ -16,7 +16,7 @@ from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
-from maxmargin.estimators._base import _as_dict, _seed, _stopping
+from maxmargin.estimators._base import _as_dict, _seed, stopping_rule
 from maxmargin.estimators._weights import says_something
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks.support_stream import SupportStream
@@ -129,7 +129,7 @@ class PartialFit:
     def _say(self, lower: list[float], upper: list[float]) -> None:
         """The certificate of the problems together."""
         known = bool(np.isfinite(upper).all())
-        rule = _stopping(self.tol)
+        rule = stopping_rule(self.tol)
         self.lower_bound_, self.objective_ = float(sum(lower)), float(sum(upper))
         self.gap_ = relative_gap(self.objective_, self.lower_bound_)
         bounds = zip(upper, lower, strict=True)

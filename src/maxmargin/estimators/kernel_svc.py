@@ -17,7 +17,7 @@ import maxmargin.estimators._kernel_sampled  # noqa: F401  (they register their 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import is_design
-from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed
+from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators._door import Classes, Training, classes_of, loaded, training
 from maxmargin.estimators._kernel_decision import KernelDecision
 from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
@@ -304,7 +304,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             fitted = untouched(*of, stopped)
         else:
             try:
-                return not_worse(METHODS[type(settings)](self, problem, before, settings), *of)
+                fitted = METHODS[type(settings)](self, problem, before, settings)
+                return not_worse(fitted, *of, stopping_rule(self.tol))
             except KeyboardInterrupt:  # before the solver began, or after it
                 fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
         said = CONSTANTS.get(type(settings), lambda F: {})(fitted.result.objective)

@@ -23,7 +23,7 @@ from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._parameters import check_parameters, require_object
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.risks.latent import CompletedRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate
+from maxmargin.solvers import AutoStructured, CuttingPlane
 from maxmargin.solvers.cccp import LatentResult, solve_latent
 from maxmargin.tasks.latent import LatentTask
 
@@ -240,7 +240,7 @@ class LatentStructuredSVM(CertifiedEstimator):
             return self.solver
         if len(problem.omega.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
-        return DualCoordinate(mode="dear" if self.oracle == "dear" else "stream")
+        return AutoStructured(mode="dear" if self.oracle == "dear" else "stream")
 
     def _keep_latent(self, problem: StructuredProblem, result: LatentResult) -> None:
         self.coef_ = problem.whole(result.w)

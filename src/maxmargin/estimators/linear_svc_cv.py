@@ -19,7 +19,7 @@ from maxmargin.core.interrupts import outermost
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import as_design
-from maxmargin.estimators._base import _blas, _seed, _stopping
+from maxmargin.estimators._base import _blas, _seed, stopping_rule
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import Classes, Training, loaded
 from maxmargin.estimators._grid import CellId, Done, Grid, choose_scheme, coordinate_ascent
@@ -375,7 +375,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             targets=model.targets,
             intercept=model.intercept,
             regularizer=regularizer,
-            stopping=_stopping(self.tol),
+            stopping=stopping_rule(self.tol),
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             random_state=_seed(self.random_state),

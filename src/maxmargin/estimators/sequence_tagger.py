@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators import _sequences as seq
-from maxmargin.estimators._base import CertifiedEstimator, _seed, _stopping
+from maxmargin.estimators._base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators._chain_decision import ChainDecision
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._checks import check_example_weights
@@ -366,7 +366,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
                     data.rows_of(whole).risk(some, "margin", engine),
                     self.C,
                     solver=self._solver(),
-                    stopping=_stopping(self.tol),
+                    stopping=stopping_rule(self.tol),
                     max_iter=self.max_iter,
                     max_seconds=self.max_seconds,
                     random_state=_seed(self.random_state),

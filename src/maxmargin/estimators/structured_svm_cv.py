@@ -25,7 +25,7 @@ from maxmargin.estimators._outcome import finished_settings, raise_from_search, 
 from maxmargin.estimators._parameters import NamedParameters, check_parameters
 from maxmargin.estimators._structured import StructuredProblem
 from maxmargin.estimators.structured_svm import StructuredSVM
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.base import Task
 
 #: parameters that every cell has
@@ -246,7 +246,7 @@ class StructuredSVMCV(NamedParameters):
         if self.solver == "auto" and self.nonnegative is None:
             # planes of examples that are held out must outlast the folds that do not ask for them
             mode: Any = "dear" if self.oracle == "dear" else "stream"
-            svm.solver = DualCoordinate(mode=mode, idle=8 * (n_splits + 1))
+            svm.solver = AutoStructured(mode=mode, idle=8 * (n_splits + 1))
         return svm
 
     def _cells(

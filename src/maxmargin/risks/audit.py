@@ -25,7 +25,7 @@ from maxmargin.compiled import precise, row_dual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import UNIT, gamma, paid, unseen
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import CSRDesign, DenseDesign, row_lengths
+from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import CrammerSinger
 from maxmargin.risks.multipliers import contribution, into_box, row_terms
 from maxmargin.risks.rows import Rows
@@ -221,25 +221,27 @@ def _dot(a: Array, b: Any) -> float:
     return float(h + l)
 
 
-def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array]:
-    """The scores of all rows in memory as pairs, offsets included."""
+def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
+    """The scores of all rows in memory as pairs, offsets included, and per row the sum of the absolute
+    values of what they are sums of."""
     design, n, d = rows.design, rows.design.shape[0], rows.design.shape[1]
     K = rows.n_columns
     high = np.zeros((n, K)) if rows.offset is None else rows.offset.reshape(n, K).copy()
-    low = np.zeros((n, K))
+    low, sizes = np.zeros((n, K)), np.zeros((n, K))
     for k, column in enumerate(w.reshape(-1, K).T):
         column = np.ascontiguousarray(column)
         h, l = np.ascontiguousarray(high[:, k]), np.zeros(n)
+        size = np.abs(h)
         if rows.intercept != 0.0:
             constant = np.full((n, 1), rows.intercept)
-            precise.dense_scores(constant, column[d:], h, l)
+            precise.dense_scores(constant, column[d:], h, l, size)
         if isinstance(design, CSRDesign):
-            precise.csr_scores(design.indptr, design.indices, design.data, column[:d], h, l)
+            precise.csr_scores(design.indptr, design.indices, design.data, column[:d], h, l, size)
         elif isinstance(design, DenseDesign):
-            precise.dense_scores(design.X, column[:d], h, l)
-        high[:, k], low[:, k] = h, l
+            precise.dense_scores(design.X, column[:d], h, l, size)
+        high[:, k], low[:, k], sizes[:, k] = h, l, size
     shape = (n,) if rows.loss.n_outputs() is None else (n, K)
-    return high.reshape(shape), low.reshape(shape)
+    return high.reshape(shape), low.reshape(shape), sizes.max(axis=1)
 
 
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
@@ -248,11 +250,9 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     enough += unseen(rows.n) * value
     if error <= enough or not _in_memory(rows):
         return value + paid(error, enough)
-    high, low = precise_scores(rows, w)
+    high, low, size = precise_scores(rows, w)
     # what is left of the error of a score; sums of positive terms are wrong by a share of themselves
-    off = gamma(rows.design.shape[1]) ** 2 * float(np.linalg.norm(w)) * _lengths(rows)
-    if rows.offset is not None:
-        off = off + UNIT**2 * np.abs(rows.offset.reshape(len(off), -1)).max(axis=1)
+    off = gamma(rows.design.shape[1]) ** 2 * size
     total = 0.0
     for lo, hi in rows.ranges:
         part = rows.loss.precise_value(
@@ -263,10 +263,3 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
         total += part
     total += gamma(rows.n) * abs(total)
     return total if np.isfinite(total) else value + error
-
-
-def _lengths(rows: Rows) -> Array:
-    """The norms of all rows in memory, the constant feature included."""
-    known = row_lengths(rows.design, 0, rows.design.shape[0])
-    out: Array = np.hypot(0.0 if known is None else known, rows.intercept)
-    return out

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.compiled.smo import pair_steps, single_steps
+from maxmargin.core.box_qp import solve_box
 from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
@@ -48,6 +49,8 @@ CLUSTER, LEAST, PER_FREE, SHARE = 4000, 6000, 2.0, 0.125
 PIECE = 200_000_000
 #: features from which on a kernel value costs more than the memory to hold it
 HOLD_FROM = 100
+#: rows up to which all multipliers can be solved for at once
+DIRECT = 1000
 #: the part of the violation at which a block counts as solved
 INNER = 0.03
 #: relative gap below which rows are left aside; how many of the last moves their margins must withstand
@@ -172,6 +175,31 @@ class KernelDuals:
         else:
             self._columns.follow(np.arange(self.n_examples), np.zeros(self.n_examples, dtype=bool))
         self._now = (beta, f)
+
+    def solve_directly(self) -> bool:
+        """All multipliers at once, by :func:`maxmargin.core.box_qp.solve_box`; False where there are too many
+        rows, or nothing better was found."""
+        if self.n_examples > DIRECT:
+            return False
+        kept = np.flatnonzero(self._hi > self._lo)
+        packed = self.risk.rows(kept, np.float64)
+        K = np.asarray(packed.block(packed), dtype=np.float64)
+        self.risk.kernel_values += K.size
+        lo, hi, balanced = self._lo[kept], self._hi[kept], self.risk.fit_intercept
+        found = solve_box(0.5 * (K + K.T), self._y[kept], lo, hi, balanced) if len(kept) else None
+        if found is None:
+            return False
+        beta, before = np.zeros(self.n_examples), self._now
+        beta[kept] = found
+        F, D, _ = self.bounds()
+        self._now, self._start = (beta, before[1]), None
+        self.refresh(sharper=True)
+        better_F, better_D, _ = self.bounds()
+        if better_F - better_D < F - D:
+            return True
+        self._now = before
+        self.refresh(sharper=True)
+        return False
 
     def improve(self, seed: int) -> SweepStats:
         """One piece of the start, or one block."""

@@ -100,22 +100,30 @@ class Solver(Protocol):
         """The loop, as a generator of requests. Ends by setting ``state.stop``."""
 
 
+#: a fit is given up when it would take so many times as long again as it was watched
+OUT_OF_SIGHT = 30.0
+
+
 class StallDetector:
     """Notices that there is no progress left, or hardly any.
 
     Either rounding has ended it: over ``window`` iterations the gap shrank by less than rounding of the
-    objective. Or the end is out of sight: over ``patience`` iterations it shrank by less than 0.1 %.
+    objective. Or the end is out of sight: at the rate of the last ``patience`` iterations it would take more
+    than 30 times as many to reach what is allowed.
     """
 
     def __init__(self, window: int = 60, patience: int = 1000) -> None:
         self._window, self._patience = window, patience
-        self._gaps: list[float] = []
+        self._best: list[float] = []
 
-    def stalled(self, gap: float, upper: float) -> bool:
-        """Count one iteration with this gap and this F."""
-        self._gaps.append(gap)
-        del self._gaps[: -self._patience - 1]
-        best = np.minimum.accumulate(self._gaps)
+    def stalled(self, gap: float, upper: float, allowed: float) -> bool:
+        """Count one iteration with this gap and this F; the goal is the gap ``allowed``."""
+        best = self._best
+        best.append(min(gap, best[-1]) if best else gap)
+        del best[: -self._patience - 1]
         if len(best) > self._window and best[-1 - self._window] - best[-1] <= 1e-13 * abs(upper):
             return True
-        return len(best) > self._patience and bool(best[-1] > 0.999 * best[0])
+        if len(best) <= self._patience or not np.isfinite(best[0]) or best[-1] <= 0.0:
+            return len(best) > self._patience and not np.isfinite(best[-1])
+        goal = max(allowed, 1e-13 * abs(upper), 1e-300)
+        return bool(np.log(best[-1] / goal) > OUT_OF_SIGHT * np.log(best[0] / best[-1]))

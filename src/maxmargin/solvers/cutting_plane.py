@@ -45,6 +45,8 @@ FEW_PLANES = 8
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
 QP_EFFORT = 0.01
+#: iterations in a row without a better bound, after which the reduced problem is solved more precisely
+IN_VAIN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +153,14 @@ class CuttingPlane:
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
         moves, guess, stall = 0, 1.0 if place is None else place["guess"], StallDetector()
         state.place = lambda: {"guess": guess}
+        in_vain = 0  # iterations in a row that did not raise the bound
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
             previous_lower = own
             effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
-            solution = bundle.solve(C, effort, Attained.by(state.upper, problem.n_examples))
+            attained = Attained.by(state.upper, problem.n_examples)
+            precise = in_vain >= IN_VAIN
+            solution = bundle.solve(C, effort, attained, precise=precise)
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
@@ -163,6 +168,7 @@ class CuttingPlane:
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
             barren = own <= previous_lower
+            in_vain = in_vain + 1 if barren or precise else 0
             step: float | None = None
             at = trial
             if self.line_search and isinstance(trial, LineEvaluation):
@@ -202,7 +208,8 @@ class CuttingPlane:
             if asked is not None:
                 state.stop = asked
                 return
-            if stall.stalled(state.upper - own, state.upper):
+            allowed = problem.stopping.allowed_gap(state.upper, problem.C)
+            if stall.stalled(state.upper - own, state.upper, allowed):
                 state.stop = "stalled"
                 return
 

@@ -260,12 +260,11 @@ class DualCoordinate:
                 return
             if unconfirmed:
                 continue
-            if stall.stalled(state.gap, state.upper):
+            allowed = problem.stopping.allowed_gap(state.upper, problem.C)
+            if stall.stalled(state.gap, state.upper, allowed):
                 state.stop = "stalled"
                 return
-            left = outlook.remaining(
-                passes, state.gap, problem.stopping.allowed_gap(state.upper, problem.C)
-            )
+            left = outlook.remaining(passes, state.gap, allowed)
             if left > budget and passes > budget:
                 state.gave_up = True
                 return

@@ -43,6 +43,7 @@ class KernelBlocks:
         if duals is None:
             duals = state.duals["blocks"] = yield OpenDuals("blocks", problem.C, self)
         stall, audited, audits, starting = StallDetector(window=30, patience=300), False, 0, False
+        direct = False
         while True:
             F, D, b = duals.bounds()
             w, dual = duals.kept(b)
@@ -62,9 +63,12 @@ class KernelBlocks:
             if asked is not None:
                 state.stop = asked
                 return
-            if not starting and stall.stalled(state.gap, state.upper):
-                state.stop = "stalled"
-                return
+            if not starting and stall.stalled(state.gap, state.upper, allowed):
+                if direct or not duals.solve_directly():
+                    state.stop = "stalled"
+                    return
+                direct, audited, stall = True, False, StallDetector(window=30, patience=300)
+                continue
             if audited:
                 # rounding, if nothing else was different; or if that is not the first time
                 duals.refresh(sharper=duals.whole or audits > 0)

@@ -253,7 +253,8 @@ def _stage(
     if resumed and final:  # otherwise the incumbent is that of another C
         best = yield Evaluate(state.w)
     upper, since, moves, n_support = np.inf, 0, 0, 0
-    stall, outlook = StallDetector(window=30, patience=300), Outlook()
+    # a stage on the way is a warm start only: not worth much patience
+    stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
     overhead = call_worth(problem)
     once = way.streaming is not None and way.streaming.schedule == "one-pass"
     while True:
@@ -302,7 +303,7 @@ def _stage(
         allowed = _allowed(problem, C, upper)
         if not final and upper - lower <= allowed:
             return
-        if stuck or stall.stalled(upper - lower, upper):
+        if stuck or stall.stalled(upper - lower, upper, allowed):
             state.stop = "stalled" if final else None
             return
         if (

@@ -52,7 +52,7 @@ def exact(graph: Graph, scores: Scores) -> Answer:
     """The best labelling. ``upper`` is above ``value`` only by what HiGHS cannot tell apart."""
     if graph.is_forest:
         return on_forest(graph, scores)
-    room = ROUNDING * (1.0 + size_of(scores))
+    room = ROUNDING * size_of(scores)
     if scores.nodes.shape[1] == 2:
         strength = cut_strength(scores)
         if (strength >= -room).all():
@@ -87,13 +87,13 @@ def messages(graph: Graph, scores: Scores) -> Answer:
     """A good labelling and a bound, in time linear in the graph."""
     if graph.is_forest:
         return on_forest(graph, scores)
-    room = ROUNDING * (1.0 + size_of(scores))
+    room = ROUNDING * size_of(scores)
     return _pass(graph, scores, _State(graph, scores), room)
 
 
 def relaxed(graph: Graph, scores: Scores) -> Answer:
     """The optimum of the relaxation: a labelling where messages prove one optimal, or else HiGHS's vertex."""
-    room = ROUNDING * (1.0 + size_of(scores))
+    room = ROUNDING * size_of(scores)
     found = messages(graph, scores)
     if found.upper - found.value <= room:
         return Answer(found.y, found.value, found.value)
@@ -145,7 +145,7 @@ def by_cut(scores: Scores, strength: Any) -> Answer:
     flow = max_flow(first, head, sister, left, cost, source_side)
     labels: IntArray = np.where(source_side, 0, 1)
     value, upper = _score(scores, labels), constant - flow
-    room = ROUNDING * (1.0 + size_of(scores))
+    room = ROUNDING * size_of(scores)
     # cut = flow is the proof; a difference beyond rounding is reported, never hidden
     return Answer(labels, value, value if upper - value <= room else upper)
 
