@@ -64,7 +64,8 @@ def attempt(case: Case, make: Callable[[], Any], check: Callable[[Fit], list[Fin
             error, maxmargin.CheckpointError
         ):
             return Outcome("failed", [Finding("exception", f"{type(error).__name__}: {error}")])
-        found = [Finding("refused", str(error))] if case.data["tame"] else []
+        advised = "Use solver=" in str(error) and "solver" in case.data["params"]
+        found = [Finding("refused", str(error))] if case.data["tame"] and not advised else []
         return Outcome("refused", found)
     findings = check(fit)
     models = fit.model if isinstance(fit.model, list) else [fit.model]

@@ -18,6 +18,9 @@ import numpy as np
 
 from maxmargin.compiled.jit import entry, inlined, leaf
 
+#: differences of scores up to which one of them serves as the origin of the others
+FAR = 64.0
+
 
 @leaf
 def _prefix_sums(values, sign):
@@ -201,27 +204,34 @@ def mark(scores, y, low, high, misses, alarms, gradient):
 
 @entry
 def pair_hinge(scores, weight, positives, negatives, gradient):
-    """sum over pairs of w_i w_j max(0, 1 - (s_i - s_j)): fills the gradient, returns the offset.
+    """sum over pairs of w_i w_j max(0, 1 - (s_i - s_j)): fills the gradient, returns the sum and the offset.
 
-    ``positives`` and ``negatives`` are rows in ascending order of their scores. The pair (i, j) counts
-    if s_j > s_i - 1: as i rises, negatives leave from below, each with the positives seen so far.
+    ``positives`` and ``negatives`` are rows in ascending order of their scores. The pair (i, j) counts if
+    s_j > s_i - 1: as i falls, negatives join from above; as j rises, positives join from below. Nothing is
+    ever subtracted from a sum of weights, and scores are differences to one nearby, so that weights and
+    scores of very different sizes cost no digits.
     """
-    active = 0.0  # weight of the negatives that still count
-    for k in range(negatives.shape[0]):
-        active += weight[negatives[k]]
-    seen, offset, start = 0.0, 0.0, 0
-    for k in range(positives.shape[0]):
+    n_positive, n_negative = positives.shape[0], negatives.shape[0]
+    seen, at = 0.0, 0
+    for k in range(n_negative):
+        j = negatives[k]
+        while at < n_positive and scores[j] > scores[positives[at]] - 1.0:
+            seen += weight[positives[at]]
+            at += 1
+        gradient[j] = weight[j] * seen
+    total, offset, active, sum_scores, near = 0.0, 0.0, 0.0, 0.0, 0.0
+    at = n_negative - 1
+    for k in range(n_positive - 1, -1, -1):
         i = positives[k]
-        while start < negatives.shape[0] and scores[negatives[start]] <= scores[i] - 1.0:
-            j = negatives[start]
-            gradient[j] = weight[j] * seen
-            active -= weight[j]
-            start += 1
-        if start == negatives.shape[0]:
-            active = 0.0  # exactly: what is left of the sum would be rounding
+        if abs(scores[i] - near) > FAR:
+            sum_scores += (near - scores[i]) * active
+            near = scores[i]
+        while at >= 0 and scores[negatives[at]] > scores[i] - 1.0:
+            j = negatives[at]
+            active += weight[j]
+            sum_scores += weight[j] * (scores[j] - near)
+            at -= 1
         gradient[i] = -weight[i] * active
         offset += weight[i] * active
-        seen += weight[i]
-    for k in range(start, negatives.shape[0]):
-        gradient[negatives[k]] = weight[negatives[k]] * seen
-    return offset
+        total += weight[i] * (active + (sum_scores - (scores[i] - near) * active))
+    return total, offset

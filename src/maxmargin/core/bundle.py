@@ -385,7 +385,7 @@ class Bundle:
     def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
         """By interior points, with multipliers of a visible size only; None for bundles that are too big."""
         p, m, omega = self.n_blocks, len(self._planes), self.regularizer
-        if not m or self.max_planes is not None or (m + p + self.dim) * self.dim > MAX_ENTRIES:
+        if not m or (m + p + self.dim) * self.dim > MAX_ENTRIES:
             return None
         planes = np.zeros((p + m, self.dim))
         for row, plane in zip(planes[p:], self._planes, strict=True):

@@ -243,7 +243,7 @@ class StructuredSVMCV(NamedParameters):
     def _template(self, n_splits: int) -> StructuredSVM:
         shared = {name: getattr(self, name) for name in SHARED}
         svm = StructuredSVM(self.task, **shared)
-        if self.solver == "auto" and self.nonnegative is None:
+        if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
             # planes of examples that are held out must outlast the folds that do not ask for them
             mode: Any = "dear" if self.oracle == "dear" else "stream"
             svm.solver = AutoStructured(mode=mode, idle=8 * (n_splits + 1))

@@ -34,13 +34,22 @@ class RocArea(ScoreLoss):
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
+        _, offset, gradient = self._pairs(scores, y, weight)
+        return offset, gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return self._pairs(scores, y, weight)[0]
+
+    @staticmethod
+    def _pairs(scores: Array, y: Labels, weight: Array) -> tuple[float, float, Array]:
         rows = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
         sorted_rows = [r[np.argsort(scores[r])] for r in rows]
         gradient = np.empty(len(scores))
-        offset = measures.pair_hinge(scores, weight, *sorted_rows, gradient)
+        total, offset = measures.pair_hinge(scores, weight, *sorted_rows, gradient)
         P, N = (float(np.sum(weight[r])) for r in rows)
         scale = (P + N) / (P * N) if P * N > 0.0 else 0.0
-        return scale * offset, scale * gradient
+        return scale * total, scale * offset, scale * gradient
 
 
 class BalancedError(ScoreLoss):

@@ -45,8 +45,9 @@ FEW_PLANES = 8
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
 QP_EFFORT = 0.01
-#: iterations in a row without a better bound, after which the reduced problem is solved more precisely
-IN_VAIN = 5
+#: iterations in a row that raise the bound by at most this share of the gap, after which the reduced problem
+#: is solved more precisely
+IN_VAIN, HARDLY = 5, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class CuttingPlane:
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
         moves, guess, stall = 0, 1.0 if place is None else place["guess"], StallDetector()
         state.place = lambda: {"guess": guess}
-        in_vain = 0  # iterations in a row that did not raise the bound
+        in_vain = 0  # iterations in a row that hardly raised the bound
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
             previous_lower = own
@@ -168,7 +169,8 @@ class CuttingPlane:
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
             barren = own <= previous_lower
-            in_vain = in_vain + 1 if barren or precise else 0
+            hardly = own - previous_lower <= HARDLY * (state.upper - own)
+            in_vain = in_vain + 1 if hardly or precise else 0
             step: float | None = None
             at = trial
             if self.line_search and isinstance(trial, LineEvaluation):

@@ -20,6 +20,8 @@ from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
 #: the part of what the stopping rule allows at which an audit is worth it
 READY = 0.9
+#: blocks after which all multipliers of few rows are solved for at once
+DIRECT_AFTER = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class KernelBlocks:
         if duals is None:
             duals = state.duals["blocks"] = yield OpenDuals("blocks", problem.C, self)
         stall, audited, audits, starting = StallDetector(window=30, patience=300), False, 0, False
-        direct = False
+        direct, blocks = False, 0
         while True:
             F, D, b = duals.bounds()
             w, dual = duals.kept(b)
@@ -63,12 +65,16 @@ class KernelBlocks:
             if asked is not None:
                 state.stop = asked
                 return
-            if not starting and stall.stalled(state.gap, state.upper, allowed):
-                if direct or not duals.solve_directly():
-                    state.stop = "stalled"
-                    return
-                direct, audited, stall = True, False, StallDetector(window=30, patience=300)
-                continue
+            stalled = not starting and stall.stalled(state.gap, state.upper, allowed)
+            blocks += not starting
+            if (stalled or blocks == DIRECT_AFTER) and not direct:
+                direct = True
+                if duals.solve_directly():
+                    audited, stall = False, StallDetector(window=30, patience=300)
+                    continue
+            if stalled:
+                state.stop = "stalled"
+                return
             if audited:
                 # rounding, if nothing else was different; or if that is not the first time
                 duals.refresh(sharper=duals.whole or audits > 0)
