@@ -1,4 +1,4 @@
-"""The truth about small kernel machines: kernel values and F in long double; clarabel for the dual.
+"""Small kernel machines, solved independently: kernel values and F in long double; clarabel for the dual.
 
 F(a, b) = 1/2 a' K a + sum_i c_i max(0, 1 - y_i (K a + b)_i)                          (two classes)
 F(A, b) = 1/2 sum_k a_k' K a_k + sum_i c_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i))  (joint classes)

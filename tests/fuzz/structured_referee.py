@@ -1,4 +1,4 @@
-"""The truth about small structured problems: every output is listed, F is computed in long double.
+"""Small structured problems, solved independently: every output is listed, F is computed in long double.
 
     F(w) = 1/2 (w - m)' S^-1 (w - m) + sum_i c_i max_j (b_ij + <a_ij, w>)
 

@@ -371,10 +371,8 @@ class Bundle:
         self._idle_for = [
             0 if a > 0.0 else age + 1 for a, age in zip(alpha, self._idle_for, strict=True)
         ]
-        if (
-            dense is not None
-        ):  # a better point than what rounding leaves of the combination of planes
-            w = dense.w
+        if dense is not None:
+            w = dense.w  # better than what rounding leaves of the combination of planes
         model = self._model(C, offsets, w, by_pass=dense is not None)
         n_active = len(support)
         in_use = np.array(self._idle_for) < self.idle
@@ -387,14 +385,15 @@ class Bundle:
         p, m, omega = self.n_blocks, len(self._planes), self.regularizer
         if not m or (m + p + self.dim) * self.dim > MAX_ENTRIES:
             return None
+        if type(omega) is not SquaredNorm:  # combinations of planes have a product of their own
+            return None
         planes = np.zeros((p + m, self.dim))
         for row, plane in zip(planes[p:], self._planes, strict=True):
             row[:] = plane.to_dense() if isinstance(plane, SparseVector) else plane
         penalty = np.ones(self.dim)
         penalty[omega.free] = 0.0
         signed = np.asarray(omega.nonnegative, dtype=np.int64)
-        floors = omega.floors
-        found = solve_dense(planes, offsets, self._qp.block, C, penalty, signed, floors)
+        found = solve_dense(planes, offsets, self._qp.block, C, penalty, signed, omega.floors)
         if found is None:
             return None
         beta = np.where(found.beta >= INVISIBLE, found.beta, 0.0)
