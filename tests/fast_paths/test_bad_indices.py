@@ -43,7 +43,7 @@ def test_random_damage():
     tried(300, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_more_random_damage():
     tried(5000, 0)
 

@@ -143,9 +143,9 @@ def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
     command = [sys.executable, "-m", "tests.fuzz", "--only", "LinearSVR", "--problems", "3"]
     command += [
         "--limit",
-        "10",
+        "5",
         "--start",
-        "20",
+        "15",
         "--shrink",
         "0",
         "--without",

@@ -249,8 +249,8 @@ def test_ctrl_c_at_any_moment_leaves_a_true_state(path, solver):
     for _ in range(5):
         svc = LinearSVC(C=5.0, tol=1e-14, solver=solver, checkpoint=every(path))
         timer = threading.Timer(rng.uniform(0.005, 0.05), signal.raise_signal, [signal.SIGINT])
-        timer.start()
         try:
+            timer.start()  # inside: on a busy machine it may be over before it returns
             svc.fit(X, BINARY)
             timer.join()
             time.sleep(0.01)
