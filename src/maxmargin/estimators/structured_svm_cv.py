@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.bundle import Bundle
 from maxmargin.core.interrupts import outermost
-from maxmargin.core.result import SolveResult
+from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import ENDING
 from maxmargin.estimators._checks import check_example_weights, check_pairs
@@ -222,7 +223,7 @@ class StructuredSVMCV(NamedParameters):
             self._select(table, interrupted=interrupted, returns=returns)
             if self.refit:
                 best = self._template(len(splits)).set_params(**self.best_params_)
-                self.oracle_calls_ += best._solve(problem, weight, last).oracle_calls
+                self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
                 self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
         if best is not None and best.stop_reason_ == "interrupted" and not returns:
             raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
@@ -259,7 +260,7 @@ class StructuredSVMCV(NamedParameters):
                 svm = self._template(len(splits)).set_params(C=float(C))
                 counts = np.bincount(train, minlength=len(weight))  # a splitter may draw twice
                 before = time.perf_counter()
-                last = svm._solve(problem, weight * counts, last)
+                last = svm._solve(problem, weight * counts, _start(last))
                 seconds = time.perf_counter() - before
                 self.oracle_calls_ += last.oracle_calls
                 if last.stop_reason not in ENDING:
@@ -331,3 +332,10 @@ class StructuredSVMCV(NamedParameters):
         X, y, _ = loaded(X, y, None)
         check_pairs(X, y)
         return self._score(self.best_estimator_, list(X), list(y))
+
+
+def _start(last: SolveResult | None) -> SolveResult | Start | None:
+    """What the next cell may begin with: sets of examples, but no planes, which are sums over one fold."""
+    if last is not None and isinstance(last.dual, Bundle):
+        return Start(last.w)
+    return last

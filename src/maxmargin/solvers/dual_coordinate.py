@@ -204,7 +204,7 @@ class DualCoordinate:
             return
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
         held = state.memory if hasattr(state.memory, "absorb") else None
-        place = state.go_on("rng", "unconfirmed", "upper_guess")
+        place = state.go_on("rng", "unconfirmed", "upper_guess", "passes", "seen")
         sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
@@ -217,10 +217,13 @@ class DualCoordinate:
                 yield Evaluate(state.w)  # the driver compares
             rng.bit_generator.state = place["rng"]
             unconfirmed, upper_guess, carried = place["unconfirmed"], place["upper_guess"], False
+            outlook, passes = Outlook(place["seen"]), place["passes"]
         state.place = lambda: {
             "rng": rng.bit_generator.state,
             "unconfirmed": unconfirmed,
             "upper_guess": upper_guess,
+            "passes": passes,
+            "seen": outlook.seen(),
         }
         while True:
             state.candidate, passes = dual.point, passes + 1

@@ -275,8 +275,12 @@ def _read_place(place: Any, problem: Problem) -> dict[str, Any] | None:
         if name == "rng":
             _read_rng(value)
             out[name] = value
-        elif name == "unconfirmed":
+        elif name in ("unconfirmed", "passes"):
             out[name] = count(value, name)
+        elif name == "seen":
+            if type(value) is not list or len(value) % 2:
+                raise ValueError("the gaps it has seen are not a list of pairs")
+            out[name] = [number(one, "a gap it has seen", finite=False) for one in value]
         elif name == "stages":
             if type(value) is not list:
                 raise ValueError("its stages are not a list")

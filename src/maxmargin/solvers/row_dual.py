@@ -17,7 +17,7 @@ plane when the stage ends.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import ceil, log
 from typing import Any, Literal, TypeAlias
@@ -152,8 +152,12 @@ class PlaneDual:
 class Outlook:
     """How much work is left, from the rate at which the gap has fallen."""
 
-    def __init__(self) -> None:
-        self._seen: list[tuple[float, float]] = []
+    def __init__(self, seen: Sequence[float] = ()) -> None:
+        self._seen: list[tuple[float, float]] = list(zip(seen[::2], seen[1::2], strict=True))
+
+    def seen(self) -> list[float]:
+        """Work and gap by turns, from which to go on."""
+        return [float(number) for pair in self._seen for number in pair]
 
     def remaining(self, work: float, gap: float, target: float) -> float:
         """Predicted further work until the gap is ``target``; 0 while there is nothing to judge by."""
