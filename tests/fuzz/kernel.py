@@ -208,7 +208,7 @@ def _check(case: Case, fit: checks.Fit, X: Any, y: Any, weight: Any) -> list[Fin
     if case.data["tame"] and exact and ordinary and not model.converged_:
         found.append(
             Finding(
-                "uncertified",
+                checks.unproved(model),
                 f"{model.stop_reason_} after {model.n_iter_}, gap {model.gap_:.3g}, F* ~ {float(best)!r}",
             )
         )

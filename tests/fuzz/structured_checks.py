@@ -148,11 +148,16 @@ def certificate(
         detail = (
             f"{model.stop_reason_} after {model.n_iter_} iterations, gap {gap:.3g}, tol {tol:g}"
         )
-        found.append(Finding("uncertified", f"{detail}, F* = {float(value)!r}"))
+        found.append(Finding(unproved(model), f"{detail}, F* = {float(value)!r}"))
     silent = not model.converged_ and not fit.warned
     if WARNINGS_REQUIRED and silent and model.stop_reason_ not in PLANNED:
         found.append(Finding("silent", f"{model.stop_reason_}: no ConvergenceWarning"))
     return found
+
+
+def unproved(model: Any) -> str:
+    """The check that a tame problem without a certificate fails: a limit of time says nothing."""
+    return "slow" if model.stop_reason_ == "max_seconds" else "uncertified"
 
 
 def same_bits(one: Any, other: Any, names: tuple[str, ...], check: str) -> list[Finding]:

@@ -137,7 +137,9 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
             share = 1 - float(value) / float(F)
             found.append(Finding("step", f"a convex step lowers F by {share:.3g}, tol {tol:g}"))
     elif case.data["tame"]:
-        found.append(Finding("uncertified", f"{model.stop_reason_} after {model.n_iter_} steps"))
+        found.append(
+            Finding(checks.unproved(model), f"{model.stop_reason_} after {model.n_iter_} steps")
+        )
     if case.data["more"] == "n_jobs" and model.stop_reason_ != "max_seconds":
         X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
         other = LatentStructuredSVM(_task(case), n_jobs=3, **case.data["params"])

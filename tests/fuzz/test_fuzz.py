@@ -24,7 +24,7 @@ PROBLEMS = 20
 #: of families whose problems are several fits
 FEWER = {"svc_path": 8, "LinearSVCCV": 12}
 #: checks that a certificate was reached, and the share of problems that may fail them: the goal is none
-UNPROVED, ALLOWED = ("tame", "uncertified"), 0.1
+UNPROVED, ALLOWED = ("tame", "uncertified"), 0.05
 #: the seed whose problems are tried, so that they are not those of any run of the fuzzer
 SEED = 990
 
@@ -38,7 +38,7 @@ def test_fixed_problems(family: ModuleType) -> None:
         case = draw(family, number)
         outcome = run(family, case)
         for finding in outcome.findings:
-            if finding.check in UNPROVED and "max_seconds" in finding.detail:
+            if finding.check == "slow":
                 continue  # a slow machine, not a stall
             where = f"--only {family.NAME} --replay {number} ({case.kind}): {finding}"
             (unproved if finding.check in UNPROVED else false).append(where)
