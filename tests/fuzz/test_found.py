@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.fuzz import svc, svr
-from tests.fuzz.framework import Case, run
+from tests.fuzz.families import named
+from tests.fuzz.framework import Case, draw, run
 
 
 def problem(
@@ -86,3 +87,26 @@ MARGINS = [
 def test_small_margins(params: dict[str, Any], X: Any, y: Any, margin: Any, solver: str) -> None:
     limit = {} if solver == "auto" else {"solver": solver, "max_iter": 300}
     check(svc, problem(svc, X, y, sample_margin=margin, tame=solver == "auto", **params, **limit))
+
+
+#: random problems that failed once, by family and number
+SEEDS = [
+    ("LinearSVR", 778000110),  # an upper bound of F far above it
+    ("RankSVM", 778000014),  # digits lost to a score far away
+    ("MeasureSVC", 41001000457),  # the same for the ROC area
+    ("RankSVM", 41002000481),  # its own checkpoint refused
+    ("GraphLabeler", 778000085),  # a labeling that is not the best of tiny scores
+    ("GraphLabeler", 20003000122),  # stalled, as those below
+    ("SequenceTagger", 42001000060),
+    ("StructuredSVM", 30004000135),
+    ("KernelSVC", 30002000484),
+    ("StructuredSVM", 52002000100),  # planes of another fold
+    ("LatentStructuredSVM", 52004000024),  # "cccp", but the next step gains
+]
+
+
+@pytest.mark.parametrize(("name", "number"), SEEDS)
+def test_problems_that_failed_once(name: str, number: int) -> None:
+    family = named(name)[0]
+    found = [f for f in run(family, draw(family, number)).findings if f.check != "slow"]
+    assert not found, f"--only {name} --replay {number}: {found}"

@@ -41,6 +41,8 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 SHARE = 0.3
 #: relative gap of the first step, which has nothing to be compared with
 FIRST = 0.1
+#: how many steps in a row may gain nothing but other completions
+TIES = 20
 #: a convex step that ended for one of these ends everything
 ENDING = ("interrupted", "callback", "max_seconds")
 
@@ -143,6 +145,8 @@ class _Procedure:
     passes: float = 0.0
     completions: int = 0
     iterations: int = 0
+    #: steps in a row that gained nothing but other completions, which are as good
+    ties: int = 0
     started: float = field(default_factory=time.perf_counter)
     stop: StopReason | None = None
 
@@ -169,9 +173,13 @@ class _Procedure:
         settled = np.isfinite(before) and before - lower <= tol * abs(before)
         if n_changed == 0:  # the next convex problem would be this one
             settled = settled or self.best[1] - lower <= tol * abs(self.best[1])
+        # the proof is about the completions of this step: others may leave more to gain
+        self.ties = self.ties + 1 if settled and n_changed else 0
         if result.stop_reason in ENDING:
             self.stop = result.stop_reason
-        elif settled:
+        elif self.ties > TIES:
+            self.stop = "stalled"
+        elif settled and not n_changed:
             self.stop = "cccp"
         elif result.stop_reason != "gap" and not self.best[1] < before - tol * abs(before):
             # rounding, or limits of the argmax, are all that is left
