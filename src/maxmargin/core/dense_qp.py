@@ -74,11 +74,12 @@ def solve_dense(
             if state.mu <= ENOUGH * max(state.scale, 1e-300) or state.mu > 1e3 * before:
                 break
     v, beta = state.best
-    if (penalty == 0.0).any():
-        beta = _balanced(beta, A[:, penalty == 0.0], block)
-    w = unit * v / size
+    w, free = unit * v / size, penalty == 0.0
     if not (np.isfinite(w).all() and np.isfinite(beta).all()):
         return None
+    if free.any():
+        beta = _balanced(beta, A[:, free], block)
+        w[free] = _shortest(w[free], planes[:, free])
     return DenseSolution(w, beta)
 
 
@@ -98,6 +99,16 @@ def _balanced(beta: Array, free: Array, block: IntArray) -> Array:
                 break
             beta = better
     return beta
+
+
+def _shortest(w: Array, planes: Array) -> Array:
+    """Of the points that all planes see alike the shortest: for classes, intercepts that add up to zero."""
+    _, found, directions = np.linalg.svd(planes, full_matrices=len(planes) < len(w))
+    sizes = np.zeros(len(w))
+    sizes[: len(found)] = found
+    unseen = directions[sizes <= 1e-12 * sizes[0]]
+    out: Array = w - unseen.T @ (unseen @ w)
+    return out
 
 
 class _State:
