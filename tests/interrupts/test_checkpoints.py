@@ -179,6 +179,30 @@ def test_a_fit_goes_on_where_it_was(name, path):
     assert again.lower_bound_ == pytest.approx(fresh.lower_bound_, rel=1e-12)
 
 
+def test_a_fit_goes_on_before_and_after_another_method_took_over(path):
+    """Working sets, then cutting planes, whose bound lags behind the one of the sets for a while."""
+    rng = np.random.default_rng(0)
+    S = [rng.normal(size=(4, 3)) * [1e-2, 1.0, 1e2] for _ in range(8)]
+    labels = [(s + rng.normal(size=s.shape)).argmax(axis=1) for s in S]
+    tagger, copies = SequenceTagger(C=1e4, tol=1e-5), Copies(path)
+    fresh = clone(tagger).set_params(checkpoint=every(path), callbacks=[copies]).fit(S, labels)
+    methods = [record["method"] for record in fresh.history_]
+    took_over = methods.index("cutting planes")
+    assert set(methods[:took_over]) == {"working sets"}
+    assert set(methods[took_over:]) == {"cutting planes"}
+    for kept in range(1, fresh.n_iter_):
+        resumed = clone(tagger).fit(S, labels, resume_from=copies.of(kept))
+        assert resumed.converged_
+        # sets hold all there is, and are left after the same pass
+        same = max(kept, took_over)
+        assert history(resumed)[:same] == history(fresh)[:same]
+        assert [r["method"] for r in resumed.history_].index("cutting planes") == took_over
+        # nothing that was proved is lost
+        before = fresh.history_[kept - 1]
+        assert resumed.history_[kept]["lower_bound"] >= before["lower_bound"] * (1 - 1e-12)
+        assert resumed.lower_bound_ <= fresh.objective_ * (1 + 1e-12)
+
+
 def test_a_smaller_tolerance_and_a_larger_limit_go_on(path):
     svc = LinearSVC(tol=1e-2, solver=CuttingPlane(), checkpoint=every(path)).fit(X, BINARY)
     first = svc.n_iter_

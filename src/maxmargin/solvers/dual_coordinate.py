@@ -226,6 +226,15 @@ class DualCoordinate:
             "seen": outlook.seen(),
         }
         while True:
+            if passes and not unconfirmed:  # F was computed; also first of all after a resume
+                allowed = problem.stopping.allowed_gap(state.upper, problem.C)
+                if stall.stalled(state.gap, state.upper, allowed):
+                    state.stop = "stalled"
+                    return
+                left = outlook.remaining(passes, state.gap, allowed)
+                if left > budget and passes > budget:
+                    state.gave_up = True
+                    return
             state.candidate, passes = dual.point, passes + 1
             if carried:  # what is known already is used before the oracle is asked
                 estimate = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
@@ -260,16 +269,6 @@ class DualCoordinate:
                 return
             if self.schedule == "one-pass":
                 state.stop = "max_iter"  # one pass was all that was asked for
-                return
-            if unconfirmed:
-                continue
-            allowed = problem.stopping.allowed_gap(state.upper, problem.C)
-            if stall.stalled(state.gap, state.upper, allowed):
-                state.stop = "stalled"
-                return
-            left = outlook.remaining(passes, state.gap, allowed)
-            if left > budget and passes > budget:
-                state.gave_up = True
                 return
 
     def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:

@@ -18,7 +18,7 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import DualPoint
 from maxmargin.core.kept import count, entries, floats, integers, number
-from maxmargin.core.protocols import ProvedRisk
+from maxmargin.core.protocols import ProvedRisk, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import FeasibleDual
 from maxmargin.core.rounding import Attained
@@ -109,8 +109,9 @@ def _dual(dual: FeasibleDual | None, state: SolverState) -> dict[str, Any] | Non
             return {
                 "kind": "plane", "offset": cut.offset, "plane": plane, "error": cut.error, "C": C,
             }  # fmt: skip
-        case SetsDual():
-            return {"kind": "sets"}
+        case SetsDual(sets):
+            # after cutting planes took over from working sets, the memory is theirs
+            return {"kind": "sets", "own": None if sets is state.memory else sets.state()}
         case RowsDual(duals, C):
             method = next(name for name, own in state.duals.items() if own is duals)
             return {"kind": "rows", "method": method, "C": C}
@@ -165,7 +166,7 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
         state.duals[method] = duals
     state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks
-    point = _read_dual(dual, state, problem)
+    point = _read_dual(dual, state, risk, problem)
     if hasattr(risk, "require_columns"):
         planes = [*getattr(state.memory, "planes", ()), *getattr(point, "planes", ())]
         risk.require_columns([w, *planes])
@@ -191,16 +192,20 @@ def _read_memory(memory: Any, risk: Any, problem: Problem) -> Any:
         if number(base, "the lower bound of its planes") > lowest:
             raise ValueError("its planes lie above the lower bound of the risk")
         return bundle
+    return _read_sets(memory, risk, problem)
+
+
+def _read_sets(kept: Any, risk: Any, problem: Problem) -> WorkingSets:
     if not hasattr(risk, "working_sets"):
         raise ValueError("it holds working sets, which this problem has not")
-    sets = risk.working_sets(problem.C, omega)
-    sets.restore(memory)
+    sets: WorkingSets = risk.working_sets(problem.C, problem.regularizer)
+    sets.restore(kept)
     _finite(sets.dual_value())
     return sets
 
 
 def _read_dual(
-    kept: dict[str, Any] | None, state: SolverState, problem: Problem
+    kept: dict[str, Any] | None, state: SolverState, risk: Any, problem: Problem
 ) -> FeasibleDual | None:
     if kept is None:
         return None
@@ -209,6 +214,9 @@ def _read_dual(
     if type(kind) is not str:
         raise ValueError("its dual point is of an unknown kind")
     if kind == "sets":
+        (own,) = entries(kept, "own")
+        if own is not None:
+            return SetsDual(_read_sets(own, risk, problem))
         if not hasattr(state.memory, "absorb"):
             raise ValueError("its dual point is over working sets that it has not")
         return SetsDual(state.memory)
