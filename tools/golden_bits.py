@@ -229,9 +229,6 @@ FITS |= {
     "SequenceTagger dense": lambda: mm.SequenceTagger().fit(*chains()),
     "SequenceTagger order 2": lambda: mm.SequenceTagger(order=2).fit(*chains()),
     "SequenceTagger slack": lambda: mm.SequenceTagger(rescaling="slack").fit(*chains(10)),
-    "SequenceTagger masks": lambda: mm.SequenceTagger(forbidden_transitions=[(0, 9)][:0]).fit(
-        *chains()
-    ),
     "GraphLabeler full": lambda: mm.GraphLabeler().fit(*graphs()),
     "GraphLabeler potts": lambda: mm.GraphLabeler(edges="potts").fit(*graphs()),
     "GraphLabeler attractive": lambda: mm.GraphLabeler(edges="attractive").fit(*graphs()),

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import RankSVM
-from maxmargin.losses import PairHinge, query_labels
+from maxmargin.losses import PairHinge, RocArea, query_labels
 
 
 @pytest.mark.parametrize("importance", ["equal", "difference", "matrix"])
@@ -28,6 +28,22 @@ def test_value_of_pairs(importance, seed):
             gap = np.longdouble(s[i]) - np.longdouble(s[j])
             right += u[i] * u[j] * k * max(np.longdouble(0), 1 - gap)
     assert loss.value(s, query_labels(y), u) == pytest.approx(float(right), rel=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_value_of_the_roc_area(seed):
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(2, 40))
+    y, u = np.where(np.arange(m) % 2, 1.0, -1.0), rng.uniform(0, 2, m)
+    s = rng.normal(size=m) + rng.choice([0.0, 1e8, -1e10, 3e5], m)
+    positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    right = np.longdouble(0)
+    for i in positive:
+        for j in negative:
+            gap = np.longdouble(s[i]) - np.longdouble(s[j])
+            right += u[i] * u[j] * max(np.longdouble(0), 1 - gap)
+    right *= u.sum() / (u[positive].sum() * u[negative].sum())
+    assert RocArea().value(s, y, u) == pytest.approx(float(right), rel=1e-13)
 
 
 def test_objective_of_a_ranking():

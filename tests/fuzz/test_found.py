@@ -100,6 +100,8 @@ SEEDS = [
     ("SequenceTagger", 42001000060),
     ("StructuredSVM", 30004000135),
     ("KernelSVC", 30002000484),
+    ("KernelSVC", 30002000489),
+    ("StructuredSVM", 30004000013),  # with an expensive oracle
     ("StructuredSVM", 52002000100),  # planes of another fold
     ("LatentStructuredSVM", 52004000024),  # "cccp", but the next step gains
 ]

@@ -17,9 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled.jit import entry, inlined, leaf
-
-#: differences of scores up to which one of them serves as the origin of the others
-FAR = 64.0
+from maxmargin.compiled.pairs import FAR
 
 
 @leaf

@@ -34,7 +34,7 @@ from typing import Any, Self
 import numpy as np
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.dense_qp import MAX_ENTRIES, DenseSolution, solve_dense
+from maxmargin.core.dense_qp import DenseSolution, solve_planes
 from maxmargin.core.dual_point import BundleSolution, DualPoint
 from maxmargin.core.kept import count, floats, integers, number
 from maxmargin.core.kept import entries as kept_entries
@@ -57,8 +57,6 @@ from maxmargin.core.vectors import (
 
 MAX_MULTIPLIER_ROUNDS = 60
 MAX_SIGN_ROUNDS = 100
-#: multipliers below this share of C are zero
-INVISIBLE = 1e-14
 
 
 class Bundle:
@@ -381,27 +379,15 @@ class Bundle:
         return BundleSolution(w, lower, model, n_active, dual)
 
     def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
-        """By interior points, with multipliers of a visible size only; None for bundles that are too big."""
-        p, m, omega = self.n_blocks, len(self._planes), self.regularizer
-        if not m or (m + p + self.dim) * self.dim > MAX_ENTRIES:
+        """By interior points; None for bundles that are too big."""
+        if (
+            type(self.regularizer) is not SquaredNorm
+        ):  # combinations of planes have their own product
             return None
-        if type(omega) is not SquaredNorm:  # combinations of planes have a product of their own
-            return None
-        planes = np.zeros((p + m, self.dim))
-        for row, plane in zip(planes[p:], self._planes, strict=True):
-            row[:] = plane.to_dense() if isinstance(plane, SparseVector) else plane
-        penalty = np.ones(self.dim)
-        penalty[omega.free] = 0.0
-        signed = np.asarray(omega.nonnegative, dtype=np.int64)
-        found = solve_dense(planes, offsets, self._qp.block, C, penalty, signed, omega.floors)
-        if found is None:
-            return None
-        beta = np.where(found.beta >= INVISIBLE, found.beta, 0.0)
-        beta[:p] += 1.0 - np.bincount(self._qp.block, weights=beta, minlength=p)
-        if (beta[:p] < 0.0).any():
-            return None
-        self._qp.move(beta)  # where the next solve starts
-        return DenseSolution(found.w, beta)
+        found = solve_planes(self._planes, self.dim, offsets, self._qp.block, C, self.regularizer)
+        if found is not None:
+            self._qp.move(found.beta)  # where the next solve starts
+        return found
 
     def _maximise(self, C: float, offsets: Array, tol: float) -> None:
         """The dual of the present Gram matrix: no signs, but free coordinates if there are any."""

@@ -17,12 +17,14 @@ blocks. It takes some 30 steps of O(m d^2): for hundreds of planes and coordinat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
 MAX_STEPS = 80
 #: planes times coordinates up to which a step takes milliseconds
@@ -31,6 +33,8 @@ MAX_ENTRIES = 100_000
 ENOUGH = 1e-15
 #: a penalty of each step along coordinates without one, as a share of the curvature
 PROXIMAL = 1e-13
+#: multipliers below this share of C are zero
+INVISIBLE = 1e-14
 #: part of the way to the nearest bound that a step may take
 BACK = 0.995
 
@@ -40,6 +44,32 @@ class DenseSolution(NamedTuple):
 
     w: Array
     beta: Array
+
+
+def solve_planes(
+    planes: Sequence[Vector],
+    dim: int,
+    offsets: Array,
+    block: IntArray,
+    C: float,
+    omega: SquaredNorm,
+) -> DenseSolution | None:
+    """Solve the reduced problem of these planes, the zero plane of each block before them in ``offsets`` and
+    ``block``, with multipliers of a visible size only; None where there are too many."""
+    p, m = len(block) - len(planes), len(block)
+    if not planes or (m + dim) * dim > MAX_ENTRIES:
+        return None
+    rows = np.zeros((m, dim))
+    for row, plane in zip(rows[p:], planes, strict=True):
+        row[:] = plane.to_dense() if isinstance(plane, SparseVector) else plane
+    penalty = np.ones(dim)
+    penalty[omega.free] = 0.0
+    signed = np.asarray(omega.nonnegative, dtype=np.int64)
+    found = solve_dense(rows, offsets, block, C, penalty, signed, omega.floors)
+    if found is None:
+        return None
+    beta = np.where(found.beta >= INVISIBLE, found.beta, 0.0)
+    return DenseSolution(found.w, beta / np.bincount(block, weights=beta)[block])
 
 
 def solve_dense(

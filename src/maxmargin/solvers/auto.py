@@ -41,7 +41,7 @@ MANY_COORDINATES = 20_000
 STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
 #: examples up to which cutting planes are a way out for working sets, and the passes after which they are
-FEW_EXAMPLES, PASSES, DEAR_PASSES = 1000, 32.0, 64.0
+FEW_EXAMPLES, PASSES, EXPENSIVE_PASSES = 1000, 32.0, 64.0
 #: a gap below which a stall is rounding, and no other method would do better
 ROUNDING = 1e-9
 #: entries up to which a fit takes milliseconds anyway: then the order and the number of rows with one
@@ -136,8 +136,8 @@ class AutoStructured:
     Parameters
     ----------
     mode : {"stream", "dear"}, default "stream"
-        As in :class:`maxmargin.solvers.DualCoordinate`. With a dear oracle the working sets are given more
-        passes, since cutting planes would ask it more often.
+        As in :class:`maxmargin.solvers.DualCoordinate`. With an expensive oracle the working sets are given
+        more passes, since cutting planes would ask it more often.
     idle : int, default 8
         As in :class:`maxmargin.solvers.DualCoordinate`.
 
@@ -157,7 +157,7 @@ class AutoStructured:
         """The methods, one after the other."""
         sets = DualCoordinate(mode=self.mode, idle=self.idle)
         small = problem.n_examples <= FEW_EXAMPLES and problem.dim <= MANY_COORDINATES
-        budget = PASSES if self.mode == "stream" else DEAR_PASSES
+        budget = PASSES if self.mode == "stream" else EXPENSIVE_PASSES
         if state.resumed is None or state.phase == 0:
             state.phase = 0
             yield from sets.over_sets(problem, state, budget if small else float("inf"))

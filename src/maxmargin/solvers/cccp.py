@@ -145,7 +145,7 @@ class _Procedure:
     passes: float = 0.0
     completions: int = 0
     iterations: int = 0
-    #: steps in a row that gained nothing but other completions, which are as good
+    #: steps in a row that gained nothing but other completions
     ties: int = 0
     started: float = field(default_factory=time.perf_counter)
     stop: StopReason | None = None
