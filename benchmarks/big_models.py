@@ -211,9 +211,9 @@ def travel(spec: Cell) -> Cell:
         times = [time.perf_counter()]
         handle = engine.publish(vector)
         times.append(time.perf_counter())
-        engine.reduce("take", handle)
+        engine.reduce(Long.take, handle)
         times.append(time.perf_counter())
-        engine.reduce("answer")
+        engine.reduce(Long.answer)
         times.append(time.perf_counter())
         for name, seconds in zip(out, np.diff(times), strict=True):
             out[name].append(float(seconds))

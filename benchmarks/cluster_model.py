@@ -94,9 +94,9 @@ def rounds_of(features: int) -> Cell:
         empty = {}
         for n in WORKERS:
             engine = RayEngine(n_workers=n, threads=1).open(Empty, list(range(n)))
-            engine.reduce("nothing")
+            engine.reduce(Empty.nothing)
             empty[n] = 1e3 * least(
-                lambda engine=engine: engine.reduce("nothing"), 200, time.perf_counter
+                lambda engine=engine: engine.reduce(Empty.nothing), 200, time.perf_counter
             )
             engine.close()
         w = np.ones(features)

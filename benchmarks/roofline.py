@@ -49,11 +49,11 @@ class _Timer:
         specs = list(pairwise(bounds))
         self._engine = make_engine(threads).open(partial(_Part, work), specs)
         self.best = float("inf")
-        self._engine.reduce("run")  # compiled and warm
+        self._engine.reduce(_Part.run)  # compiled and warm
 
     def again(self) -> None:
         began = time.perf_counter()
-        self._engine.reduce("run")
+        self._engine.reduce(_Part.run)
         self.best = min(self.best, time.perf_counter() - began)
 
     def close(self) -> None:

@@ -82,7 +82,7 @@ class Metered(SerialEngine):
         got = (
             sum(np.size(part) for part in answer) if isinstance(answer, list) else answer.plane.size
         )
-        self.calls.append((method, sent, got))
+        self.calls.append((method.__name__, sent, got))
         return answer
 
     def reduce(self, method, *args):

@@ -22,27 +22,27 @@ def _expected(n):
 def test_a_worker_that_dies_in_a_call_is_replaced(make_engine, tmp_path):
     engine = make_engine(2).open(Part, list(range(5)))
     path = str(tmp_path / "deaths")
-    before = engine.gather("pid")
-    assert engine.reduce("die", 1, path, 3) == _expected(5)
+    before = engine.gather(Part.pid)
+    assert engine.reduce(Part.die, 1, path, 3) == _expected(5)
     assert count(path) == 2
-    after = engine.gather("pid")
+    after = engine.gather(Part.pid)
     assert after[0] == before[0]
     assert after[-1] != before[-1]
 
 
 def test_a_worker_that_died_between_calls_is_replaced(make_engine):
     engine = make_engine(2).open(Part, list(range(5)))
-    os.kill(engine.gather("pid")[0], signal.SIGKILL)
-    assert engine.reduce("value") == _expected(5)
-    for pid in set(engine.gather("pid")):  # all of them
+    os.kill(engine.gather(Part.pid)[0], signal.SIGKILL)
+    assert engine.reduce(Part.value) == _expected(5)
+    for pid in set(engine.gather(Part.pid)):  # all of them
         os.kill(pid, signal.SIGKILL)
-    assert engine.reduce("value") == _expected(5)
+    assert engine.reduce(Part.value) == _expected(5)
 
 
 def test_a_worker_killed_from_outside_while_it_works(make_engine, tmp_path):
     engine = make_engine(2).open(Part, list(range(4)))
     path = str(tmp_path / "calls")
-    victim = engine.gather("pid")[-1]
+    victim = engine.gather(Part.pid)[-1]
 
     def kill():
         wait_until(lambda: count(path) >= 2)
@@ -50,7 +50,7 @@ def test_a_worker_killed_from_outside_while_it_works(make_engine, tmp_path):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    assert engine.reduce("wait", 0.7, path) == _expected(4)
+    assert engine.reduce(Part.wait, 0.7, path) == _expected(4)
     thread.join()
     assert victim not in worker_pids()
 
@@ -60,10 +60,10 @@ def test_a_worker_that_dies_again_and_again_is_given_up(make_engine, tmp_path, m
     engine = make_engine(2).open(Part, list(range(4)))
     path = str(tmp_path / "deaths")
     with pytest.raises(RuntimeError, match=r"worker 1 of 2 died 2 times during one call"):
-        engine.reduce("die", 100, path, 3)
+        engine.reduce(Part.die, 100, path, 3)
     assert count(path) == 2
     for k in range(2):  # rare deaths are not counted together
-        assert engine.reduce("die", 1, str(tmp_path / str(k)), 3) == _expected(4)
+        assert engine.reduce(Part.die, 1, str(tmp_path / str(k)), 3) == _expected(4)
 
 
 def test_a_worker_dies_while_large_sums_are_made(make_engine, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_worker_dies_while_large_sums_are_made(make_engine, monkeypatch):
     expected = tree_sum([Part(k).vector(size) for k in range(n)])
     for which in (0, 3, 5):
         os.kill(worker_pids()[which], signal.SIGKILL)
-        assert engine.reduce("vector", size).tobytes() == expected.tobytes()
+        assert engine.reduce(Part.vector, size).tobytes() == expected.tobytes()
 
 
 def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
@@ -81,7 +81,7 @@ def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
     n, size = 7, 150_000
     engine = make_engine(6).open(Part, list(range(n)))
     expected = tree_sum([Part(k).vector(size) for k in range(n)])
-    pids = list(dict.fromkeys(engine.gather("pid")))
+    pids = list(dict.fromkeys(engine.gather(Part.pid)))
     total, rounds = ray_engine._Worker.total, []
 
     def deadly(self, sums):
@@ -92,34 +92,34 @@ def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
         return total(self, sums)
 
     monkeypatch.setattr(ray_engine._Worker, "total", deadly)
-    assert engine.reduce("vector", size).tobytes() == expected.tobytes()
+    assert engine.reduce(Part.vector, size).tobytes() == expected.tobytes()
     assert len(rounds) == 2
     monkeypatch.setattr(ray_engine, "MAX_DEATHS", 1)
-    pids[0] = engine.gather("pid")[0]
+    pids[0] = engine.gather(Part.pid)[0]
     rounds.clear()
     with pytest.raises(RuntimeError, match="partial sums were lost 1 times"):
-        engine.reduce("vector", size)
+        engine.reduce(Part.vector, size)
 
 
 def test_a_machine_dies_and_another_takes_over(machines, make_engine, tmp_path):
     spare_to_come = machines.add()
     engine = make_engine(3).open(Part, list(range(6)))
-    homes = engine.gather("machine")
+    homes = engine.gather(Part.machine)
     assert len(set(homes)) == 3
     doomed = next(node for node in [spare_to_come] if node.node_id in homes)
     w = engine.publish(np.arange(100_000, dtype=np.float64))
-    expected = engine.reduce("times", w)
+    expected = engine.reduce(Part.times, w)
     spare = machines.add()
     path = str(tmp_path / "calls")
     thread = threading.Thread(
         target=lambda: (wait_until(lambda: count(path) >= 3), machines.kill(doomed))
     )
     thread.start()
-    assert engine.reduce("wait", 0.5, path) == _expected(6)
+    assert engine.reduce(Part.wait, 0.5, path) == _expected(6)
     thread.join()
-    assert engine.reduce("times", w).tobytes() == expected.tobytes()
-    homes = set(engine.gather("machine"))
+    assert engine.reduce(Part.times, w).tobytes() == expected.tobytes()
+    homes = set(engine.gather(Part.machine))
     assert doomed.node_id not in homes
     assert spare.node_id in homes
     machines.kill(spare)
-    assert engine.reduce("times", w).tobytes() == expected.tobytes()
+    assert engine.reduce(Part.times, w).tobytes() == expected.tobytes()

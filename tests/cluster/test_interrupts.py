@@ -40,7 +40,7 @@ def _interrupted(engine, path, seconds):
     thread = threading.Thread(target=press)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        engine.reduce("wait", seconds, path)
+        engine.reduce(Part.wait, seconds, path)
     heard = time.monotonic()
     thread.join()
     return heard - pressed[0]
@@ -48,19 +48,19 @@ def _interrupted(engine, path, seconds):
 
 def test_workers_that_are_soon_done_are_kept(make_engine, tmp_path):
     engine = make_engine(2).open(Part, [1, 2])
-    before = engine.gather("pid")
+    before = engine.gather(Part.pid)
     # Ray looks for signals once in a second
     _interrupted(engine, str(tmp_path / "calls"), 2.0)
-    assert engine.reduce("value") == tree_sum([Part(1).value(), Part(2).value()])
-    assert engine.gather("pid") == before
+    assert engine.reduce(Part.value) == tree_sum([Part(1).value(), Part(2).value()])
+    assert engine.gather(Part.pid) == before
 
 
 def test_workers_that_are_not_are_started_anew(make_engine, tmp_path):
     engine = make_engine(2).open(Part, [1, 2])
-    before = engine.gather("pid")
+    before = engine.gather(Part.pid)
     assert _interrupted(engine, str(tmp_path / "calls"), 60.0) < ray_engine.GRACE + 5.0
-    assert engine.reduce("value") == tree_sum([Part(1).value(), Part(2).value()])
-    assert not set(engine.gather("pid")) & set(before)
+    assert engine.reduce(Part.value) == tree_sum([Part(1).value(), Part(2).value()])
+    assert not set(engine.gather(Part.pid)) & set(before)
 
 
 def test_one_press_ends_a_fit_and_leaves_something_usable(make_engine):

@@ -41,10 +41,10 @@ def test_a_machine_that_dies_in_the_middle_of_a_fit_changes_no_bit(machines, mak
     def spread():
         """A new machine is known before it is given anything to do."""
         engine.close()
-        return lost.node_id in engine.open(Part, [0, 1, 2]).gather("machine")
+        return lost.node_id in engine.open(Part, [0, 1, 2]).gather(Part.machine)
 
     wait_until(spread)
-    before = set(engine.gather("pid"))
+    before = set(engine.gather(Part.pid))
     spares = []
 
     def kill(record):
@@ -54,7 +54,7 @@ def test_a_machine_that_dies_in_the_middle_of_a_fit_changes_no_bit(machines, mak
 
     found = _solved(engine, kill)
     engine.open(Part, [0, 1, 2])
-    after = set(engine.gather("pid"))
+    after = set(engine.gather(Part.pid))
     machines.kill(spares[0])
     assert len(before & after) == 2  # another one did the work of the third
     assert found == expected

@@ -74,14 +74,15 @@ from tests.cluster.shards import Part
 
 assert "ray" not in sys.modules
 engine = make_engine(1, "ray").open(Part, [1, 2, 3])
-assert engine.gather("value") == [Part(k).value() for k in (1, 2, 3)]
+assert engine.gather(Part.value) == [Part(k).value() for k in (1, 2, 3)]
 print("open", flush=True)
 for order in sys.stdin:
     if order == "work\\n":
         try:
-            engine.reduce("wait", 300.0)
+            engine.reduce(Part.wait, 300.0)
         except KeyboardInterrupt:
-            print("interrupted", engine.gather("value") == [Part(k).value() for k in (1, 2, 3)], flush=True)
+            found = engine.gather(Part.value)
+            print("interrupted", found == [Part(k).value() for k in (1, 2, 3)], flush=True)
     else:
         engine.close()
         engine.close()
@@ -150,7 +151,7 @@ def test_workers_of_a_dead_driver_end_and_the_cluster_lives(machines, folder):
 
     engine = make_engine(1, "ray:" + sys.stdin.readline().strip()).open(Part, [1, 2, 3])
     print("open", flush=True)
-    engine.reduce("wait", 600.0)
+    engine.reduce(Part.wait, 600.0)
     """
     before = set(worker_pids())
     process = _start(script, folder)
@@ -232,13 +233,13 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     )
     engine = RayEngine(2)
     engine.open(Part, [np.full(1_250_000, float(k)) for k in range(12)])  # 120 MB
-    assert engine.gather("summary") == [(1_250_000, k * 1.25e6) for k in range(12)]
+    assert engine.gather(Part.summary) == [(1_250_000, k * 1.25e6) for k in range(12)]
     parts = [Part(np.full(1_250_000, float(k))) for k in range(12)]
     w = np.random.default_rng(0).normal(size=1_500_000)
     for step in range(3):  # 12 MB out and 24 MB and more back, each time
         handle = engine.publish(w + step)
         expected = tree_sum([part.times(w + step) for part in parts])
-        assert engine.reduce("times", handle).tobytes() == expected.tobytes()
+        assert engine.reduce(Part.times, handle).tobytes() == expected.tobytes()
     from maxmargin import LinearSVC
     from maxmargin.engines import SerialEngine
     from maxmargin.solvers import CuttingPlane
@@ -258,7 +259,7 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
         print("elsewhere")
     ray.shutdown()
     try:
-        engine.reduce("value")
+        engine.reduce(Part.value)
     except RuntimeError as error:
         assert "call open() first" in str(error)
         print("told")

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import KernelSVC
-from maxmargin.estimators._kernel_fit import METHODS, NAMED
+from maxmargin.estimators._kernel_methods import METHODS, NAMED, KernelMethod
 from maxmargin.kernels import Nystrom
 
 #: gamma="scale" looks at X, where a row of weight 2 is one row: as in scikit-learn
@@ -234,13 +234,13 @@ def test_attributes_of_the_last_method_go_away():
 def test_pairs_share_the_budget_of_auto(monkeypatch):
     X, y = scaled(load_digits)
     shares = []
-    spy = METHODS[type(NAMED["exact"])]
+    spy = METHODS[type(NAMED["exact"])].fit
 
     def watch(estimator, problem, before, settings):
         shares.append(problem.share)
         return spy(estimator, problem, before, settings)
 
-    monkeypatch.setitem(METHODS, type(NAMED["exact"]), watch)
+    monkeypatch.setitem(METHODS, type(NAMED["exact"]), KernelMethod(watch))
     KernelSVC(method="exact").fit(X, y)
     assert len(shares) == 45
     assert sum(shares) == pytest.approx(1.0)

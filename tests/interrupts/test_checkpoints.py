@@ -38,6 +38,7 @@ from maxmargin.core.requests import Evaluate, Report
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap, ending, recorder
+from maxmargin.solvers.requirements import Needs
 from maxmargin.tasks import Enumerable, Graph
 from maxmargin.testing import binary_objective
 from maxmargin.testing.examples import TinyMulticlass
@@ -368,6 +369,8 @@ def test_a_fit_goes_on_with_other_workers(path):
 
 class Strange:
     """A solver that keeps something of its own."""
+
+    needs = Needs()
 
     def steps(self, problem, state):
         state.memory = "mine"

@@ -40,9 +40,9 @@ def test_an_oracle_that_leaves_the_program_does_so_once(make):
     try:
         for call in (engine.reduce, engine.gather):
             with pytest.raises(SystemExit, match="no licence") as caught:
-                call("leave")
+                call(Shard.leave)
             assert sum("in shard 3 of 8" in note for note in caught.value.__notes__) == 1
-        assert engine.reduce("one") == 8.0
+        assert engine.reduce(Shard.one) == 8.0
     finally:
         engine.close()
 
@@ -51,13 +51,13 @@ def test_a_second_ctrl_c_at_the_end_of_a_call_on_processes(monkeypatch):
     """The answers of the first call are never taken for those of the next."""
     engine = ProcessEngine(2).open(Shard, range(2))
     try:
-        engine.reduce("one")
+        engine.reduce(Shard.one)
         with monkeypatch.context() as patch:
             patch.setattr(processes, "wait", interrupt)
             patch.setattr(processes._Worker, "end_if_busy", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                engine.reduce("slow")
-        assert engine.reduce("one") == 2.0
+                engine.reduce(Shard.slow)
+        assert engine.reduce(Shard.one) == 2.0
     finally:
         engine.close()
 
@@ -86,8 +86,8 @@ def test_a_second_ctrl_c_at_the_end_of_a_call_on_threads(monkeypatch):
 
             patch.setattr(threads, "_drain", broken)
             with pytest.raises(KeyboardInterrupt):
-                engine.reduce("slow")
-        assert engine.reduce("one") == 6.0
+                engine.reduce(Shard.slow)
+        assert engine.reduce(Shard.one) == 6.0
     finally:
         engine.close()
 

@@ -25,7 +25,7 @@ from maxmargin.estimators import _grid_runners
 from maxmargin.estimators._linear import LinearModel
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate, driver
+from maxmargin.solvers import CuttingPlane, DualCoordinate, driver, minimization
 from maxmargin.testing import binary_objective, structured_objective
 from maxmargin.testing.examples import TinyMulticlass
 
@@ -217,7 +217,7 @@ def test_ctrl_c_before_any_setting_is_done_is_ctrl_c(grid, monkeypatch, returns)
         solved.append(args[1])
         if len(solved) == 5:
             signal.raise_signal(signal.SIGINT)
-        return driver.solve(*args, **options)
+        return minimization.solve(*args, **options)
 
     monkeypatch.setattr(_grid_runners, "solve", press)
     search = LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 50), cv=3)

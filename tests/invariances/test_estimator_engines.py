@@ -27,6 +27,7 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
+from maxmargin.risks.line_shard import LineShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Graph, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass
@@ -164,11 +165,11 @@ def test_an_engine_object_is_not_closed():
     engine = ThreadEngine(2)
     first, second = (fit("binary", engine=engine) for _ in range(2))
     assert first.coef_.tobytes() == second.coef_.tobytes()
-    value = engine.reduce("line_value_toward", *[max(engine._shards[0]._scores)] * 2, 0.0)
+    value = engine.reduce(LineShard.line_value_toward, *[max(engine._shards[0]._scores)] * 2, 0.0)
     assert value > 0.0  # its shards are still there
     engine.close()
     with pytest.raises(RuntimeError, match="no shards"):
-        engine.reduce("line_value", 0)
+        engine.reduce(LineShard.line_value, 0)
 
 
 def test_copies_of_engines_stand_for_the_same_kind():

@@ -11,6 +11,7 @@ from tests.pressed import interrupted
 from maxmargin import StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine
 from maxmargin.risks import CompletedRisk, TaskRisk, task, task_shard
+from maxmargin.risks.task_shard import TaskShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap, minimize_latent
 from maxmargin.tasks import Chain, Enumerable, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass
@@ -119,7 +120,7 @@ def test_a_cache_that_begins_anew_is_told_in_few_points(short_past):
 
     class Watching(Forgetful):
         def gather(self, method, *args):
-            if method == "tell":
+            if method is TaskShard.tell:
                 asked.append(len(args[2]))
             return super().gather(method, *args)
 
@@ -226,7 +227,7 @@ def test_latent_fits(problem, processes, tmp_path):
     expected = latent_fit(problem, SerialEngine())
     for seed in range(2):
         assert latent_fit(problem, Forgetful(seed, 0.02)) == expected
-    dooms = [Doom(str(tmp_path), *d) for d in [("of_examples", 1, 1), ("line_slopes", 0, 2)]]
+    dooms = [Doom(str(tmp_path), *d) for d in [("complete", 1, 1), ("line_slopes", 0, 2)]]
     assert latent_fit(problem, processes) == expected
     deadly = DoomedEngine(2, dooms)
     try:

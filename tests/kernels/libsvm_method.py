@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.svm import SVC
 
 from maxmargin.core.result import SolveResult
-from maxmargin.estimators._kernel_fit import METHODS, Fitted
+from maxmargin.estimators._kernel_fit import Fitted
+from maxmargin.estimators._kernel_methods import METHODS, KernelMethod
 from maxmargin.kernels import KernelRows
 
 
@@ -34,4 +35,4 @@ def solve(estimator, problem, results, settings):
     return Fitted(result, support, coef[:, None], svc.intercept_)
 
 
-METHODS[ByLibsvm] = solve
+METHODS[ByLibsvm] = KernelMethod(solve)

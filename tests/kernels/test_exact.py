@@ -227,7 +227,7 @@ def test_the_time_is_looked_at_inside_a_block_and_between_clusters(monkeypatch, 
     steps = []
     for late in (False, True):
         risk = KernelRisk(RBF(0.3), X, y, memory=memory)
-        duals = risk.row_duals("blocks", 100.0, risk.norm)
+        duals = risk.block_duals(100.0)
         duals.late = lambda late=late: late
         duals.improve(0)
         assert duals.n_support > 0
@@ -241,7 +241,7 @@ def test_the_driver_lends_its_clock():
     risk = KernelRisk(RBF(0.3), X, y)
     options = {"solver": KernelBlocks(), "regularizer": risk.norm}
     for limit, late in ((None, False), (1e9, False), (1e-9, True)):
-        duals = risk.row_duals("blocks", 1.0, risk.norm)
+        duals = risk.block_duals(1.0)
         driver = Driver(risk, None, None, None, limit, ())
         driver._answer(Improve(duals, 0))
         assert duals.late() is late

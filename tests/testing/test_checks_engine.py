@@ -12,6 +12,7 @@ from maxmargin.core import tree_sum
 from maxmargin.engines import ProcessEngine
 from maxmargin.testing import check_engine
 from maxmargin.testing.checks.engine_deaths import check_deaths
+from maxmargin.testing.checks.engine_shards import Shard
 
 
 class Handle:
@@ -40,7 +41,7 @@ class PlainEngine:
     def _call(self, i, method, args):
         plain = [a.array if isinstance(a, Handle) else a for a in args]
         try:
-            return getattr(self.shards[i], method)(*plain)
+            return method(self.shards[i], *plain)
         except Exception as error:
             error.add_note(f"shard {i} failed")
             raise
@@ -84,7 +85,7 @@ class ByWorkers(PlainEngine):
 class DensePlanes(PlainEngine):
     def reduce(self, method, *args):
         total = super().reduce(method, *args)
-        if method == "sparse_cut" and hasattr(total.plane, "to_dense"):
+        if method.__name__ == "sparse_cut" and hasattr(total.plane, "to_dense"):
             return type(total)(total.offset, total.plane.to_dense())
         return total
 
@@ -104,7 +105,7 @@ class OneForAll(PlainEngine):
 
     def gather(self, method, *args):
         answers = super().gather(method, *args)
-        return self._through(answers) if method == "large" else answers
+        return self._through(answers) if method.__name__ == "large" else answers
 
     def _through(self, answers):
         if not hasattr(self, "buffers"):
@@ -175,7 +176,7 @@ class Rebuilds(PlainEngine):
 class Anonymous(PlainEngine):
     def _call(self, i, method, args):
         plain = [a.array if isinstance(a, Handle) else a for a in args]
-        return getattr(self.shards[i], method)(*plain)
+        return method(self.shards[i], *plain)
 
 
 class AnonymousBuilding(PlainEngine):
@@ -312,7 +313,7 @@ class DropsTheDead(ProcessEngine):
     """The shards of a worker that died count nothing in the call."""
 
     def reduce(self, method, *args):
-        if method != "deadly":
+        if method.__name__ != "deadly":
             return super().reduce(method, *args)
         total = super().reduce(method, *args)
         return total[0], total[1] - super().gather(method, *args)[2][1]
@@ -332,10 +333,10 @@ class KeepsMemory(ProcessEngine):
     told = None
 
     def gather(self, method, *args):
-        if method == "remember":
+        if method.__name__ == "remember":
             self.told = args
-        if method == "recall" and self.told:
-            super().gather("remember", *self.told)
+        if method.__name__ == "recall" and self.told:
+            super().gather(Shard.remember, *self.told)
         return super().gather(method, *args)
 
 
@@ -360,7 +361,7 @@ class StaleArrays(ProcessEngine):
     """After a death, arrays from before it are others."""
 
     def gather(self, method, *args):
-        if method == "seen":
+        if method.__name__ == "seen":
             args = [self.publish(a.array + 1.0) for a in args]
         return super().gather(method, *args)
 
@@ -373,7 +374,7 @@ class SpecsOfToday(ProcessEngine):
         return super().open(factory, specs)
 
     def gather(self, method, *args):
-        if method == "block":
+        if method.__name__ == "block":
             self.open(*self.opened)
         return super().gather(method, *args)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin.core import Cut, add_cuts
+from maxmargin.core import Capabilities, Cut, add_cuts
 from maxmargin.testing import check_loss, check_risk
 
 RNG = np.random.default_rng(5)
@@ -219,14 +219,12 @@ class OnLine(Evaluated):
 
 
 class HingeRisk:
-    dim, n_blocks, lower_bound, oracle, has_cache = 3, 2, 0.0, "exact", False
+    dim, n_examples, n_blocks, lower_bound = 3, 9, 2, 0.0
+    oracle, has_cache, offers = "exact", False, Capabilities()
     At = OnLine
 
     def evaluate(self, w, *, exact=True):
         return self.At(np.asarray(w))
-
-    def evaluate_many(self, points):
-        return [self.evaluate(w) for w in points]
 
 
 def _risk(At=OnLine, **attributes):
@@ -294,10 +292,6 @@ class LowUpper(OnLine):
         return self.value - 1.0
 
 
-def _swapped(self, points):
-    return [self.evaluate(w) for w in reversed(points)]
-
-
 @pytest.mark.parametrize(
     ("risk", "message"),
     [
@@ -310,7 +304,6 @@ def _swapped(self, points):
         (_risk(LowUpper), "upper"),
         (_risk(lower_bound=1e9), "lower_bound"),
         (_risk(oracle="perfect"), "oracle"),
-        (_risk(evaluate_many=_swapped), "evaluate_many"),
     ],
 )
 def test_wrong_risks_are_caught(risk, message):

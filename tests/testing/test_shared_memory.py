@@ -38,13 +38,15 @@ def test_large_things_are_in_memory_once(engine):
     block = np.ones(8_000_000)  # 64 MB
     engine.open(Looking, [block, block, block, block])
     w = engine.publish(np.ones(8_000_000))
-    before = max(engine.gather("own_memory"))
-    after = max(engine.gather("own_memory", w))
+    before = max(engine.gather(Looking.own_memory))
+    after = max(engine.gather(Looking.own_memory, w))
     assert after - before < 10_000_000
     fresh = ProcessEngine(1).open(Looking, [block])
     small = ProcessEngine(1).open(Looking, [block[:10]])
     try:
-        assert fresh.gather("own_memory")[0] - small.gather("own_memory")[0] < 30_000_000
+        assert (
+            fresh.gather(Looking.own_memory)[0] - small.gather(Looking.own_memory)[0] < 30_000_000
+        )
     finally:
         fresh.close()
         small.close()
@@ -55,37 +57,37 @@ def test_blocks_keep_their_flags_and_are_private(engine):
     frozen = np.ones(100_000)
     frozen.setflags(write=False)
     engine.open(Looking, [block, frozen, block])
-    assert engine.gather("flags") == [True, False, True]
+    assert engine.gather(Looking.flags) == [True, False, True]
     engine.open(Looking, [block, block, block])
-    engine.gather("scribble", 7.0)  # shards 1 and 2 are in one worker and share its pages
+    engine.gather(Looking.scribble, 7.0)  # shards 1 and 2 are in one worker and share its pages
     assert block[0] == 1.0
-    assert engine.gather("total")[0] == 100_006.0
-    pids = engine.gather("pid")
+    assert engine.gather(Looking.total)[0] == 100_006.0
+    pids = engine.gather(Looking.pid)
     os.kill(pids[0], signal.SIGKILL)
     os.kill(pids[2], signal.SIGKILL)
-    assert engine.gather("total") == [100_000.0] * 3  # as they were
-    assert len(set(pids) & set(engine.gather("pid"))) == 0
+    assert engine.gather(Looking.total) == [100_000.0] * 3  # as they were
+    assert len(set(pids) & set(engine.gather(Looking.pid))) == 0
 
 
 def test_arrays_that_a_shard_keeps_stay(engine):
     engine.open(Looking, [np.ones(1), np.ones(1)])
     for size in (10, 10_000, 10_000_000):
-        engine.gather("keep", engine.publish(np.ones(size)))
+        engine.gather(Looking.keep, engine.publish(np.ones(size)))
         for k in range(3):
-            engine.gather("own_memory", engine.publish(np.full(size, float(k))))
-        assert engine.gather("kept_total") == [float(size)] * 2
+            engine.gather(Looking.own_memory, engine.publish(np.full(size, float(k))))
+        assert engine.gather(Looking.kept_total) == [float(size)] * 2
 
 
 def test_sums_that_hold_on_to_their_parts(engine):
     engine.open(Looking, [np.full(1, float(k)) for k in range(3)])
-    found = engine.reduce("parts", 100_000)
-    engine.reduce("answer", 100_000)
-    engine.gather("answer", 100_000)
+    found = engine.reduce(Looking.parts, 100_000)
+    engine.reduce(Looking.answer, 100_000)
+    engine.gather(Looking.answer, 100_000)
     assert [part[0] for part in found] == [0.0, 1.0, 2.0]
     assert all(part.flags.writeable and (part == part[0]).all() for part in found)
     engine.open(Looking, [np.ones(1)])  # one part: the sum is the part
-    one = engine.reduce("answer", 100_000)
-    engine.reduce("answer", 100_000)
+    one = engine.reduce(Looking.answer, 100_000)
+    engine.reduce(Looking.answer, 100_000)
     assert one.flags.writeable
     assert one.sum() == 100_000.0
 
@@ -95,24 +97,24 @@ def test_handles_of_other_engines(engine):
     other = ProcessEngine(1)
     for foreign in (SerialEngine(), other):
         handle = foreign.publish(np.ones(50_000))
-        engine.gather("keep", handle)
-        assert engine.gather("kept_total") == [50_000.0] * 2
+        engine.gather(Looking.keep, handle)
+        assert engine.gather(Looking.kept_total) == [50_000.0] * 2
     other.close()
 
 
 @linux
 def test_descriptors_are_few_and_closed(engine):
     engine.open(Looking, [np.ones(1), np.ones(1)])
-    engine.gather("pid")
+    engine.gather(Looking.pid)
     before = descriptors()
     handles = [engine.publish(np.full(50_000, float(k))) for k in range(300)]
     for handle in handles:
-        engine.gather("keep", handle)
+        engine.gather(Looking.keep, handle)
     assert descriptors() - before <= 10
     del handle, handles
-    engine.gather("pid")
+    engine.gather(Looking.pid)
     engine.publish(np.ones(10_000_000))
-    engine.gather("pid")
+    engine.gather(Looking.pid)
     assert descriptors() - before <= 4
     late = engine.publish(np.ones(50_000))
     engine.close()
@@ -124,8 +126,8 @@ def test_descriptors_are_few_and_closed(engine):
     with pytest.raises(AttributeError):
         engine.open(_unbuildable, [np.ones(100_000)] * 2)
     engine.open(Looking, [np.ones(1), np.ones(1)])
-    engine.gather("keep", late)  # a handle can be used when the engine is opened again
-    assert engine.gather("kept_total") == [50_000.0] * 2
+    engine.gather(Looking.keep, late)  # a handle can be used when the engine is opened again
+    assert engine.gather(Looking.kept_total) == [50_000.0] * 2
     engine.close()
     assert descriptors() <= at_rest
     assert not multiprocessing.active_children()
@@ -135,7 +137,7 @@ def test_descriptors_are_few_and_closed(engine):
 def test_an_engine_that_is_dropped_is_closed():
     before = descriptors()
     engine = ProcessEngine(2).open(Looking, [np.ones(100_000), np.ones(100_000)])
-    pids = engine.gather("pid")
+    pids = engine.gather(Looking.pid)
     handle = engine.publish(np.ones(100_000))
     del engine
     assert not any(running(pid) for pid in pids)
@@ -182,11 +184,11 @@ from tests.shared_shards import Looking
 if __name__ == "__main__":
     engine = ProcessEngine(2).open(Looking, [np.ones(1_000_000), np.ones(1_000_000)])
     handle = engine.publish(np.ones(2_000_000))
-    engine.reduce("answer", 1_000_000)
-    engine.gather("keep", handle)
-    print(*engine.gather("pid"), flush=True)
+    engine.reduce(Looking.answer, 1_000_000)
+    engine.gather(Looking.keep, handle)
+    print(*engine.gather(Looking.pid), flush=True)
     if sys.argv[1] == "busy":
-        engine.gather("sleep", 600.0)
+        engine.gather(Looking.sleep, 600.0)
     if sys.argv[1] == "idle":
         time.sleep(600.0)
     if sys.argv[1] == "error":

@@ -27,12 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.summation import Block, fold, join
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,14 +57,24 @@ class Engine(Protocol):
     def publish(self, array: npt.NDArray[Any]) -> Handle:
         """An immutable snapshot that can be passed to shard methods."""
 
-    def reduce(self, method: str, *args: Any) -> Any:
+    def reduce(self, method: Callable[..., R], *args: Any) -> R:
         """Call the method on every shard and sum the answers by the one rule."""
 
-    def gather(self, method: str, *args: Any) -> list[Any]:
+    def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
         """Call the method on every shard; the (small) answers in shard order."""
 
     def close(self) -> None:
         """Let go of shards and workers."""
+
+
+def shard_method(method: Callable[..., Any]) -> str:
+    """The name under which shards have a method: it is passed as ``Shard.method``, and a shard of a class
+    that overrides it, or has a method of that name, uses its own."""
+    if isinstance(method, str) or not callable(method):
+        raise TypeError(
+            f"method={method!r}: pass a method of the shards' class, as in Shard.method."
+        )
+    return str(method.__name__)
 
 
 def share(n_shards: int, n_workers: int, worker: int) -> range:
@@ -78,7 +90,7 @@ class SerialEngine:
     >>> import numpy as np
     >>> from maxmargin.engines import SerialEngine
     >>> engine = SerialEngine().open(np.asarray, [[1.0, 2.0], [3.0]])
-    >>> float(engine.reduce("sum"))
+    >>> float(engine.reduce(np.ndarray.sum))
     6.0
     """
 
@@ -111,15 +123,16 @@ class SerialEngine:
             array.setflags(write=False)
         return Handle(array)
 
-    def reduce(self, method: str, *args: Any) -> Any:
+    def reduce(self, method: Callable[..., R], *args: Any) -> R:
         """Sum of the shards' answers."""
         self._require_shards()
-        return join(self._fold(method, args))
+        total: R = join(self._fold(shard_method(method), args))
+        return total
 
-    def gather(self, method: str, *args: Any) -> list[Any]:
+    def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
         """List of the shards' answers."""
         self._require_shards()
-        return list(self._map(method, args))
+        return list(self._map(shard_method(method), args))
 
     def _require_shards(self) -> None:
         if not self._shards:

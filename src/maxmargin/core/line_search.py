@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.protocols import LineEvaluation
+from maxmargin.core.evaluation import LineEvaluation
 from maxmargin.core.requests import Breakpoints, Request, Slopes
 from maxmargin.core.vectors import Array
 

@@ -12,16 +12,14 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from maxmargin.core.protocols import (
-    Evaluation,
-    LineEvaluation,
-    RowDuals,
-    SampledEvaluation,
-    Streaming,
-    WorkingSets,
-)
+from maxmargin.core.block_duals import BlockDuals
+from maxmargin.core.evaluation import Evaluation, LineEvaluation
+from maxmargin.core.row_duals import RowDuals
+from maxmargin.core.sampled import SampledEvaluation
 from maxmargin.core.sampling import Draw
+from maxmargin.core.sweeps import Streaming
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.working_sets import WorkingSets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,16 +152,23 @@ class Confirm:
 class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
-    method: Literal["coordinate", "newton", "stream", "blocks"]
+    method: Literal["coordinate", "newton", "stream"]
     C: float
-    streaming: Streaming | Any = None
+    streaming: Streaming | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenBlocks:
+    """Fresh multipliers of a kernel machine. Answer: BlockDuals."""
+
+    C: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Improve:
-    """One epoch or Newton step. Answer: SweepStats."""
+    """One epoch, Newton step or block. Answer: SweepStats."""
 
-    duals: RowDuals
+    duals: RowDuals | BlockDuals
     seed: int
 
 
@@ -203,6 +208,7 @@ Request: TypeAlias = (
     | Ask
     | Confirm
     | OpenDuals
+    | OpenBlocks
     | Improve
     | Check
     | Report

@@ -7,9 +7,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from maxmargin.core.protocols import OracleKind, RowDuals
+from maxmargin.core.evaluation import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
+from maxmargin.core.row_duals import RowDuals
 from maxmargin.core.vectors import Array
 
 StopReason: TypeAlias = Literal[

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class Draw:
     spread: float = float("inf")
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Draws the examples of a cut. A small frozen dataclass will do.
 

@@ -13,9 +13,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+
+
+@runtime_checkable
+class AddsInPlace(Protocol):
+    """A part that can take another one in."""
+
+    def add_in_place(self, other: Any) -> Any:
+        """The sum, in the memory of this part where that can be."""
 
 
 class Block(NamedTuple):  # a tuple is pickled several times faster than a dataclass
@@ -42,7 +50,7 @@ def add_into(a: Any, b: Any) -> Any:
         if own and a.shape == b.shape and a.dtype == b.dtype:
             a += b
             return a
-    elif hasattr(a, "add_in_place"):
+    elif isinstance(a, AddsInPlace):
         return a.add_in_place(b)
     return a + b
 

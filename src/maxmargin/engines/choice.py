@@ -88,7 +88,7 @@ def opened(
     >>> import numpy as np
     >>> from maxmargin.engines import SerialEngine, opened
     >>> with opened("threads", n_jobs=2) as engine:
-    ...     float(engine.open(np.asarray, [[1.0, 2.0], [3.0]]).reduce("sum"))
+    ...     float(engine.open(np.asarray, [[1.0, 2.0], [3.0]]).reduce(np.ndarray.sum))
     6.0
     >>> mine = SerialEngine()
     >>> with opened(mine) as engine:

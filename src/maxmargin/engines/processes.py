@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from maxmargin.core.engine import Handle, SerialEngine, share
+from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import Block, join
 from maxmargin.engines._process import Order, Recipe, Reply, pickled, serve
 from maxmargin.engines._segments import LARGE, Packed, Packer, Segment, dumps_of, mapped
@@ -59,7 +59,7 @@ class ProcessEngine(SerialEngine):
     >>> import numpy as np
     >>> from maxmargin.engines import ProcessEngine
     >>> engine = ProcessEngine(2).open(np.asarray, [[1.0, 2.0], [3.0]])
-    >>> float(engine.reduce("sum"))
+    >>> float(engine.reduce(np.ndarray.sum))
     6.0
     >>> engine.close()
     """
@@ -113,19 +113,22 @@ class ProcessEngine(SerialEngine):
             return super().publish(array)
         return self._shelf.put(array)
 
-    def reduce(self, method: str, *args: Any) -> Any:
+    def reduce(self, method: Callable[..., R], *args: Any) -> R:
         """Sum of the shards' answers, which the workers have added up as far as they can."""
-        replies = self._call_all("reduced", method, args)
+        replies = self._call_all("reduced", shard_method(method), args)
         views = [reply.view() for reply in replies]
-        total = _sum(replies, views)
+        total: R = _sum(replies, views)
         if all(_is_free(view) for view in views):
             return total
         # something is in the sum as it came: it must not change when the segment is used again
-        return _sum(replies, [None] * len(replies))
+        again: R = _sum(replies, [None] * len(replies))
+        return again
 
-    def gather(self, method: str, *args: Any) -> list[Any]:
+    def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
         """List of the shards' answers."""
-        answers = [reply.unpack() for reply in self._call_all("gathered", method, args)]
+        answers = [
+            reply.unpack() for reply in self._call_all("gathered", shard_method(method), args)
+        ]
         raise_first(answers)
         return [part for own in answers for part in own]
 

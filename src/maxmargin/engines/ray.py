@@ -27,7 +27,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.engine import Handle, SerialEngine, share
+from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import Block, join
 from maxmargin.engines._cluster import SMALL, Cluster
 from maxmargin.engines._work import raise_first
@@ -84,7 +84,7 @@ class RayEngine(SerialEngine):
     >>> import numpy as np
     >>> from maxmargin.engines import RayEngine
     >>> engine = RayEngine(n_workers=2)
-    >>> float(engine.open(np.asarray, [[1.0, 2.0], [3.0]]).reduce("sum"))  # doctest: +SKIP
+    >>> float(engine.open(np.asarray, [[1.0, 2.0], [3.0]]).reduce(np.ndarray.sum))  # doctest: +SKIP
     6.0
     >>> engine.close()
     """
@@ -140,17 +140,24 @@ class RayEngine(SerialEngine):
         ref = self._joined().put(np.asarray(array))
         return _Placed(self._joined().snapshot(ref), ref)
 
-    def reduce(self, method: str, *args: Any) -> Any:
+    def reduce(self, method: Callable[..., R], *args: Any) -> R:
         """Sum of the shards' answers."""
         self._require_shards()
+        name = shard_method(method)
         if len({worker.machine for worker in self._workers}) <= FEW:
-            return _whole(self._round("sums", method, *args))
-        return self._tree(method, args)
+            total: R = _whole(self._round("sums", name, *args))
+            return total
+        found: R = self._tree(name, args)
+        return found
 
-    def gather(self, method: str, *args: Any) -> list[Any]:
+    def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
         """List of the shards' answers."""
         self._require_shards()
-        return [answer for found in self._round("answers", method, *args) for answer in found]
+        return [
+            answer
+            for found in self._round("answers", shard_method(method), *args)
+            for answer in found
+        ]
 
     def close(self) -> None:
         """Forget the shards and end the workers, and with the last engine the connection that it made."""

@@ -26,7 +26,7 @@ class ThreadEngine(SerialEngine):
     >>> import numpy as np
     >>> from maxmargin.engines import ThreadEngine
     >>> engine = ThreadEngine(2).open(np.asarray, [[1.0, 2.0], [3.0]])
-    >>> float(engine.reduce("sum"))
+    >>> float(engine.reduce(np.ndarray.sum))
     6.0
     >>> engine.close()
     """

@@ -13,9 +13,9 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from maxmargin.callbacks import ProgressLine
-from maxmargin.core.protocols import Risk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_gap
+from maxmargin.core.risk import Risk
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
@@ -23,7 +23,7 @@ from maxmargin.estimators._by_value import needs_value
 from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._parameters import NamedParameters, require_object
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.driver import solve
+from maxmargin.solvers.minimization import solve
 
 try:  # scikit-learn 1.9 or later
     from sklearn.callback import CallbackSupportMixin, with_callbacks

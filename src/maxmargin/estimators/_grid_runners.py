@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,9 +33,10 @@ from maxmargin.risks.lockstep import LockstepRisk
 from maxmargin.risks.shared_rows import RowRun, SharedRows, order_rows
 from maxmargin.solvers import Auto, CuttingPlane, Newton
 from maxmargin.solvers.base import Problem, Solver, SolverState
-from maxmargin.solvers.driver import solve
 from maxmargin.solvers.ending import certify
 from maxmargin.solvers.lockstep import Cell, Chain, minimize_many
+from maxmargin.solvers.minimization import solve
+from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_dual import Coordinates, ascend
 
 #: visits of all rows that coordinate ascent may still seem to need, and may have needed for a cell,
@@ -52,6 +53,7 @@ class _Ascent:
     """Coordinate ascent that gives up when more than ``budget`` epochs seem to be left."""
 
     budget: float
+    needs: ClassVar[Needs] = Needs(methods=("coordinate",))
 
     def steps(self, problem: Problem, state: SolverState) -> Any:
         return ascend(problem, state, Coordinates(), self.budget)

@@ -12,8 +12,8 @@ from typing import Any
 
 import joblib
 
-from maxmargin.core.protocols import WorkingSets
 from maxmargin.core.result import SolveResult
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.solvers import AutoStructured, DualCoordinate
 
 

@@ -24,8 +24,12 @@ import numpy as np
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import IntArray
 from maxmargin.estimators._base import ENDING, _seed
-from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_exact import solve_exactly
+from maxmargin.estimators._kernel_fit import Fitted, KernelProblem, Method
+from maxmargin.estimators._kernel_lowrank import fit_map, fit_nystrom
 from maxmargin.estimators._kernel_parts import Part, untouched
+from maxmargin.kernels import EmpiricalMap, Nystrom
+from maxmargin.solvers import KernelBlocks
 
 #: the larger pilot has this part of the rows, but not fewer or more than these
 PART, FEWEST, MOST = 20, 2_000, 20_000
@@ -56,6 +60,14 @@ class Choice:
 
     method: str
     why: str
+
+
+#: what can be chosen: how it is fitted, and its settings
+CHOICES: dict[str, tuple[Method, Any]] = {
+    "exact": (solve_exactly, KernelBlocks()),
+    "map": (fit_map, EmpiricalMap()),
+    "nystrom": (fit_nystrom, Nystrom()),
+}
 
 
 def pilot_rows(n: int) -> int:
@@ -148,8 +160,8 @@ def fit_automatically(
         expected = forecast(n, m, *(len(pilot.support) for pilot in pilots))
         choice = choose(n, expected=expected, **known)
     assert choice is not None
-    inner = NAMED[choice.method]
-    fitted = METHODS[type(inner)](estimator, problem, [*after, *_results(pilots)], inner)
+    fit, inner = CHOICES[choice.method]
+    fitted = fit(estimator, problem, [*after, *_results(pilots)], inner)
     fitted = replace(fitted, result=_later(fitted.result, pilots))
     extras = {**fitted.extras, "method_": f"{choice.method}: {choice.why}"}
     if expected is not None:
@@ -188,8 +200,7 @@ def _pilot(estimator: Any, problem: KernelProblem, m: int, after: Sequence[Solve
     quiet = copy.copy(estimator)
     quiet.callbacks, quiet.verbose, quiet.max_iter = None, 0, None
     quiet.__dict__.pop("_skl_callbacks", None)
-    exact = NAMED["exact"]
-    return METHODS[type(exact)](quiet, small, after, exact)
+    return solve_exactly(quiet, small, after, KernelBlocks())
 
 
 def sample(y: Any, m: int, seed: int) -> IntArray:
@@ -200,8 +211,3 @@ def sample(y: Any, m: int, seed: int) -> IntArray:
         own = np.flatnonzero(y == label)
         chosen.append(rng.choice(own, size=math.ceil(m * len(own) / len(y)), replace=False))
     return np.sort(np.concatenate(chosen))
-
-
-METHODS[Automatic] = fit_automatically
-CONSTANTS[Automatic] = lambda F: {"kernel_values_": 0}
-NAMED["auto"] = Automatic()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.result import SolveResult, Start
-from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import Fitted, KernelProblem
 from maxmargin.kernels.extent import looked_at, looks_semidefinite
 from maxmargin.risks import KernelRisk
 from maxmargin.solvers import KernelBlocks
@@ -36,9 +36,9 @@ def solve_exactly(
         )
         start = None
         if problem.start is not None:
-            duals: Any = risk.row_duals("blocks", problem.C, risk.norm, settings)
+            duals = risk.block_duals(problem.C)
             duals.load(problem.start[risk.here, 0])
-            start = Start(np.zeros(risk.dim), duals={"blocks": duals})
+            start = Start(np.zeros(risk.dim), duals)
         result = estimator._minimize(
             risk, settings, regularizer=risk.norm, start=start, after=after
         )
@@ -54,8 +54,3 @@ def solve_exactly(
         intercept=result.w[risk.n_examples :] if problem.fit_intercept else np.zeros(1),
         extras={"kernel_values_": risk.kernel_values + looks},
     )
-
-
-METHODS[KernelBlocks] = solve_exactly
-CONSTANTS[KernelBlocks] = lambda F: {"kernel_values_": 0}
-NAMED["exact"] = KernelBlocks()

@@ -83,11 +83,3 @@ class Fitted:
 #: (estimator, problem, results of the problems solved before, settings) -> answer. The estimator gives
 #: the limits and watchers: call its ``_minimize``, or hand them on in the same way.
 Method = Callable[[Any, KernelProblem, Sequence[SolveResult], Any], Fitted]
-
-#: by the type of the settings, which are what ``method=`` takes besides names: small frozen dataclasses
-METHODS: dict[type, Method] = {}
-#: by the same type: F of a constant function -> what the method says where that is the answer, because a
-#: class has no weight or the fit was stopped before
-CONSTANTS: dict[type, Callable[[float], dict[str, Any]]] = {}
-#: names of settings with their defaults
-NAMED: dict[str, Any] = {}

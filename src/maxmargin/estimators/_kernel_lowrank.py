@@ -37,7 +37,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, Design, largest_square, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.estimators._base import _blas, _seed, stopping_rule
-from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import Fitted, KernelProblem
 from maxmargin.estimators._linear import free_intercepts
 from maxmargin.kernels import EmpiricalMap, FromCallable, Nystrom, NystromMap
 from maxmargin.kernels.extent import warn_of_no_kernel
@@ -274,7 +274,7 @@ def _features(
     Z = np.empty((n, k), dtype=dtype)
     bounds = shard_bounds(n, implicit.nnz, k)
     engine.open(partial(_Filler, implicit, Z), list(pairwise(bounds)))
-    engine.gather("fill")
+    engine.gather(_Filler.fill)
     return DenseDesign(Z), float(np.finfo(np.float32).eps) if single else 0.0
 
 
@@ -295,15 +295,3 @@ def _flat(problem: KernelProblem, coef: Array, linear: Linear) -> Array:
     return np.concatenate(
         [coef, linear.intercept[None]] if problem.fit_intercept else [coef]
     ).ravel()
-
-
-METHODS[Nystrom] = fit_nystrom
-CONSTANTS[Nystrom] = lambda F: {
-    "n_landmarks_": 0,
-    "kernel_values_": 0,
-    "restricted_lower_bound_": 0.0,
-    "restricted_gap_": 1.0 if F > 0.0 else 0.0,
-}
-NAMED["nystrom"] = Nystrom()
-METHODS[EmpiricalMap] = fit_map
-NAMED["map"] = EmpiricalMap()

@@ -18,7 +18,7 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult
 from maxmargin.core.sampling import excess_bound
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import Fitted, KernelProblem
 from maxmargin.kernels import KernelRows
 from maxmargin.kernels.extent import precision
 from maxmargin.losses import CrammerSinger, Hinge
@@ -109,7 +109,7 @@ def _measured(
         for lo in range(0, n, PIECE)
     ]
     engine.open(AuditShard, parts)
-    answers = engine.gather("measure", rows.take(support), coef, intercept)
+    answers = engine.gather(AuditShard.measure, rows.take(support), coef, intercept)
     scores = np.concatenate([own for _, own in answers])
     square = float(np.vdot(coef, scores[support]))
     value = 0.5 * square + problem.C * float(sum(value for value, _ in answers))
@@ -132,14 +132,3 @@ def _said(
         "probabilistic_bound_is_vacuous_": bool(not bound < objective),
         "reduced_value_": record.reduced,
     }
-
-
-METHODS[SampledCuts] = fit_sampled
-CONSTANTS[SampledCuts] = lambda F: {  # F* >= 0 is certain
-    "probabilistic_bound_": F,
-    "probabilistic_bound_is_vacuous_": F > 0.0,
-    "reduced_value_": 0.0,
-    "kernel_values_": 0,
-}
-NAMED["sampled"] = SampledCuts()
-NAMED["sampled-constant"] = SampledCuts(constant_time=True)

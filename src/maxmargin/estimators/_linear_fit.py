@@ -14,11 +14,10 @@ from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._linear import LinearModel
 from maxmargin.estimators._refit import KeptPlanes, bundles_for, grow, keep_planes
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.duals import Method
 from maxmargin.solvers import Auto
 
 #: methods whose multipliers one fit can hand to the next
-COORDINATE_METHODS: tuple[Method, ...] = ("coordinate", "stream")
+COORDINATE_METHODS = ("coordinate", "stream")
 
 
 class Fitted(NamedTuple):
@@ -114,7 +113,6 @@ class LinearFit(CertifiedEstimator):
             of_rows = lambda ranges: model.weights[k].risk(problem(ranges=ranges))  # noqa: E731
             return Start(weights[k], dual=grow(bundles[k], planes, risk, of_rows, weights[k]))
         kept = getattr(self, "_multipliers", [])
-        method: Method
         method, C, alpha = kept[k] if k < len(kept) else ("coordinate", self.C, None)
         norm = model.weights[k].norm
         if alpha is None or method not in risk.methods(norm):
@@ -126,7 +124,7 @@ class LinearFit(CertifiedEstimator):
         return Start(weights[k], duals={method: duals})
 
 
-def _multipliers(result: SolveResult) -> tuple[Method, float, Array | None]:
+def _multipliers(result: SolveResult) -> tuple[str, float, Array | None]:
     """C and the multipliers of the coordinate methods, if one ran: feasible for any rows in their place."""
     for method in COORDINATE_METHODS:
         duals = result.duals.get(method)

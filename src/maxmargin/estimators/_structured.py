@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from maxmargin.core.protocols import Examples
+from maxmargin.core.examples import Examples
 from maxmargin.core.vectors import Array
 from maxmargin.estimators._base import _seed
 from maxmargin.estimators._kernel_structures import (

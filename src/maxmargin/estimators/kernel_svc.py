@@ -10,18 +10,15 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-import maxmargin.estimators._kernel_auto
-import maxmargin.estimators._kernel_exact
-import maxmargin.estimators._kernel_lowrank
-import maxmargin.estimators._kernel_sampled  # noqa: F401  (they register their methods)
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import is_design
 from maxmargin.estimators._base import ENDING, CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators._door import Classes, Training, classes_of, loaded, training
 from maxmargin.estimators._kernel_decision import KernelDecision
-from maxmargin.estimators._kernel_fit import CONSTANTS, METHODS, NAMED, Fitted, KernelProblem
+from maxmargin.estimators._kernel_fit import Fitted, KernelProblem
 from maxmargin.estimators._kernel_lowrank import check_landmarks
+from maxmargin.estimators._kernel_methods import METHODS, NAMED
 from maxmargin.estimators._kernel_parts import (
     Part,
     by_row,
@@ -304,11 +301,11 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             fitted = untouched(*of, stopped)
         else:
             try:
-                fitted = METHODS[type(settings)](self, problem, before, settings)
+                fitted = METHODS[type(settings)].fit(self, problem, before, settings)
                 return not_worse(fitted, *of, stopping_rule(self.tol))
             except KeyboardInterrupt:  # before the solver began, or after it
                 fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
-        said = CONSTANTS.get(type(settings), lambda F: {})(fitted.result.objective)
+        said = METHODS[type(settings)].of_constant(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
 
     def _kernel(self, X: Any) -> Kernel:
@@ -374,4 +371,6 @@ def _variance(X: Any) -> float:
     if sp.issparse(X):
         return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
     steps = range(0, len(X), 4096)  # a piece at a time: no second matrix in double precision
-    return sum(float(((X[k : k + 4096] - mean) ** 2).sum(dtype=np.float64)) for k in steps) / size
+    return (
+        sum(float(np.square(X[k : k + 4096] - mean, dtype=np.float64).sum()) for k in steps) / size
+    )

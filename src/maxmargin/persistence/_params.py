@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.sampling import Sampler
-from maxmargin.estimators._kernel_fit import METHODS
+from maxmargin.estimators._kernel_methods import METHODS
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter

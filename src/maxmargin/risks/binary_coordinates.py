@@ -12,8 +12,8 @@ import numpy as np
 
 from maxmargin.compiled import row_dual
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.risks.audit import Scale, proved_multiple

@@ -11,17 +11,22 @@ offsets:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from maxmargin.core.protocols import Answers, Examples, WorkingSets
+from maxmargin.core.answers import Answers
+from maxmargin.core.examples import Examples
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.risk import Capabilities
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.risks.mapped import MappedRisk
 from maxmargin.risks.task import TaskRisk
 from maxmargin.risks.weights import WeightMap
 
 
-class CentredSets:
+class CentredSets(WorkingSets):
     """Fresh working sets, moved to a centre; see :class:`maxmargin.core.WorkingSets`.
 
     (An interrupt may leave them without it for a moment: a point like any other, and the next dual value,
@@ -54,8 +59,53 @@ class CentredSets:
         self._sets.restore(state)
         self.dual_value()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sets, name)
+    @property
+    def n_examples(self) -> int:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.n_examples
+
+    @property
+    def n_planes(self) -> int:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.n_planes
+
+    @property
+    def n_support(self) -> int:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.n_support
+
+    @property
+    def gaps(self) -> Array:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.gaps
+
+    def stream(self, order: IntArray, skip_below: float) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.stream(order, skip_below)
+
+    def epoch(self, order: IntArray) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.epoch(order)
+
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.begin(order, skip_below)
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.absorb(answers)
+
+    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.confirm(answers)
+
+    def drop_idle(self, age: int) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        self._sets.drop_idle(age)
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.state()
 
 
 class CentredRisk(MappedRisk):
@@ -90,13 +140,17 @@ class CentredRisk(MappedRisk):
 
     def __init__(self, risk: TaskRisk, weights: WeightMap) -> None:
         super().__init__(risk, weights)
-        self._centre = weights.centre.ravel()
+        self._task_risk, self._centre = risk, weights.centre.ravel()
+
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return replace(super().offers, working_sets=self)
 
     @property
     def examples(self) -> Examples:
         """See :class:`maxmargin.risks.TaskRisk`."""
-        examples: Examples = self.inner.examples
-        return examples
+        return self._task_risk.examples
 
     def working_sets(self, C: float, regularizer: SquaredNorm | None = None) -> WorkingSets:
         """Fresh dual state for the coordinate solver."""
@@ -105,22 +159,19 @@ class CentredRisk(MappedRisk):
                 f"the working sets of {type(self.examples).__name__} know the centre of a prior only, not "
                 "its spread, nor fixed or signed weights. Use solver=CuttingPlane()."
             )
-        return cast(WorkingSets, CentredSets(self.inner.working_sets(C), self._centre))
+        return CentredSets(self._task_risk.working_sets(C), self._centre)
 
     def caps(self, C: float) -> Array:
         """c_i = C s_i."""
-        caps: Array = self.inner.caps(C)
-        return caps
+        return self._task_risk.caps(C)
 
     def answers(self, w: Array) -> list[Answers]:
         """See :class:`maxmargin.risks.TaskRisk`."""
-        found: list[Answers] = self.inner.answers(self.weights.whole(w))
-        return found
+        return self._task_risk.answers(self.weights.whole(w))
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """See :class:`maxmargin.risks.TaskRisk`."""
-        found: list[Answers] = self.inner.answers_for(self.weights.whole(w), examples, quick)
-        return found
+        return self._task_risk.answers_for(self.weights.whole(w), examples, quick)
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:
         """Points of v are not those the risk remembers by."""

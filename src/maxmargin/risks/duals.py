@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from maxmargin.core.protocols import RowDuals, Streaming
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.row_duals import RowDuals
+from maxmargin.core.sweeps import Streaming
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import (
     CrammerSinger,
@@ -22,15 +21,17 @@ from maxmargin.risks.rows import Rows
 from maxmargin.risks.smooth_newton import SmoothNewton
 from maxmargin.risks.streamed_rows import StreamedRows
 
-Method = Literal["coordinate", "newton", "stream"]
+METHODS = ("coordinate", "newton", "stream")
 
 #: losses each method can train
 COORDINATE = (CrammerSinger, EpsilonInsensitive, Hinge, OneClass, SquaredHinge)
 NEWTON = (EpsilonInsensitive, Hinge, OneClass, SquaredHinge, Logistic)
 
 
-def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
+def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """Why this method cannot train this problem; None if it can."""
+    if method not in METHODS:
+        return f"it is for kernels, and {type(rows.design).__name__} has features"
     if method == "stream" and not hasattr(rows.design, "block"):
         return f"{type(rows.design).__name__} does not show its rows: it has no block(lo, hi)"
     if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
@@ -48,7 +49,7 @@ def refusal(method: Method, rows: Rows, regularizer: SquaredNorm) -> str | None:
 
 
 def row_duals(
-    method: Method,
+    method: str,
     rows: Rows,
     C: float,
     regularizer: SquaredNorm,

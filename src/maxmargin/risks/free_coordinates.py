@@ -24,9 +24,9 @@ import numpy as np
 from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL, SQUARE
 from maxmargin.core.cut import Cut
 from maxmargin.core.kept import number
-from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.losses import Hinge

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.compiled import interior
-from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array
 from maxmargin.risks.newton import NewtonDuals
 from maxmargin.risks.row_products import Factor

@@ -26,7 +26,7 @@ from maxmargin.core.vectors import Array, Vector, writable
 from maxmargin.risks.line_shard import LossShard
 from maxmargin.risks.lines import Pins
 from maxmargin.risks.rows import Part, PlacedPart, Rows
-from maxmargin.risks.score import ScoreShard
+from maxmargin.risks.score_shard import ScoreShard
 
 Spec = tuple[int, Part | PlacedPart]
 """Rows, and how many rows of the problem come before them."""
@@ -68,12 +68,12 @@ class _Gathered(LossShard):
 
     def scores_at(self, w: Array) -> Array:
         engine = self._engine
-        return np.concatenate(engine.gather("scores_at", engine.publish(w)))
+        return np.concatenate(engine.gather(_Slice.scores_at, engine.publish(w)))
 
     def lengths(self) -> float | None:
         """See :meth:`LossShard.lengths`."""
         if self._known is None:
-            parts: list[float | None] = self._engine.gather("longest")
+            parts: list[float | None] = self._engine.gather(_Slice.longest)
             known = [part for part in parts if part is not None]
             self._known = max(known) if len(known) == len(parts) else np.nan
         return None if np.isnan(self._known) else self._known
@@ -89,7 +89,7 @@ class _Gathered(LossShard):
     def plane_of(self, gradient: Array) -> Vector:
         """The slices' planes, added up."""
         gradient.setflags(write=False)  # then publishing it is no copy
-        cut: Cut = self._engine.reduce("plane_of", self._engine.publish(gradient))
+        cut: Cut = self._engine.reduce(_Slice.plane_of, self._engine.publish(gradient))
         return cut.plane
 
 

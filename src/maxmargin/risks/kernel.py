@@ -15,7 +15,6 @@ Rows are cut into ranges, from their number alone, which live where the engine h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +22,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.evaluation import Evaluation, OracleKind
 from maxmargin.core.matrices import checked
-from maxmargin.core.protocols import Evaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels import Kernel, KernelRows, centre_of
 from maxmargin.kernels.extent import looked_at, precision
@@ -161,7 +161,7 @@ class KernelRisk:
     def products(self, basis: KernelRows, coef: Array) -> Array:
         """sum_j coef_j k(x_i, z_j) for all rows, in the precision of the basis."""
         self.kernel_values += self.n_examples * len(basis)
-        return np.concatenate(self.engine.gather("values", basis, coef))
+        return np.concatenate(self.engine.gather(RowRange.values, basis, coef))
 
     def values(self, beta: Array) -> Array:
         """f of all rows, in double precision."""
@@ -186,10 +186,6 @@ class KernelRisk:
         evaluation: Evaluation = KernelEvaluation(w, value, upper)
         return evaluation
 
-    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
-        """Several points, one after the other."""
-        return [self.evaluate(w) for w in points]
-
     def point(self, beta: Array, C: float) -> Array:
         """The function with the best intercept for it."""
         if not self.fit_intercept:
@@ -197,13 +193,11 @@ class KernelRisk:
         b = best_intercept(self.y - self.values(beta), C * self.weight, self.y)
         return frozen(np.append(beta, b))
 
-    def row_duals(
-        self, method: str, C: float, regularizer: SquaredNorm, settings: Any = None
-    ) -> KernelDuals:
-        """A fresh dual point over the rows."""
-        if method != "blocks":
-            raise TypeError(
-                f"KernelRisk has no {method!r} method: use solver=KernelBlocks(), or "
-                "KernelSVC(method='nystrom')."
-            )
-        return KernelDuals(self, C, settings)
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(blocks=self, engine=self.engine)
+
+    def block_duals(self, C: float) -> KernelDuals:
+        """See :class:`maxmargin.core.block_duals.BlockRisk`."""
+        return KernelDuals(self, C)

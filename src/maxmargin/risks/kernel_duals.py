@@ -29,9 +29,9 @@ import numpy as np
 
 from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.box_qp import solve_box
-from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.kernels.clusters import clusters
 from maxmargin.kernels.extent import LARGEST
@@ -104,8 +104,8 @@ class KernelDual:
 class KernelDuals:
     """Multipliers of the rows and their scores."""
 
-    def __init__(self, risk: Any, C: float, settings: Any) -> None:
-        self.risk, self.C, self.settings = risk, C, settings
+    def __init__(self, risk: Any, C: float) -> None:
+        self.risk, self.C = risk, C
         n = self.n_examples = risk.n_examples
         self._y, self._c = risk.y, C * risk.weight
         self._lo, self._hi = np.minimum(0.0, self._y) * self._c, np.maximum(0.0, self._y) * self._c

@@ -7,8 +7,11 @@ that planes are made of, a new plane one for every row drawn so far.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels import KernelRows
 from maxmargin.kernels.functions import Block
@@ -33,6 +36,11 @@ class PooledKernelRisk(KernelSpanRisk):
         """The risk of the rows drawn so far."""
         return self._pins.evaluate(w, is_upper=False)
 
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return replace(super().offers, growing=self)
+
     def extend(self, size: int, seed: int) -> IntArray:
         """See :class:`maxmargin.core.requests.Extend`."""
         rng = np.random.default_rng(seed)
@@ -52,8 +60,8 @@ class PooledKernelRisk(KernelSpanRisk):
             part = KernelPart(rows, self._y[new], weight, self._loss, self._slots, 0)
             self.engine.open(KernelShard, [part])
         else:
-            self.engine.gather("grow", rows, self._y[new], planes)
-            self.engine.gather("weigh", weight)
+            self.engine.gather(KernelShard.grow, rows, self._y[new], planes)
+            self.engine.gather(KernelShard.weigh, weight)
 
     def _scores_of_planes(self, rows: KernelRows) -> Block:
         """Of all planes, at rows that are not known yet: one row each."""

@@ -145,7 +145,7 @@ class Columns:
         if np.count_nonzero(inside[self.active]) < len(active):
             kept = kept[:0]  # rows come back, of which nothing is held
         owner = self._owner[kept]
-        self._risk.engine.gather("activate", active, self.dtype, kept)
+        self._risk.engine.gather(RowRange.activate, active, self.dtype, kept)
         self._slot[:] = -1
         self._slot[owner] = np.arange(len(owner))
         self._owner, self.active, self._capacity = owner, active, capacity
@@ -163,7 +163,9 @@ class Columns:
         risk, n = self._risk, len(self.active)
         risk.kernel_values += n * len(new) + (n - len(known)) * len(others)
         stored, rest = (risk.rows(rows[which], self.dtype) for which in (new, others))
-        return np.concatenate(risk.engine.gather("update", stored, held, rest, coef[others], known))
+        return np.concatenate(
+            risk.engine.gather(RowRange.update, stored, held, rest, coef[others], known)
+        )
 
     def block(self, rows: IntArray) -> Any:
         """Kernel values of these active rows, ascending, with each other: in memory that the next block will
@@ -178,7 +180,7 @@ class Columns:
         risk = self._risk
         risk.kernel_values += len(columns) ** 2
         new = risk.rows(rows[columns], self.dtype)
-        risk.engine.gather("block", rows, held, slot[held], new, columns, K)
+        risk.engine.gather(RowRange.block, rows, held, slot[held], new, columns, K)
         if len(held) and len(columns):
             K[np.ix_(held, columns)] = K[np.ix_(columns, held)].T
         return K

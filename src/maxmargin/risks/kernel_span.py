@@ -29,15 +29,17 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
-from maxmargin.core.protocols import OracleKind
+from maxmargin.core.evaluation import OracleKind
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.sampling import Draw, Terms, is_whole, spread_of
 from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
 from maxmargin.kernels import KernelRows
 from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.kernel_columns import Bases, Drawn, Held, gradient_of, pattern_of
-from maxmargin.risks.kernel_evaluation import CutByRow, KernelEvaluation
+from maxmargin.risks.kernel_cut import CutByRow
 from maxmargin.risks.kernel_shard import Basis, KernelPart, KernelShard, offsets_of
+from maxmargin.risks.line_shard import LineShard
 from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
 from maxmargin.risks.span_columns import GramNorm
 
@@ -47,6 +49,37 @@ MIN_SLOTS, MAX_SLOTS = 48, 1000
 SPARE = 7
 #: shards: as many, and of as many rows at least
 MAX_SHARDS, SHARD_ROWS = 32, 2048
+
+
+class KernelEvaluation(PinnedEvaluation):
+    """An evaluation whose cuts are drawn."""
+
+    def __init__(self, risk: KernelSpanRisk, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._risk = risk
+        self._gradient: tuple[float, Array] | None = None
+        #: of the last call of :meth:`terms`: the plane whose change is drawn, the answers of all rows
+        self.base: tuple[int, Drawn] | None = None
+        self.pattern: Any = None
+        self.drawn_from: Any = None
+
+    def gradient(self) -> tuple[float, Array]:
+        """Offset and derivative of the loss, of all rows known."""
+        if self._gradient is None:
+            self._gradient = self._risk.gradient(self)
+        return self._gradient
+
+    def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
+        """See :class:`maxmargin.core.sampled.SampledEvaluation`."""
+        return self._risk.terms(self, trial, examples)
+
+    def fresh_terms(self, trial: Any) -> Terms:
+        """See :class:`maxmargin.core.sampled.SampledEvaluation`."""
+        return self._risk.terms(self, trial, None, afresh=True)
+
+    def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
+        """See :class:`maxmargin.core.sampled.SampledEvaluation`."""
+        return self._risk.sampled_cut(self, draw, whole)
 
 
 class KernelSpanRisk:
@@ -86,8 +119,6 @@ class KernelSpanRisk:
     has_cache = False
     lower_bound = 0.0
     n_blocks = 1
-    smooth = False
-    dear_slopes = False
 
     def __init__(
         self,
@@ -107,7 +138,7 @@ class KernelSpanRisk:
         self.n_all = len(rows)
         self._weight = check_weights(weight, self.n_all)
         self._outputs = loss.n_outputs() or 1
-        self.n_columns, self.n_examples, self.nnz = self._outputs, self.n_all, 0
+        self.n_columns, self.n_examples = self._outputs, self.n_all
         self._diagonal = np.sqrt(np.maximum(0.0, rows.diagonal()))
         self.engine: Engine = engine or SerialEngine()
         self.kernel_values = 0
@@ -177,15 +208,16 @@ class KernelSpanRisk:
         out[:m] = self._gram[:m, :m] @ u[:m]
         return out
 
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(numbered_planes=self, engine=self.engine)
+
     # -- points ----------------------------------------------------------------------------------------
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
         """Scores are combinations of the planes': no kernel values."""
         return self._pins.evaluate(w)
-
-    def evaluate_many(self, points: Any) -> list[PinnedEvaluation]:
-        """One after the other."""
-        return [self.evaluate(w) for w in points]
 
     def expansion(self, w: Array) -> tuple[IntArray, Array, Array]:
         """(rows, coefficients, intercepts) of the function that a point stands for."""
@@ -207,7 +239,7 @@ class KernelSpanRisk:
     def terms(
         self, at: KernelEvaluation, trial: Any, examples: IntArray | None, afresh: bool = False
     ) -> Terms:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        """See :class:`maxmargin.core.sampled.SampledEvaluation`."""
         rows = self._by_row(at, trial, examples)
         terms, at.base = rows.terms(self.ceiling, self.radius), None
         if examples is not None and len(examples) < self.n_all:
@@ -295,7 +327,7 @@ class KernelSpanRisk:
         basis = Basis(
             columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype)
         )
-        scores = np.concatenate(self.engine.gather("add_plane", slot, basis, base))
+        scores = np.concatenate(self.engine.gather(KernelShard.add_plane, slot, basis, base))
         self._held.keep(fresh[:keep], columns[basis.n_held :])
         self.kernel_values += len(fresh) * len(self._known)
         if base is not None:
@@ -350,7 +382,7 @@ class KernelSpanRisk:
     def _combine_into(self, slot: int, factors: Array) -> None:
         plane = self._combined(factors)
         products = self._gram @ factors
-        self.engine.gather("mix_plane", slot, factors)
+        self.engine.gather(KernelShard.mix_plane, slot, factors)
         products[slot] = float(factors @ products)
         self._gram[slot], self._gram[:, slot] = products, products
         self._planes = {**self._planes, slot: plane}
@@ -360,12 +392,14 @@ class KernelSpanRisk:
     def scores(self, at: PinnedEvaluation) -> Array:
         """The scores of an evaluated point at the rows known."""
         point = at.point
-        return np.concatenate(self._pins.ask((point,), "line_scores", point.key, gather=True))
+        return np.concatenate(
+            self._pins.ask((point,), LineShard.line_scores, point.key, gather=True)
+        )
 
     def gradient(self, at: PinnedEvaluation) -> tuple[float, Array]:
         """Offset and derivative of the loss there."""
         point = at.point
-        parts = self._pins.ask((point,), "gradient", point.key, gather=True)
+        parts = self._pins.ask((point,), KernelShard.gradient, point.key, gather=True)
         return float(sum(offset for offset, _ in parts)), np.concatenate([g for _, g in parts])
 
 

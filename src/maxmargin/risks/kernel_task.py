@@ -29,8 +29,10 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Answers, OracleKind
+from maxmargin.core.evaluation import OracleKind
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.sampling import Draw, Terms
 from maxmargin.core.vectors import (
     Array,
@@ -221,6 +223,11 @@ class KernelTaskRisk:
         small.setup(inputs, self._Y)
         return self._examples(small, inputs, range(self.n_examples))
 
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(numbered_planes=self)
+
     # -- points ------------------------------------------------------------------------------------------
 
     def coefficients(self, w: Array) -> tuple[Array, IntArray]:
@@ -257,10 +264,6 @@ class KernelTaskRisk:
             error.add_note(f"raised by the task's oracle for example {i}")
             raise
         return replace(answer, lo=i, hi=i + 1)
-
-    def evaluate_many(self, points: Sequence[Array]) -> list[DrawnEvaluation]:
-        """Several points, one after the other."""
-        return [self.evaluate(w) for w in points]
 
     def terms(self, at: DrawnEvaluation) -> Terms:
         """The exact cut at a point, example by example, seen from there."""
@@ -327,13 +330,13 @@ class DrawnEvaluation:
         self.upper = float(risk._weight @ [float(a.uppers[0]) for a in answers])
 
     def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        """See :class:`maxmargin.core.sampled.SampledEvaluation`."""
         if id(trial) != id(self) or examples is not None:
             raise TypeError("the cuts of a structured risk are drawn where the oracle was asked.")
         return self._risk.terms(self)
 
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
+        """See :class:`maxmargin.core.sampled.SampledEvaluation`."""
         return self._risk.sampled_cut(self, draw)
 
     def cut(self) -> Cut:

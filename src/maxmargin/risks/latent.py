@@ -34,10 +34,12 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
-from maxmargin.core.protocols import Completion, LatentAnswers, LatentExamples
+from maxmargin.core.examples import LatentExamples
+from maxmargin.core.latent import Completion, LatentAnswers
 from maxmargin.core.vectors import Array, IntArray, Vector, add_scaled, dot, frozen, sparsify
 from maxmargin.risks.plain_examples import PlainExamples
 from maxmargin.risks.task import TaskRisk
+from maxmargin.risks.task_shard import TaskShard
 from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.latent import Completed, LatentTask
@@ -213,7 +215,7 @@ class CompletedRisk(TaskRisk):
 
     def complete(self, w: Array) -> Completion:
         """The best completions at ``w``, those held where they are as good; a worse one is an error."""
-        parts: list[LatentAnswers] = self.ask("complete", w)
+        parts = self.engine.gather(TaskShard.complete, self.engine.publish(w))
         gains = np.concatenate([part.gains for part in parts])
         scales = np.concatenate([part.scales for part in parts])
         found = [h for part in parts for h in part.latent]

@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
-from maxmargin.risks.line_shard import LostScores, Step
+from maxmargin.risks.line_shard import LineShard, LostScores, Step
 
 #: below this many entries the dense form of a plane is faster than it is large
 SPARSE_FROM = 1_000_000
@@ -81,11 +81,17 @@ class Pins:
         w = frozen(w)
         at = Pinned(next(self._keys), w, None)
         live, told = self._live_keys(at), self._told()
-        value = self.ask((), "line_evaluate", at.key, self.engine.publish(w), live, told)
+        value = self.ask((), LineShard.line_evaluate, at.key, self.engine.publish(w), live, told)
         out: PinnedEvaluation = self.make(self, is_upper, at=at, w=w, value=float(value))
         return out
 
-    def ask(self, points: tuple[Pinned, ...], method: str, *args: Any, gather: bool = False) -> Any:
+    def ask(
+        self,
+        points: tuple[Pinned, ...],
+        method: Callable[..., Any],
+        *args: Any,
+        gather: bool = False,
+    ) -> Any:
         """Call all shards; if one lost something, it is told that and the points, and all are asked again."""
         call = self.engine.gather if gather else self.engine.reduce
         restores = 0
@@ -125,16 +131,16 @@ class Pins:
         wanted = frozenset(point.key for point in points)
         # in order of keys: a line's ends are older than its points
         ordered = [steps[key] for key in sorted(steps)]
-        self.engine.gather("line_restore", wanted, self._told(), ordered, *handles)
+        self.engine.gather(LineShard.line_restore, wanted, self._told(), ordered, *handles)
 
     def value(self, at: Pinned) -> float:
         """The risk at a point that was settled before anybody asked for its value."""
-        return float(self.ask((at,), "line_value", at.key))
+        return float(self.ask((at,), LineShard.line_value, at.key))
 
     def value_on(self, line: _Line) -> float:
         """The risk at a point on a line: no pass over the data, and no scores are kept."""
         a, b = line.ends()
-        return float(self.ask((a, b), "line_value_toward", a.key, b.key, line.t))
+        return float(self.ask((a, b), LineShard.line_value_toward, a.key, b.key, line.t))
 
     def pin(self, w: Array, line: tuple[Pinned, Pinned, float]) -> Pinned:
         """A name for the scores of a point on a line that the shards do not have yet."""
@@ -146,7 +152,7 @@ class Pins:
         """Let the shards keep the scores of a point on a line: no pass over the data."""
         # where nothing gets lost for good, a point on a line is not remembered as one
         points = (a, b) if at.line is None else (at,)
-        self.ask(points, "line_toward", a.key, b.key, t, at.key, self._live_keys(at))
+        self.ask(points, LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
 
     def settled(self) -> list[PinnedEvaluation]:
         """All evaluations that somebody holds, their scores kept."""
@@ -159,7 +165,7 @@ class Pins:
         w = frozen(w)
         at = Pinned(next(self._keys), w, None)
         live, told = self._live_keys(at), self._told()
-        self.ask((), "line_evaluate", at.key, self.engine.publish(w), live, told)
+        self.ask((), LineShard.line_evaluate, at.key, self.engine.publish(w), live, told)
         return at
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
@@ -302,10 +308,10 @@ class PinnedEvaluation:
         if self._line is not None:
             a, b = ends = self._line.ends()
             return self._pins.ask(
-                ends, "line_cut_toward", a.key, b.key, self._line.t, gather=gather
+                ends, LineShard.line_cut_toward, a.key, b.key, self._line.t, gather=gather
             )
         at = self.point
-        return self._pins.ask((at,), "line_cut", at.key, gather=gather)
+        return self._pins.ask((at,), LineShard.line_cut, at.key, gather=gather)
 
     def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
         """The evaluation at ``w + t (other.w - w)``."""
@@ -318,7 +324,7 @@ class PinnedEvaluation:
     def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
         """Right derivatives on the line; the ts ascend."""
         a, b = ends = self.point, other.point
-        out: Array = self._pins.ask(ends, "line_slopes", a.key, b.key, ts)
+        out: Array = self._pins.ask(ends, LineShard.line_slopes, a.key, b.key, ts)
         return out
 
     def breakpoints(
@@ -328,7 +334,7 @@ class PinnedEvaluation:
         # a shard may hold its fair share four times over before the round is given up
         share = min(limit, max(64, 4 * limit // self._pins.n_shards))
         a, b = ends = self.point, other.point
-        parts = self._pins.ask(ends, "line_kinks", a.key, b.key, lo, hi, share, gather=True)
+        parts = self._pins.ask(ends, LineShard.line_kinks, a.key, b.key, lo, hi, share, gather=True)
         if any(part is None for part in parts):
             return None
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -345,14 +345,14 @@ class LockstepRisk:
     def close(self, problem: int) -> None:
         """Forget a problem's scores."""
         self._problems.pop(problem, None)
-        self.engine.gather("close", problem)
+        self.engine.gather(_Shard.close, problem)
 
     def evaluate(self, asked: Sequence[tuple[int, Array]]) -> list[LockstepEvaluation]:
         """Several (problem, w) in one pass over X."""
         points = [frozen(w) for _, w in asked]
         specs = [(p, self._problems[p].split, next(self._keys)) for p, _ in asked]
         handle = self.engine.publish(np.array(points))
-        values = self.engine.reduce("evaluate", specs, handle)
+        values = self.engine.reduce(_Shard.evaluate, specs, handle)
         return [
             self._pin(p, key, w, float(self._problems[p].scale @ parts))
             for (p, _, key), w, parts in zip(specs, points, values, strict=True)
@@ -371,7 +371,7 @@ class LockstepRisk:
         """The cuts at several points in one transposed pass."""
         specs = [(e.problem, self._problems[e.problem].split, e.point) for e in asked]
         live = [self._live(e.problem) for e in asked]
-        offsets, planes = self.engine.reduce("cuts", specs, live)
+        offsets, planes = self.engine.reduce(_Shard.cuts, specs, live)
         out: list[Cut] = []
         for e, b, a in zip(asked, offsets, planes, strict=True):
             scale = self._problems[e.problem].scale
@@ -381,7 +381,7 @@ class LockstepRisk:
     def lines(self, asked: Sequence[Toward | Slopes | Breakpoints]) -> list[Any]:
         """Answers to questions about lines, of any problems, in one round."""
         questions = [self._question(request) for request in asked]
-        parts = self.engine.gather("lines", questions)
+        parts = self.engine.gather(_Shard.lines, questions)
         return [
             self._answer(request, question, [part[j] for part in parts if part[j] is not None])
             for j, (request, question) in enumerate(zip(asked, questions, strict=True))

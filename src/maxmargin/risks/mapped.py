@@ -7,7 +7,6 @@ where T is the identity that is X itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Evaluation, LineEvaluation, ProvedRisk, RowDuals, Streaming
+from maxmargin.core.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.risk import Capabilities, Risk
+from maxmargin.core.row_duals import NO_ROWS, RowDuals, RowShape
+from maxmargin.core.sweeps import Streaming
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.design import CSRDesign, DenseDesign, Design
-from maxmargin.risks.duals import Method, refusal, row_duals
+from maxmargin.risks.duals import METHODS, refusal, row_duals
 from maxmargin.risks.rows import Rows
+from maxmargin.risks.score import ScoreRisk
 from maxmargin.risks.weights import WeightMap
 
 #: entries that a copy of the rows may have
@@ -119,18 +122,16 @@ class MappedRisk:
     (0.0, array([3.]))
     """
 
-    def __init__(self, risk: Any, weights: WeightMap) -> None:
+    def __init__(self, risk: Risk, weights: WeightMap) -> None:
         self.inner, self.weights = risk, weights
+        self._scores = risk if isinstance(risk, ScoreRisk) else None
         self.dim = risk.dim
         self.n_blocks = risk.n_blocks
         self.lower_bound = risk.lower_bound
         self.oracle = risk.oracle
         self.has_cache = risk.has_cache
-        self.n_examples = getattr(risk, "n_examples", 0)
-        self.n_columns = getattr(risk, "n_columns", 1)
-        self.smooth = getattr(risk, "smooth", False)
-        self.dear_slopes = getattr(risk, "dear_slopes", False)
-        self.nnz = _work(risk, weights)
+        self.n_examples = risk.n_examples
+        self.shape = NO_ROWS if self._scores is None else _work(self._scores, weights)
         self._rows: Rows | None = None
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
@@ -140,39 +141,48 @@ class MappedRisk:
         kind = MappedLine if isinstance(inner, LineEvaluation) else MappedEvaluation
         return kind(self.weights, inner, w)
 
-    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
-        """Several points, one after the other."""
-        return [self.evaluate(w) for w in points]
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        inner = self.inner.offers
+        return Capabilities(
+            row_duals=None if self._scores is None else self,
+            proved=None if inner.proved is None else self,
+            engine=inner.engine,
+            expensive_slopes=inner.expensive_slopes,
+        )
 
-    def scores(self, at: MappedLine) -> Array:
+    def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row."""
-        out: Array = self.inner.scores(at.inner)
-        return out
+        assert isinstance(at, MappedLine)
+        return self._score_risk().scores(at.inner)
+
+    def _score_risk(self) -> ScoreRisk:
+        assert self._scores is not None  # asked for where it is offered only
+        return self._scores
 
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
         """The methods :meth:`row_duals` offers for this problem."""
-        if not hasattr(self.inner, "rows"):
-            return frozenset()
-        every: tuple[Method, ...] = ("coordinate", "newton", "stream")
-        return frozenset(m for m in every if self._refusal(m, regularizer) is None)
+        return frozenset(m for m in METHODS if self.refusal(m, regularizer) is None)
 
-    def _refusal(self, method: Method, regularizer: SquaredNorm) -> str | None:
-        rows: Rows = self.inner.rows
+    def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
+        """See :class:`maxmargin.core.row_duals.RowDualRisk`."""
+        rows = self._score_risk().rows
         if self.weights.shifts and rows.offset is None:
             rows = replace(rows, offset=np.empty(0))
-        if method != "stream" and self.weights.blocks and self.nnz > ROOM:
+        if method != "stream" and self.weights.blocks and self.shape.nnz > ROOM:
             return "the prior correlates features, and rows that know it would not fit the memory"
         return refusal(method, rows, regularizer)
 
     def row_duals(
         self,
-        method: Method,
+        method: str,
         C: float,
         regularizer: SquaredNorm,
         streaming: Streaming | None = None,
     ) -> RowDuals:
         """A fresh dual point over the rows, improved by this method."""
-        why = self._refusal(method, regularizer)
+        why = self.refusal(method, regularizer)
         if why is not None:
             raise TypeError(
                 f"cannot use the {method} method here: {why}. Use solver=CuttingPlane()."
@@ -182,10 +192,10 @@ class MappedRisk:
         return row_duals(method, self._rows, C, regularizer, streaming)
 
     def _transformed(self) -> Rows:
-        rows: Rows = self.inner.rows
-        offset = rows.offset
+        risk = self._score_risk()
+        rows, offset = risk.rows, risk.rows.offset
         if self.weights.shifts:
-            offset = self.inner.scores(self.inner.evaluate(self.weights.centre.ravel()))
+            offset = risk.scores(risk.evaluate(self.weights.centre.ravel()))
         return replace(
             rows,
             design=stretched(rows.design, self.weights),
@@ -194,17 +204,16 @@ class MappedRisk:
         )
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.protocols.ProvedRisk`."""
-        inner = self.inner
-        return (
-            inner.rounding(self.weights.whole(w), value) if isinstance(inner, ProvedRisk) else 0.0
-        )
+        """See :class:`maxmargin.core.proved.ProvedRisk`."""
+        proved = self.inner.offers.proved
+        return 0.0 if proved is None else proved.rounding(self.weights.whole(w), value)
 
     def proved_value(self, w: Array, enough: float) -> float:
-        """See :class:`maxmargin.core.protocols.ProvedRisk`."""
-        if not isinstance(self.inner, ProvedRisk):
+        """See :class:`maxmargin.core.proved.ProvedRisk`."""
+        proved = self.inner.offers.proved
+        if proved is None:
             return float(self.inner.evaluate(self.weights.whole(w)).upper)
-        return self.inner.proved_value(self.weights.whole(w), enough)
+        return proved.proved_value(self.weights.whole(w), enough)
 
 
 class StretchedDesign:
@@ -233,16 +242,15 @@ class StretchedDesign:
         return stretched(self.design.block(lo, hi), self.weights)
 
 
-def _work(risk: Any, weights: WeightMap) -> int:
-    """Entries of the rows that methods for single rows would see."""
-    nnz = int(getattr(risk, "nnz", 0))
-    if not (weights.blocks and hasattr(risk, "rows")):
-        return nnz
+def _work(risk: ScoreRisk, weights: WeightMap) -> RowShape:
+    """The entries of the rows that methods for single rows would see."""
     n, d = risk.rows.design.shape
-    blocks = [len(where) for where, _ in weights.blocks]
+    if not weights.blocks:
+        return risk.shape
+    entries = n * d
     if _sparse_product(risk.rows.design, weights):
-        return int(min(n * d, nnz * max(blocks)))
-    return int(n * d)
+        entries = min(entries, risk.shape.nnz * max(len(where) for where, _ in weights.blocks))
+    return replace(risk.shape, nnz=int(entries))
 
 
 def _sparse_product(design: Design, weights: WeightMap) -> bool:

@@ -23,9 +23,9 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.kept import count, number
-from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.losses import (

@@ -18,10 +18,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Answers, ConstraintCache, WorkingSets
+from maxmargin.core.examples import ConstraintCache
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.risks.plain_sets import PlainWorkingSets
 from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Bounded, Task

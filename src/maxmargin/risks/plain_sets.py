@@ -17,9 +17,10 @@ import numpy as np
 from maxmargin.checkpoints import UNKNOWN
 from maxmargin.compiled import plane_sets as compiled
 from maxmargin.compiled.plane_sets import PlaneSets
+from maxmargin.core.answers import Answers
 from maxmargin.core.flat import offsets
-from maxmargin.core.protocols import Answers, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import (
     DENSE_ABOVE,
     Array,

@@ -10,89 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from maxmargin.core.engine import Engine, SerialEngine
-from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind, RowDuals, Streaming
+from maxmargin.core.evaluation import LineEvaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.rounding import gamma
+from maxmargin.core.row_duals import RowDuals, RowShape
+from maxmargin.core.sweeps import Streaming
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn, chunks
-from maxmargin.data.design import as_design, row_lengths, shard_bounds
+from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.audit import proved_risk
-from maxmargin.risks.duals import Method, refusal, row_duals
-from maxmargin.risks.line_shard import LossShard
+from maxmargin.risks.duals import METHODS, refusal, row_duals
+from maxmargin.risks.joint import gathering
+from maxmargin.risks.line_shard import LineShard
 from maxmargin.risks.lines import PinnedEvaluation, Pins, check_weights
-from maxmargin.risks.rows import Part, PlacedPart, Rows
-
-if TYPE_CHECKING:
-    from maxmargin.risks.span import SpanRisk
-
-
-class ScoreShard(LossShard):
-    """Rows ``lo .. hi-1``."""
-
-    def __init__(self, rows: Rows, lo: int, hi: int) -> None:
-        super().__init__()
-        self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
-        self._rows, self._lo, self._hi = rows, lo, hi
-        self._lengths: Array | float | None = None
-
-    @property
-    def _labels(self) -> tuple[Any, Any]:
-        """Labels and weights: views, or read from where they are."""
-        lo, hi = self._lo, self._hi
-        return self._rows.y[lo:hi], self._rows.weight[lo:hi]
-
-    @property
-    def _offset(self) -> Array | None:
-        offset = self._rows.offset
-        return None if offset is None else offset[self._lo : self._hi]
-
-    def scores_at(self, w: Array) -> Array:
-        d, columns = self._design.shape[1], self._loss.n_outputs()
-        if columns is not None:
-            w = w.reshape(-1, columns)
-        scores = self._design.dot(w[:d], self._lo, self._hi)
-        if self._intercept != 0.0:
-            scores += self._intercept * w[d]
-        if self._offset is not None:
-            scores += self._offset
-        return scores
-
-    def plane_of(self, coef: Array) -> Array:
-        """The flat ``X[lo:hi]' coef``, the constant feature included."""
-        d, extra = self._design.shape[1], int(self._intercept != 0.0)
-        plane = np.zeros((d + extra, *coef.shape[1:]))
-        self._design.accumulate(coef, self._lo, self._hi, plane[:d])
-        if extra:
-            # by BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
-            plane[d] = self._intercept * (np.ones(len(coef)) @ coef)
-        return plane.ravel()
-
-    def lengths(self) -> Array | float | None:
-        """See :meth:`LossShard.lengths`."""
-        if self._lengths is None:
-            known = row_lengths(self._design, self._lo, self._hi)
-            if known is not None:
-                self._lengths = np.hypot(known, self._intercept)
-        return self._lengths
-
-    def totals(self) -> Array:
-        """Sums over the rows, by weight: of |x|, |x|^2, and of offsets |o|, |o|^2; NaN where not known."""
-        lengths, weight = self.lengths(), np.asarray(self._labels[1])
-        if lengths is None:
-            return np.full(4, np.nan)
-        sizes = weight * lengths
-        out = [float(sizes.sum()), float(np.sum(sizes * lengths)), 0.0, 0.0]
-        if self._offset is not None:
-            shift = np.abs(self._offset)
-            shift = shift if shift.ndim == 1 else shift.max(axis=1)
-            out[2:] = [float(weight @ shift), float(weight @ shift**2)]
-        return np.array(out)
+from maxmargin.risks.rows import Part, Rows
+from maxmargin.risks.score_shard import ScoreShard, make_shard
+from maxmargin.risks.span import SpanRisk
 
 
 def _weights(given: Any, n: int) -> Any:
@@ -115,10 +55,6 @@ def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
             f"offset has shape {offset.shape}; finite numbers of shape {shape}, like the scores, are needed."
         )
     return offset
-
-
-def _make_shard(light: Rows, part: Part | PlacedPart) -> ScoreShard:
-    return ScoreShard(*part.on(light))
 
 
 class ScoreRisk:
@@ -192,10 +128,9 @@ class ScoreRisk:
         )
         self.dim = self.rows.dim
         self.n_examples = self.rows.n
-        self.n_columns = self.rows.n_columns
-        self.smooth = loss.smooth
-        self.dear_slopes = loss.dear
-        self.nnz = design.nnz * self.rows.n // max(1, n)
+        self.shape = RowShape(
+            design.nnz * self.rows.n // max(1, n), self.rows.n_columns, loss.smooth
+        )
         self.engine: Engine = engine or SerialEngine()
         self._totals: Array | None = None
         self.bounds = self._shards()
@@ -205,17 +140,15 @@ class ScoreRisk:
     def open(self) -> None:
         """Build the shards: at the beginning, and when the engine had others in between."""
         if not self.rows.loss.decomposable:
-            from maxmargin.risks.joint import gathering  # which builds upon this module
-
             self._pins = gathering(self.engine, self.rows, self.bounds)
             return
         parts = [Part(self.rows, lo, hi) for lo, hi in self.bounds]
-        self.engine.open(partial(_make_shard, self.rows.light()), parts)
+        self.engine.open(partial(make_shard, self.rows.light()), parts)
         self._pins = Pins(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
         rows = self.rows
-        bounds = shard_bounds(rows.n, self.nnz * self.n_columns, rows.dim)
+        bounds = shard_bounds(rows.n, self.shape.nnz * self.shape.n_columns, rows.dim)
         parted = type(rows.loss).boundaries is not ScoreLoss.boundaries
         allowed = rows.loss.boundaries(rows.y[:]) if parted else None
         if allowed is not None:
@@ -232,26 +165,33 @@ class ScoreRisk:
             start += hi - lo
         return out
 
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(
+            row_duals=self,
+            wide=self,
+            proved=self,
+            engine=self.engine,
+            expensive_slopes=self.rows.loss.dear,
+        )
+
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:
         """One product with X; ``exact`` makes no difference here."""
         return self._pins.evaluate(w)
 
-    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
-        """Several points, one after the other."""
-        return [self.evaluate(w) for w in points]
-
     def proved_value(self, w: Array, enough: float) -> float:
-        """See :class:`maxmargin.core.protocols.ProvedRisk`."""
+        """See :class:`maxmargin.core.proved.ProvedRisk`."""
         value = float(self.evaluate(w).upper)
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.protocols.ProvedRisk`: that of the scores, and of summing up."""
+        """See :class:`maxmargin.core.proved.ProvedRisk`: that of the scores, and of summing up."""
         rows = self.rows
         if not rows.loss.decomposable:
             return gamma(rows.n) * value
         if self._totals is None:
-            self._totals = self.engine.reduce("totals")
+            self._totals = self.engine.reduce(ScoreShard.totals)
         first, second, shift, shift2 = self._totals
         if np.isnan(first):
             return gamma(rows.n) * value
@@ -268,7 +208,7 @@ class ScoreRisk:
         n = self.rows.design.shape[0]
         out = np.zeros(n if columns is None else (n, columns))
         point = at.point
-        parts = self._pins.ask((point,), "line_scores", point.key, gather=True)
+        parts = self._pins.ask((point,), LineShard.line_scores, point.key, gather=True)
         scores = parts[0] if len(parts) == 1 else np.concatenate(parts)
         start = 0
         for lo, hi in self.rows.ranges:
@@ -276,20 +216,21 @@ class ScoreRisk:
             start += hi - lo
         return out
 
+    def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
+        """See :class:`maxmargin.core.row_duals.RowDualRisk`."""
+        return refusal(method, self.rows, regularizer)
+
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
         """The methods :meth:`row_duals` offers for this problem."""
-        every: tuple[Method, ...] = ("coordinate", "newton", "stream")
-        return frozenset(m for m in every if refusal(m, self.rows, regularizer) is None)
+        return frozenset(m for m in METHODS if self.refusal(m, regularizer) is None)
 
     def in_span(self, regularizer: SquaredNorm, max_planes: int | None = None) -> SpanRisk:
         """The same risk with combinations of planes for points; see :mod:`maxmargin.risks.span`."""
-        from maxmargin.risks.span import SpanRisk  # which builds upon this module
-
         return SpanRisk(self, regularizer, max_planes)
 
     def row_duals(
         self,
-        method: Method,
+        method: str,
         C: float,
         regularizer: SquaredNorm,
         streaming: Streaming | None = None,

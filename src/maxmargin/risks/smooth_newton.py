@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.compiled import smooth
-from maxmargin.core.protocols import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array
 from maxmargin.losses import Logistic
 from maxmargin.risks.newton import NewtonDuals

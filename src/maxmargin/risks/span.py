@@ -31,20 +31,23 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import DualPoint
-from maxmargin.core.protocols import OracleKind
+from maxmargin.core.engine import Engine
+from maxmargin.core.evaluation import OracleKind
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import FeasibleDual
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.vectors import Array, SparseVector, Vector, combine, frozen
+from maxmargin.core.wide import PlaneColumns
 from maxmargin.risks.line_shard import LostScores
 from maxmargin.risks.lines import MAX_RESTORES, TOO_OFTEN, PinnedEvaluation, Pins
-from maxmargin.risks.rows import Part
-from maxmargin.risks.score import ScoreRisk
+from maxmargin.risks.rows import Part, Rows
 from maxmargin.risks.span_columns import (
     Columns,
     CutStep,
@@ -56,7 +59,30 @@ from maxmargin.risks.span_columns import (
     tidied,
     unit,
 )
-from maxmargin.risks.span_shard import make_shard
+from maxmargin.risks.span_shard import SpanShard, make_shard
+
+
+class RowsRisk(Protocol):
+    """A risk of scores, as far as it is needed here."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows."""
+
+    @property
+    def engine(self) -> Engine:
+        """Where the shards live."""
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """The rows of each shard."""
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of shards whose losses add up."""
+
+    def open(self) -> None:
+        """Build the shards of the risk."""
 
 
 class SpanRisk:
@@ -77,7 +103,7 @@ class SpanRisk:
     lower_bound = 0.0
 
     def __init__(
-        self, risk: ScoreRisk, regularizer: SquaredNorm, max_planes: int | None = None
+        self, risk: RowsRisk, regularizer: SquaredNorm, max_planes: int | None = None
     ) -> None:
         rows = risk.rows
         if len(regularizer.free) or len(regularizer.nonnegative):
@@ -92,8 +118,7 @@ class SpanRisk:
         self._risk = risk
         size = rows.n * rows.n_columns
         self.columns = Columns(size, max_planes or planes_that_fit(size))
-        self.n_examples, self.n_columns, self.n_blocks = rows.n, rows.n_columns, risk.n_blocks
-        self.nnz, self.smooth, self.dear_slopes = risk.nnz, risk.smooth, risk.dear_slopes
+        self.n_examples, self.n_blocks = rows.n, risk.n_blocks
         self.regularizer = GramNorm(times_gram=lambda u: self.columns.times_gram(u))
         self.engine = risk.engine
         # a joint loss needs all scores in one place, and there are as many of them as slots: one shard
@@ -108,6 +133,16 @@ class SpanRisk:
             told=lambda: len(self.columns.steps),
         )
         self._interrupted = False
+
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(
+            numbered_planes=self,
+            kept_planes=self,
+            engine=self.engine,
+            expensive_slopes=self._risk.rows.loss.dear,
+        )
 
     @property
     def dim(self) -> int:
@@ -134,26 +169,26 @@ class SpanRisk:
         return Cut(offset, unit(slot, self.dim))
 
     def _make(self, step: int, slot: int, at: Mix) -> tuple[float, Array]:
-        offset = float(self.engine.reduce("column_gradient", step, slot, self._point(at)))
+        offset = float(self.engine.reduce(SpanShard.column_gradient, step, slot, self._point(at)))
         self._finish(step, slot)
         n_slots = max([slot, *self.columns.used]) + 1
-        return offset, self.engine.reduce("column_products", slot, n_slots)
+        return offset, self.engine.reduce(SpanShard.column_products, slot, n_slots)
 
     def _finish(self, step: int, slot: int) -> None:
         rows = self._risk.rows
         if hasattr(rows.design, "kernel_dot"):  # it may know a shorter way than over features
-            coef = np.concatenate(self.engine.gather("column_coef", step, slot))
+            coef = np.concatenate(self.engine.gather(SpanShard.column_coef, step, slot))
             columns = rows.loss.n_outputs()
             g = coef if columns is None else coef.reshape(-1, columns)
             scores = rows.design.kernel_dot(g)
             scores += rows.intercept**2 * g.sum(axis=0)
             published = self.engine.publish(frozen(scores.reshape(-1)))
-            self.engine.gather("column_finish_scores", step, slot, published)
+            self.engine.gather(SpanShard.column_finish_scores, step, slot, published)
             return
-        total = self.engine.reduce("column_plane", step, slot).plane
+        total = self.engine.reduce(SpanShard.column_plane, step, slot).plane
         plane = total.to_dense() if isinstance(total, SparseVector) else total
         plane.setflags(write=False)  # then publishing it is no copy
-        self.engine.gather("column_finish", step, slot, self.engine.publish(plane))
+        self.engine.gather(SpanShard.column_finish, step, slot, self.engine.publish(plane))
 
     def _point(self, mix: Mix) -> Array:
         c = np.zeros(self.dim)
@@ -164,12 +199,14 @@ class SpanRisk:
         """The weights that a point stands for."""
         mix = mix_of(c)
         told = len(self.columns.steps)  # slots mean something else after some of them
-        w: Array = self._until_told(lambda: self.engine.reduce("combine_rows", told, mix))
+        w: Array = self._until_told(lambda: self.engine.reduce(SpanShard.combine_rows, told, mix))
         w.setflags(write=False)  # then publishing it is no copy
         return w
 
-    def dual(self, dual: DualPoint) -> DualPoint:
+    def dual(self, dual: FeasibleDual) -> DualPoint:
         """The dual point over features: one plane that adds them all up."""
+        if not isinstance(dual, DualPoint):
+            raise TypeError(f"a {type(dual).__name__} is not over planes at the shards.")
         return _one_plane(dual, self.weights(combine(dual.alpha, dual.planes, self.dim)))
 
     # -- shards that forgot ----------------------------------------------------------------------------
@@ -199,21 +236,23 @@ class SpanRisk:
 
     def _take_steps(self) -> None:
         steps = self.columns.steps
-        taken = self.engine.gather("steps_taken")
+        taken = self.engine.gather(SpanShard.steps_taken)
         first = min(taken)
         if first == len(steps):
             return
         if len({type(step) for step in steps[first : max(taken)]}) > 1:
             # the others have dropped columns that are needed for those of the new one
-            self.engine.gather("columns_forget")
+            self.engine.gather(SpanShard.columns_forget)
             first = 0
         for number, step in enumerate(steps):
             if number < first:
                 continue
             if isinstance(step, MixStep):
-                self.engine.gather("columns_mix", number, step.kept, step.mixed)
+                self.engine.gather(SpanShard.columns_mix, number, step.kept, step.mixed)
                 continue
-            found = self.engine.reduce("column_gradient", number, step.slot, self._point(step.at))
+            found = self.engine.reduce(
+                SpanShard.column_gradient, number, step.slot, self._point(step.at)
+            )
             if float(found) != step.offset:
                 raise RuntimeError(
                     "planes that were kept belong to other data, or shards that were built anew compute "
@@ -258,13 +297,19 @@ class SpanRisk:
         """What shards hold, where they live in this process: for a later fit, without passes."""
         if not self.engine.durable:
             return None
-        return self.engine.gather("columns_keep", len(self.columns.steps), self.columns.used)
+        return self.engine.gather(
+            SpanShard.columns_keep, len(self.columns.steps), self.columns.used
+        )
 
-    def take(self, columns: Columns, kept: list[Any] | None) -> None:
+    def take(self, columns: PlaneColumns, kept: list[Any] | None) -> None:
         """Go on with the columns of an earlier fit."""
+        if not isinstance(columns, Columns):
+            raise TypeError(
+                f"a {type(columns).__name__} does not say how planes at shards were made."
+            )
         self.columns = columns
         if kept is not None and self.engine.durable:
-            self.engine.gather("columns_take", kept)
+            self.engine.gather(SpanShard.columns_take, kept)
 
     def columns_state(self) -> dict[str, Any]:
         """How the columns were made, as plain arrays for a checkpoint."""

@@ -11,7 +11,7 @@ from maxmargin.core.matrices import is_finite
 from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, sparsify
 from maxmargin.risks.line_shard import NOT_FINITE, LostScores
 from maxmargin.risks.rows import Part, PlacedPart, Rows
-from maxmargin.risks.score import ScoreShard
+from maxmargin.risks.score_shard import ScoreShard
 from maxmargin.risks.span_columns import Mix
 
 #: rows of columns that are added up at a time: the sum stays in the cache

@@ -32,9 +32,9 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.kept import floats, integers, number
-from maxmargin.core.protocols import Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.sweeps import Streaming, SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, row_lengths
 from maxmargin.risks.audit import Scale

@@ -18,14 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.engine import Engine, Handle, SerialEngine
-from maxmargin.core.protocols import Answers, Evaluation, Examples, WorkingSets
+from maxmargin.core.evaluation import Evaluation
+from maxmargin.core.examples import Examples
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.risks.lines import Pins, check_weights
 from maxmargin.risks.plain_examples import PlainExamples, Rescaling
-from maxmargin.risks.task_shard import CACHE_SIZE, Maker, Part, span
+from maxmargin.risks.task_shard import CACHE_SIZE, Maker, Part, TaskShard, span
 from maxmargin.risks.weights import WeightMap
 from maxmargin.tasks.base import Task
 
@@ -112,7 +116,7 @@ class TaskEvaluation:
         """One part per shard."""
         if self._cuts is None:
             at = self._point
-            self._cuts = self._engine.gather("cut_at", at.key, at.handle, at.told)
+            self._cuts = self._engine.gather(TaskShard.cut_at, at.key, at.handle, at.told)
         return self._cuts
 
 
@@ -230,7 +234,7 @@ class TaskRisk:
         values = self._values_at(w, cached=past.told >= 0)
         point = _Asked(next(self._keys), self.engine.publish(w), past.told)
         if values is None:
-            values = self._pins.ask((), "measure", point.key, point.handle, point.told)
+            values = self._pins.ask((), TaskShard.measure, point.key, point.handle, point.told)
             if past.told >= 0:
                 self._past = past.and_then(
                     point, span(self._examples.dim), forget=self.engine.durable
@@ -249,11 +253,12 @@ class TaskRisk:
         past = self._past
         keys = [point.key for point in past.points]
         handles = [point.handle for point in past.points]
-        self.engine.gather("tell", past.told, past.seeds, keys, *handles)
+        self.engine.gather(TaskShard.tell, past.told, past.seeds, keys, *handles)
 
-    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
-        """Several points, one after the other."""
-        return [self.evaluate(w) for w in points]
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(working_sets=self, engine=self.engine)
 
     @property
     def examples(self) -> Examples:
@@ -284,12 +289,8 @@ class TaskRisk:
 
     def answers(self, w: Array) -> list[Answers]:
         """The oracle's answers for all examples of positive weight, in shard order."""
-        parts = self.engine.gather("oracle_runs", self.engine.publish(w))
+        parts = self.engine.gather(TaskShard.oracle_runs, self.engine.publish(w))
         return [answers for shard in parts for answers in shard]
-
-    def ask(self, method: str, w: Array) -> list[Any]:
-        """What a method ``(w, lo, hi)`` of the examples says at w, in shard order."""
-        return self.engine.gather("of_examples", method, self.engine.publish(w))
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
@@ -299,7 +300,7 @@ class TaskRisk:
         else:
             owners = np.searchsorted(self._bounds, examples, side="right") - 1
         lists = [examples[owners == k].tolist() for k in range(self.n_blocks)]
-        found = self.engine.gather("oracle_for", self.engine.publish(w), lists, quick)
+        found = self.engine.gather(TaskShard.oracle_for, self.engine.publish(w), lists, quick)
         next_of = [iter(answers) for answers in found]
         return [next(next_of[k]) for k in owners]
 

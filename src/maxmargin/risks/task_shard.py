@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from maxmargin.compiled import envelope
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut, add_cuts
-from maxmargin.core.protocols import Answers, ConstraintCache, Examples
+from maxmargin.core.examples import ConstraintCache, Examples
+from maxmargin.core.latent import LatentAnswers
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.risks.line_shard import LineShard, LostScores
 
@@ -103,9 +105,11 @@ class TaskShard(LineShard):
             return part
         return replace(part, lo=part.lo + self._base, hi=part.hi + self._base)
 
-    def of_examples(self, method: str, w: Array) -> Any:
-        """What a method of the examples says of this range at w."""
-        return getattr(self._examples, method)(w, self._lo, self._hi)
+    def complete(self, w: Array) -> LatentAnswers:
+        """The latent values of largest score at w."""
+        examples: Any = self._examples  # those of a latent task
+        found: LatentAnswers = examples.complete(w, self._lo, self._hi)
+        return found
 
     def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
         """Answers for the examples listed for this shard."""

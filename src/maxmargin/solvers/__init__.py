@@ -5,10 +5,10 @@ from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto, AutoStructured
 from maxmargin.solvers.cccp import LatentResult, minimize_latent
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.driver import minimize
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.ending import certify
 from maxmargin.solvers.kernel_blocks import KernelBlocks
+from maxmargin.solvers.minimization import minimize
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sampled import SampledCuts
 

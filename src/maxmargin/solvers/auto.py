@@ -23,14 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from maxmargin.core.protocols import Streaming
 from maxmargin.core.requests import Steps
 from maxmargin.core.result import relative_gap
+from maxmargin.core.sweeps import Streaming
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_dual import Coordinates, SecondOrder, Stream, ascend, call_worth
 
 #: iterations of a fit by cutting planes; what each costs in visits of all rows, and in calls
@@ -59,7 +60,7 @@ class Phase:
 
 def newton_worth(problem: Problem) -> float:
     """The cost of a fit by Newton's method, in visits of all rows."""
-    per_row = problem.nnz / max(1, problem.n_examples)
+    per_row = problem.shape.nnz / max(1, problem.n_examples)
     gram = problem.dim**2 / (GRAM_SPEED * max(1.0, per_row))
     return STEPS * (STEP_VISITS + gram + STEP_CALLS * call_worth(problem))
 
@@ -75,12 +76,12 @@ def plan(problem: Problem) -> list[Phase]:
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
     cheap = newton and newton_worth(problem) < planes_worth(problem)
     # with as many features as rows, planes are no way out: the reduced problem becomes the problem
-    few = problem.dim <= min(MANY_COORDINATES, problem.n_columns * problem.n_examples)
-    tiny = problem.nnz * problem.n_columns <= TINY
+    few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
+    tiny = problem.shape.nnz * problem.shape.n_columns <= TINY
     last = [Phase("cutting planes", forever)]
     if newton:
         last.append(Phase("newton", forever))
-    if newton and (problem.smooth or tiny):
+    if newton and (problem.shape.smooth or tiny):
         return [Phase("newton", forever), *last[:1]]
     if "coordinate" not in problem.methods:
         if "stream" in problem.methods and not cheap and problem.dim > MANY_COORDINATES:
@@ -117,6 +118,8 @@ class Auto:
     True
     """
 
+    needs: ClassVar[Needs] = Needs()
+
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The methods, one after the other."""
         first = 0 if state.resumed is None else state.phase
@@ -152,6 +155,7 @@ class AutoStructured:
 
     mode: Literal["stream", "dear"] = "stream"
     idle: int = 8
+    needs: ClassVar[Needs] = Needs(working_sets=True)
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The methods, one after the other."""

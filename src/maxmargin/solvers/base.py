@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxmargin.checkpoints import CheckpointError
-from maxmargin.core.protocols import RowDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Steps
 from maxmargin.core.result import FeasibleDual, StopReason
+from maxmargin.core.row_duals import NO_ROWS, RowDuals, RowShape
 from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
+from maxmargin.solvers.requirements import Needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,13 +31,11 @@ class Problem:
     has_cache: bool
     stopping: StoppingRule
     random_state: int = 0
-    #: stored entries of the data, and how the rows can be improved: what a choice of method looks at
-    nnz: int = 0
-    n_columns: int = 1
-    smooth: bool = False
-    #: a slope on a line costs as much as a cut
-    dear_slopes: bool = False
+    #: the rows, and how they can be improved: what a choice of method looks at
+    shape: RowShape = NO_ROWS
     methods: frozenset[str] = frozenset()
+    #: a slope on a line costs as much as a cut
+    expensive_slopes: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +94,10 @@ class SolverState:
 
 class Solver(Protocol):
     """A method: configuration only; everything that changes lives in the state."""
+
+    @property
+    def needs(self) -> Needs:
+        """What a risk must offer; ``Needs()`` for evaluations only."""
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop, as a generator of requests. Ends by setting ``state.stop``."""

@@ -28,14 +28,15 @@ import numpy as np
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.interrupts import interrupt, outermost
-from maxmargin.core.protocols import LatentRisk
+from maxmargin.core.latent import LatentRisk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.driver import Callback, Observer, solve
+from maxmargin.solvers.driver import Callback, Observer, OracleCallback
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.minimization import solve
 
 #: a convex step ends when this share of what it could gain is left
 SHARE = 0.3
@@ -133,7 +134,7 @@ class LatentResult:
 class _Procedure:
     """The state between two steps. The incumbent is replaced in one assignment of finished values."""
 
-    risk: Any
+    risk: LatentRisk
     C: float
     regularizer: SquaredNorm
     #: w, F(w), the completions there, (objective, lower bound) of the last convex problem at w
@@ -222,7 +223,6 @@ class _Procedure:
 
     def _record(self, result: SolveResult, n_changed: int) -> None:
         last = result.history[-1] if result.history else None
-        spent = [name for name in IterationRecord.__slots__ if name.startswith("seconds_")]
         objective, lower = self.best[3]
         self.iterations += result.n_iter
         self.history.append(
@@ -243,7 +243,10 @@ class _Procedure:
                 convex_lower_bound=lower,
                 convex_gap=relative_gap(objective, lower),
                 convex_iterations=result.n_iter,
-                **{name: sum(getattr(r, name) for r in result.history) for name in spent},
+                seconds_oracle=sum(r.seconds_oracle for r in result.history),
+                seconds_plane=sum(r.seconds_plane for r in result.history),
+                seconds_line_search=sum(r.seconds_line_search for r in result.history),
+                seconds_qp=sum(r.seconds_qp for r in result.history),
             )
         )
 
@@ -263,9 +266,20 @@ class _Procedure:
                 )
             )
 
-        if hasattr(callback, "on_oracle"):
-            call.on_oracle = callback.on_oracle  # type: ignore[attr-defined]
+        if isinstance(callback, OracleCallback):
+            return _WithOracle(call, callback.on_oracle)
         return call
+
+
+@dataclass(frozen=True, slots=True)
+class _WithOracle:
+    """A callback that also hears how far a pass of an expensive oracle is."""
+
+    call: Callback
+    on_oracle: Callable[[int, int], object]
+
+    def __call__(self, record: IterationRecord) -> object:
+        return self.call(record)
 
 
 def minimize_latent(

@@ -28,12 +28,13 @@ import numpy as np
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
+from maxmargin.core.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.line_search import minimize_on_line
-from maxmargin.core.protocols import Evaluation, LineEvaluation
 from maxmargin.core.requests import Cuts, Evaluate, Report, Request, Steps, Toward
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.requirements import Needs
 
 #: bytes that planes, or the ends of lines, may take
 MEMORY = 2**31
@@ -110,6 +111,11 @@ class CuttingPlane:
             raise ValueError(f"space={self.space!r}: use 'features' or 'rows'.")
         if self.space == "rows" and self.slacks != "one":
             raise ValueError("space='rows' goes with slacks='one'.")
+
+    @property
+    def needs(self) -> Needs:
+        """Evaluations; of a risk that can keep planes where the rows are, for ``space="rows"``."""
+        return Needs(wide=self.space == "rows")
 
     def _room(self, first: list[Cut]) -> int:
         """Planes per block that fit the memory a bundle may take, judged by the first ones."""
@@ -231,7 +237,7 @@ def search(
         omega.inner(best.w, direction),
         problem.C,
         guess,
-        dear=problem.dear_slopes,
+        dear=problem.expensive_slopes,
     )
     return min(step, limit)
 

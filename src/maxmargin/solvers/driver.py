@@ -1,57 +1,70 @@
-"""The plain driver: answers a solver's requests from one risk, keeps time, and certifies the end.
-
-Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen,
-with bounds that were computed anew from that point and from a feasible dual point, by
-:func:`certify`, which shares nothing with the loop. After Ctrl-C :func:`minimize` then raises, with the
-result attached; :func:`solve` leaves that to a caller that has more to store.
-"""
+"""The driver: answers a solver's requests from one risk, keeps time, and calls callbacks and checkpoints."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from maxmargin.checkpoints import CheckpointError
 from maxmargin.core import requests as ask
-from maxmargin.core.interrupts import interrupt, outermost
-from maxmargin.core.protocols import Answers, Risk, SweepStats, WorkingSets
+from maxmargin.core.answers import Answers
+from maxmargin.core.block_duals import BlockDuals
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     IterationRecord,
-    SolveResult,
-    Start,
     StopReason,
-    bounds_in_words,
     relative_gap,
 )
-from maxmargin.core.stopping import RelativeGap, StoppingRule
+from maxmargin.core.risk import Risk
+from maxmargin.core.row_duals import NO_ROWS, RowDualRisk
+from maxmargin.core.sampled import GrowingRisk
+from maxmargin.core.stopping import StoppingRule
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.solvers.base import Problem, Solver, SolverState
-from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.ending import finish
+from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.finite import check_answer, require_numbers
 from maxmargin.solvers.keeping import compare, identity, restore
 from maxmargin.solvers.kept_history import counted
-from maxmargin.solvers.recorder import Recorder, opened, require_same
+from maxmargin.solvers.recorder import Recorder, require_same
 
 #: evaluations after a resume at which what was restored is compared with the risk
 DOUBTS = 3
 
 Callback = Callable[[IterationRecord], object]
+T = TypeVar("T")
 Observer = Callable[[IterationRecord, Array], object]
 #: what works on structures where the examples are
 _FOR_SETS = "solver=DualCoordinate(mode='dear') or solver=CuttingPlane()"
 
 
+@runtime_checkable
+class OracleCallback(Protocol):
+    """A callback that also hears how far a pass of an expensive oracle is."""
+
+    def on_oracle(self, done: int, total: int) -> object:
+        """So many examples of all have been answered."""
+
+
+def _offered(capability: T | None, risk: Risk, what: str) -> T:
+    """What a solver that declared its needs can rely on (:mod:`maxmargin.solvers.requirements`)."""
+    if capability is None:
+        raise TypeError(
+            f"the solver asked {type(risk).__name__} for {what}, which it does not offer: the solver must "
+            "declare what it needs."
+        )
+    return capability
+
+
 @dataclass(slots=True, eq=False)
 class Driver:
-    risk: Any
+    risk: Risk
     problem: Problem
     state: SolverState
     max_iter: int | None
@@ -104,11 +117,12 @@ class Driver:
         self.spent[what] = self.spent.get(what, 0.0) + time.perf_counter() - since
 
     def _answer(self, request: ask.Request) -> Any:
+        if isinstance(request, ask.Report):
+            return self._report(request)
         before = time.perf_counter()
-        risk = self.risk
         match request:
             case ask.Evaluate(w, exact):
-                answer = risk.evaluate(w, exact=exact)
+                answer: Any = self.risk.evaluate(w, exact=exact)
                 self.passes += exact
                 what = "oracle" if exact else "line_search"
             case ask.Toward(a, b, t):
@@ -117,68 +131,93 @@ class Driver:
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
-            case ask.Weigh(at, trial, examples, afresh):
-                answer = at.fresh_terms(trial) if afresh else at.terms(trial, examples)
-                what = "plane"
-            case ask.Sample(at, draw, whole):
-                answer, what = at.sampled_cut(draw, whole), "plane"
-            case ask.Extend(size, seed):
-                answer, what = risk.extend(size, seed), "oracle"
             case ask.Cuts(at, per_block):
                 answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
-            case ask.OpenSets(held):
-                if not hasattr(risk, "working_sets"):
-                    if hasattr(risk, "row_duals"):  # it says why it has none for this problem
-                        risk.row_duals("coordinate", self.problem.C, self.problem.regularizer)
-                    raise TypeError(
-                        f"DualCoordinate cannot train {type(risk).__name__}: it has no working sets of "
-                        "single examples. Use solver=CuttingPlane()."
-                    )
-                if held is None:
-                    held = risk.working_sets(self.problem.C, self.problem.regularizer)
-                elif held.n_examples != self.problem.n_examples:
-                    raise ValueError(
-                        f"start holds working sets of {held.n_examples} examples; the risk has "
-                        f"{self.problem.n_examples}. Start from a result of the same examples."
-                    )
-                else:
-                    held.rescale(risk.caps(self.problem.C))
-                answer, what = held, "oracle"
-            case ask.Sweep(sets, kind, order, skip_below):
-                if kind == "stream":
-                    self._works_here("DualCoordinate(mode='stream') asks the oracle", _FOR_SETS)
-                    answer, what = sets.stream(order, skip_below), "oracle"
-                else:
-                    answer, what = sets.epoch(order), "qp"
-                self.passes += answer.oracle_calls / max(1, sets.n_examples)
-            case ask.Ask(sets, order, skip_below, at_once):
-                answer, what = self._ask(sets, order, skip_below, at_once), "oracle"
-                self.passes += answer.oracle_calls / max(1, sets.n_examples)
-            case ask.Confirm(sets, w, dear):
-                parts = self._ask_all(w) if dear else risk.answers(w)
-                answer, what = sets.confirm(parts), "oracle"
-                self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
-            case ask.OpenDuals(method, C, streaming):
-                self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
-                answer = risk.row_duals(method, C, self.problem.regularizer, streaming)
-                what = "oracle"
-            case ask.Improve(duals, seed):
-                # some have places to stop at
-                if self.max_seconds is not None and hasattr(duals, "late"):
-                    duals.late = self._late
-                answer, what = duals.improve(seed), "oracle"
-                self.passes += answer.oracle_calls / max(1, duals.n_examples)
-            case ask.Check(duals, at):
-                duals.check(risk.scores(at))
-                answer, what = None, "oracle"
-            case ask.Report():
-                return self._report(request)
+            case ask.Weigh() | ask.Sample() | ask.Extend():
+                answer, what = self._sampled(request)
+            case ask.OpenSets() | ask.Sweep() | ask.Ask() | ask.Confirm():
+                answer, what = self._over_sets(request)
+            case ask.OpenDuals() | ask.OpenBlocks() | ask.Improve() | ask.Check():
+                answer, what = self._over_rows(request), "oracle"
         self._check(request, answer)
         if isinstance(request, ask.Evaluate) and self.doubts and request.exact:
             self.doubts -= 1
             compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
         self._spend(what, before)
         return answer
+
+    def _sampled(self, request: ask.Weigh | ask.Sample | ask.Extend) -> tuple[Any, str]:
+        """Cuts of few examples."""
+        match request:
+            case ask.Weigh(at, trial, examples, afresh):
+                return at.fresh_terms(trial) if afresh else at.terms(trial, examples), "plane"
+            case ask.Sample(at, draw, whole):
+                return at.sampled_cut(draw, whole), "plane"
+            case ask.Extend(size, seed):
+                return self._growing().extend(size, seed), "oracle"
+
+    def _over_sets(
+        self, request: ask.OpenSets | ask.Sweep | ask.Ask | ask.Confirm
+    ) -> tuple[Any, str]:
+        """Dual coordinate ascent over outputs of single examples."""
+        match request:
+            case ask.OpenSets(held):
+                return self._open_sets(held), "oracle"
+            case ask.Sweep(sets, "epoch", order, _):
+                stats = sets.epoch(order)
+            case ask.Sweep(sets, _, order, skip_below):
+                self._works_here("DualCoordinate(mode='stream') asks the oracle", _FOR_SETS)
+                stats = sets.stream(order, skip_below)
+            case ask.Ask(sets, order, skip_below, at_once):
+                stats = self._ask(sets, order, skip_below, at_once)
+            case ask.Confirm(sets, w, dear):
+                parts = self._ask_all(w) if dear else self._examples().answers(w)
+                self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
+                return sets.confirm(parts), "oracle"
+        self.passes += stats.oracle_calls / max(1, sets.n_examples)
+        return stats, "qp" if isinstance(
+            request, ask.Sweep
+        ) and request.kind == "epoch" else "oracle"
+
+    def _open_sets(self, held: WorkingSets | None) -> WorkingSets:
+        """Fresh working sets, or those of another C."""
+        problem, examples = self.problem, self._examples()
+        if held is None:
+            return examples.working_sets(problem.C, problem.regularizer)
+        if held.n_examples != problem.n_examples:
+            raise ValueError(
+                f"start holds working sets of {held.n_examples} examples; the risk has "
+                f"{problem.n_examples}. Start from a result of the same examples."
+            )
+        held.rescale(examples.caps(problem.C))
+        return held
+
+    def _over_rows(self, request: ask.OpenDuals | ask.OpenBlocks | ask.Improve | ask.Check) -> Any:
+        """Dual methods over rows."""
+        match request:
+            case ask.OpenDuals(method, C, streaming):
+                self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
+                return self._rows().row_duals(method, C, self.problem.regularizer, streaming)
+            case ask.OpenBlocks(C):
+                return _offered(self.risk.offers.blocks, self.risk, "blocks of rows").block_duals(C)
+            case ask.Improve(duals, seed):
+                if self.max_seconds is not None and isinstance(duals, BlockDuals):
+                    duals.late = self._late
+                stats = duals.improve(seed)
+                self.passes += stats.oracle_calls / max(1, duals.n_examples)
+                return stats
+            case ask.Check(duals, at):
+                duals.check(self._rows().scores(at))
+                return None
+
+    def _rows(self) -> RowDualRisk:
+        return _offered(self.risk.offers.row_duals, self.risk, "rows")
+
+    def _examples(self) -> WorkingSetRisk:
+        return _offered(self.risk.offers.working_sets, self.risk, "working sets")
+
+    def _growing(self) -> GrowingRisk:
+        return _offered(self.risk.offers.growing, self.risk, "examples that can grow")
 
     def _check(self, request: ask.Request, answer: Any) -> None:
         """Numbers that are not finite are the data's fault, or that of a checkpoint."""
@@ -196,9 +235,9 @@ class Driver:
     ) -> SweepStats:
         """The oracle, a few examples at a time; none is asked once the time is over."""
         calls = new = 0
-        due = sets.begin(order, skip_below)
+        examples, due = self._examples(), sets.begin(order, skip_below)
         while calls < len(due) and not self._late():
-            answers = self.risk.answers_for(sets.w, due[calls : calls + at_once], quick=True)
+            answers = examples.answers_for(sets.w, due[calls : calls + at_once], quick=True)
             stats = sets.absorb(answers)
             calls, new = calls + len(answers), new + stats.new_planes
             self._tell(len(answers))
@@ -207,13 +246,14 @@ class Driver:
         return SweepStats(calls, float(sets.gaps[order].sum()), new)
 
     def _ask_all(self, w: Array) -> list[Answers]:
-        examples = np.flatnonzero(self.risk.caps(1.0) > 0.0)
+        examples = self._examples()
+        due = np.flatnonzero(examples.caps(1.0) > 0.0)
         parts: list[Answers] = []
         self.asked, n = 0, self.risk.n_blocks
-        for k in range(0, len(examples), n):
-            parts += self.risk.answers_for(w, examples[k : k + n])
+        for k in range(0, len(due), n):
+            parts += examples.answers_for(w, due[k : k + n])
             self._tell(len(parts) - k)
-        self.risk.remember(w, parts)
+        examples.remember(w, parts)
         self.asked = 0
         return parts
 
@@ -221,13 +261,13 @@ class Driver:
         """How far a pass of a dear oracle is, for callbacks that want to know."""
         self.asked += calls
         for callback in self.callbacks:
-            if hasattr(callback, "on_oracle"):
+            if isinstance(callback, OracleCallback):
                 callback.on_oracle(self.asked, self.problem.n_examples)
 
     def _works_here(self, what: str, instead: str) -> None:
         """Say so, once, if there are workers elsewhere that have nothing to do meanwhile."""
-        engine = getattr(getattr(self.risk, "inner", self.risk), "engine", None)
-        if not (self.warned or getattr(engine, "durable", True)):
+        engine = self.risk.offers.engine
+        if engine is not None and not (self.warned or engine.durable):
             self.warned = True
             warnings.warn(
                 f"{what} in this process and its memory: the workers of {type(engine).__name__} only "
@@ -273,8 +313,8 @@ class Driver:
                 reason = "callback"
         if self.observer is not None and self.observer(record, state.w) is True:
             reason = "callback"
-        if hasattr(self.risk, "tidy"):  # between two iterations: room for new planes
-            self.risk.tidy(state)
+        if self.risk.offers.numbered_planes is not None:  # room for new planes
+            self.risk.offers.numbered_planes.tidy(state)
         reason = reason or self._limit(elapsed)
         if reason is None and self.recorder is not None:
             self.recorder.report(self)
@@ -289,173 +329,6 @@ class Driver:
         return None
 
 
-def minimize(
-    risk: Risk,
-    C: float,
-    *,
-    solver: Solver | None = None,
-    regularizer: SquaredNorm | None = None,
-    stopping: StoppingRule | None = None,
-    max_iter: int | None = None,
-    max_seconds: float | None = None,
-    callbacks: Sequence[Callback] = (),
-    observer: Observer | None = None,
-    random_state: int = 0,
-    w0: Array | None = None,
-    start: SolveResult | Start | None = None,
-    checkpoint: Any = None,
-    resume_from: Any = None,
-    about: dict[str, Any] | None = None,
-) -> SolveResult:
-    """Minimise Omega(w) + C R(w) for any risk, with a certificate.
-
-    Parameters
-    ----------
-    risk : Risk
-        A convex function that answers an evaluation with a cut; see :class:`maxmargin.core.Risk`.
-    C : float
-        Weight of the risk.
-    solver : CuttingPlane or DualCoordinate, optional
-        The method; optimised cutting planes by default.
-    regularizer : SquaredNorm, optional
-        Half the squared norm of all coordinates by default.
-    stopping : stopping rule, optional
-        ``RelativeGap(1e-3)`` by default.
-    max_iter, max_seconds : optional
-        Limits; the best point is returned with its bounds.
-    callbacks : sequence of callables
-        Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit. One with a
-        method ``on_oracle(done, total)`` hears how far a pass of a dear oracle is.
-    observer : callable, optional
-        Like a callback, but called with the record and the incumbent's weights.
-    random_state : int
-        Seed of the order in which examples are visited (coordinate solvers).
-    w0 : array, optional
-        First point of cutting planes; zero by default. Coordinate solvers start from their duals.
-    start : SolveResult or Start, optional
-        The outcome for the same risk with another C (or a looser tolerance): planes are kept as they are,
-        multipliers and weights scaled. Its own state moves on with this call.
-    checkpoint : Checkpoint or path, optional
-        Where the state is written now and then; see :class:`maxmargin.Checkpoint`.
-    resume_from : path, optional
-        A checkpoint to go on from: of the same risk, C and solver.
-    about : dict, optional
-        What the risk is about, as plain values: a hash of its data, say. It is written into checkpoints, and
-        one that says something else is refused. (A risk cannot tell its data apart from others; estimators
-        do.)
-
-    Returns
-    -------
-    SolveResult
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C, once the best point has its bounds: the result is ``error.result``. A second Ctrl-C
-        skips the pass that confirms them (``objective`` is then NaN). Inside
-        :func:`maxmargin.return_on_interrupt` the result is returned instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin import minimize
-    >>> from maxmargin.losses import Hinge
-    >>> from maxmargin.risks import ScoreRisk
-    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
-    >>> result = minimize(risk, C=1.0)
-    >>> round(result.objective, 4), result.certificate
-    (0.5, 'exact')
-    """
-    with outermost() as returns:
-        result = solve(
-            risk,
-            C,
-            solver=solver,
-            regularizer=regularizer,
-            stopping=stopping,
-            max_iter=max_iter,
-            max_seconds=max_seconds,
-            callbacks=callbacks,
-            observer=observer,
-            random_state=random_state,
-            w0=w0,
-            start=start,
-            checkpoint=checkpoint,
-            resume_from=resume_from,
-            about=about,
-        )
-    if result.stop_reason == "interrupted" and not returns:
-        known = bounds_in_words(result.objective, result.lower_bound, result.gap)
-        raise interrupt(f"minimize: {known}. The result is error.result.", result=result)
-    return result
-
-
-def solve(
-    risk: Risk,
-    C: float,
-    *,
-    solver: Solver | None = None,
-    regularizer: SquaredNorm | None = None,
-    stopping: StoppingRule | None = None,
-    max_iter: int | None = None,
-    max_seconds: float | None = None,
-    callbacks: Sequence[Callback] = (),
-    observer: Observer | None = None,
-    random_state: int = 0,
-    w0: Array | None = None,
-    start: SolveResult | Start | None = None,
-    checkpoint: Any = None,
-    resume_from: Any = None,
-    about: dict[str, Any] | None = None,
-) -> SolveResult:
-    """As :func:`minimize`, but returns after Ctrl-C: for callers that store more before they raise."""
-    if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
-        raise ValueError(f"C={C!r}: it must be a positive number.")
-    regularizer = regularizer or SquaredNorm()
-    stopping = stopping or RelativeGap()
-    solver = solver or CuttingPlane()
-    if isinstance(solver, type):
-        raise TypeError(
-            f"solver={solver.__name__} is a class: use an object, {solver.__name__}(...)."
-        )
-    recorder, kept = opened(checkpoint, resume_from, about)
-    if getattr(solver, "space", "features") == "rows":
-        from maxmargin.solvers.rows_space import minimize_in_rows  # which builds upon this module
-
-        return minimize_in_rows(
-            risk,
-            C,
-            solver,
-            regularizer,
-            stopping,
-            max_iter,
-            max_seconds,
-            callbacks,
-            observer,
-            start,
-            recorder,
-            kept,
-        )
-    problem = problem_of(risk, C, regularizer, stopping, random_state)
-    if w0 is None:
-        w0 = np.zeros(risk.dim) if start is None else start.w
-    state = SolverState(
-        w=np.array(regularizer.primal(np.asarray(w0, dtype=np.float64))),
-        lower=C * risk.lower_bound * risk.n_blocks,
-    )
-    if start is not None:
-        state.memory, state.duals = start.dual, start.duals
-    driver = Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
-    prepare(driver, solver, recorder, kept)
-    driver.run(solver)
-    result = finish(risk, problem, driver.state, driver)
-    if recorder is not None:
-        recorder.end(driver)
-        if driver.state.stop == "interrupted":  # also while the last file was written
-            result = replace(result, stop_reason="interrupted")
-    return result
-
-
 def prepare(
     driver: Driver, solver: Solver, recorder: Recorder | None, kept: dict[str, Any] | None
 ) -> None:
@@ -463,7 +336,7 @@ def prepare(
     own = identity(driver.problem, solver)
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)
-        streaming = getattr(solver, "streaming", None)
+        streaming = solver.streaming if isinstance(solver, DualCoordinate) else None
         driver.state = restore(kept, driver.risk, driver.problem, streaming)
         driver.go_on(kept)
     if recorder is not None:
@@ -472,21 +345,20 @@ def prepare(
 
 
 def problem_of(
-    risk: Any, C: float, regularizer: SquaredNorm, stopping: StoppingRule, random_state: int
+    risk: Risk, C: float, regularizer: SquaredNorm, stopping: StoppingRule, random_state: int
 ) -> Problem:
+    rows = risk.offers.row_duals
     return Problem(
         dim=risk.dim,
         n_blocks=risk.n_blocks,
-        n_examples=getattr(risk, "n_examples", 0),
+        n_examples=risk.n_examples,
         C=float(C),
         base=risk.lower_bound,
         regularizer=regularizer,
         has_cache=risk.has_cache,
         stopping=stopping,
         random_state=random_state,
-        nnz=getattr(risk, "nnz", 0),
-        n_columns=getattr(risk, "n_columns", 1),
-        smooth=getattr(risk, "smooth", False),
-        dear_slopes=getattr(risk, "dear_slopes", False),
-        methods=risk.methods(regularizer) if hasattr(risk, "methods") else frozenset(),
+        shape=NO_ROWS if rows is None else rows.shape,
+        expensive_slopes=risk.offers.expensive_slopes,
+        methods=frozenset() if rows is None else rows.methods(regularizer),
     )

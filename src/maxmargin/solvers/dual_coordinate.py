@@ -39,12 +39,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from maxmargin.core.protocols import Schedule, Streaming, SweepStats, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Ask, Confirm, Evaluate, OpenSets, Report, Request, Steps, Sweep
 from maxmargin.core.rounding import Attained
+from maxmargin.core.sweeps import Schedule, Streaming, SweepStats
 from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_dual import Coordinates, Outlook, Stream, ascend
 
 Asked: TypeAlias = Generator[Request, Any, float]
@@ -171,6 +173,13 @@ class DualCoordinate:
         return self.over_sets(problem, state)
 
     @property
+    def needs(self) -> Needs:
+        """Rows that can be visited one by one, or working sets of single examples."""
+        streams = self.schedule != "gap" or self.max_cached is not None
+        methods = ("stream",) if streams else ("coordinate", "stream")
+        return Needs(methods, working_sets=True)
+
+    @property
     def streaming(self) -> Streaming:
         """What concerns rows that are not in memory."""
         return Streaming(self.schedule, self.prune, self.max_epochs, self.chunks, self.max_cached)
@@ -203,7 +212,7 @@ class DualCoordinate:
             yield from replace(self, mode="batch", schedule="gap").over_sets(problem, state)
             return
         n, rng = problem.n_examples, np.random.default_rng(problem.random_state)
-        held = state.memory if hasattr(state.memory, "absorb") else None
+        held = state.memory if isinstance(state.memory, WorkingSets) else None
         place = state.go_on("rng", "unconfirmed", "upper_guess", "passes", "seen")
         sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
         dual = SetsDual(sets)

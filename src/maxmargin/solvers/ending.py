@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.protocols import ProvedRisk, Risk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, FeasibleDual, SolveResult, relative_gap
+from maxmargin.core.risk import Risk
 from maxmargin.core.rounding import Attained, level, unseen
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
@@ -41,7 +41,7 @@ def certify(
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
         at, flat = Attained(upper), 0.0
-        if isinstance(risk, ProvedRisk):
+        if risk.offers.proved is not None:
             at, flat = Attained.by(upper, risk.n_examples), level(risk.n_examples) * abs(upper)
         proved = dual.value(regularizer, risk.dim, at) - flat
         require_numbers(dual_value=proved)
@@ -58,9 +58,10 @@ def certify(
 def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
     """F(w), or a little more where rounding may have lost too much of it."""
     omega = regularizer.value(w)
-    if not isinstance(risk, ProvedRisk):
+    proved = risk.offers.proved
+    if proved is None:
         return omega + C * risk.evaluate(w).upper
-    return omega + C * risk.proved_value(w, unseen(risk.n_examples) * omega / C)
+    return omega + C * proved.proved_value(w, unseen(risk.n_examples) * omega / C)
 
 
 def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> SolveResult:

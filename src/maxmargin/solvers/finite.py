@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin.core import requests as ask
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import is_finite
-from maxmargin.core.protocols import SweepStats
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import SparseVector
 
 _ADVICE = (

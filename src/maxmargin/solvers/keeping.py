@@ -18,11 +18,13 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.cut import Cut
 from maxmargin.core.dual_point import DualPoint
 from maxmargin.core.kept import count, entries, floats, integers, number
-from maxmargin.core.protocols import ProvedRisk, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import FeasibleDual
+from maxmargin.core.risk import Risk
 from maxmargin.core.rounding import Attained
+from maxmargin.core.sweeps import Streaming
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import SetsDual
 from maxmargin.solvers.row_dual import PlaneDual, RowsDual
@@ -86,7 +88,7 @@ def kept_memory(memory: Any) -> dict[str, Any] | None:
     if type(memory) is Bundle:
         kept = memory.state()
         return {"kind": "bundle", **kept, "planes": [_vector(plane) for plane in kept["planes"]]}
-    if hasattr(memory, "absorb"):
+    if isinstance(memory, WorkingSets):
         return {"kind": "sets", **memory.state()}
     raise CheckpointError(
         f"checkpoint=: what this solver keeps, a {type(memory).__name__}, cannot be written to a file. Leave "
@@ -127,7 +129,9 @@ def _vector(v: Vector) -> Any:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -> SolverState:
+def restore(
+    kept: dict[str, Any], risk: Risk, problem: Problem, streaming: Streaming | None
+) -> SolverState:
     """The state of a snapshot, with bounds that hold for this problem."""
     try:
         return _restore(kept, risk, problem, streaming)
@@ -139,9 +143,12 @@ def restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -
         ) from error
 
 
-def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) -> SolverState:
-    if hasattr(risk, "restore_columns"):  # what planes and points are over
-        risk.restore_columns(*entries(kept, "columns"))
+def _restore(
+    kept: dict[str, Any], risk: Risk, problem: Problem, streaming: Streaming | None
+) -> SolverState:
+    kept_planes, rows = risk.offers.kept_planes, risk.offers.row_duals
+    if kept_planes is not None:  # what planes and points are over
+        kept_planes.restore_columns(*entries(kept, "columns"))
     omega, dim = problem.regularizer, problem.dim
     names = ("w", "upper", "phase", "place", "duals", "memory", "dual")
     w, upper, phase, place, methods, memory, dual = entries(kept, *names)
@@ -159,23 +166,24 @@ def _restore(kept: dict[str, Any], risk: Any, problem: Problem, streaming: Any) 
         raise ValueError("its multipliers are not those of methods")
     for method, own in methods.items():
         (at,) = entries(own, "C")
-        if method not in problem.methods:
+        if rows is None or method not in problem.methods:
             raise ValueError("its multipliers are those of a method that is not for this problem")
-        duals = risk.row_duals(method, _positive(at, "C of its multipliers"), omega, streaming)
+        duals = rows.row_duals(method, _positive(at, "C of its multipliers"), omega, streaming)
         duals.restore(own)
         state.duals[method] = duals
     state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks
     point = _read_dual(dual, state, risk, problem)
-    if hasattr(risk, "require_columns"):
-        planes = [*getattr(state.memory, "planes", ()), *getattr(point, "planes", ())]
-        risk.require_columns([w, *planes])
+    if kept_planes is not None:
+        planes = list(state.memory.planes) if isinstance(state.memory, Bundle) else []
+        planes += point.planes if isinstance(point, DualPoint) else ()
+        kept_planes.require_columns([w, *planes])
     if point is not None:
         state.raise_lower(_finite(point.value(omega, dim, Attained(state.upper))), point)
     return state
 
 
-def _read_memory(memory: Any, risk: Any, problem: Problem) -> Any:
+def _read_memory(memory: Any, risk: Risk, problem: Problem) -> Any:
     if memory is None:
         return None
     omega, dim = problem.regularizer, problem.dim
@@ -195,17 +203,18 @@ def _read_memory(memory: Any, risk: Any, problem: Problem) -> Any:
     return _read_sets(memory, risk, problem)
 
 
-def _read_sets(kept: Any, risk: Any, problem: Problem) -> WorkingSets:
-    if not hasattr(risk, "working_sets"):
+def _read_sets(kept: Any, risk: Risk, problem: Problem) -> WorkingSets:
+    examples = risk.offers.working_sets
+    if examples is None:
         raise ValueError("it holds working sets, which this problem has not")
-    sets: WorkingSets = risk.working_sets(problem.C, problem.regularizer)
+    sets = examples.working_sets(problem.C, problem.regularizer)
     sets.restore(kept)
     _finite(sets.dual_value())
     return sets
 
 
 def _read_dual(
-    kept: dict[str, Any] | None, state: SolverState, risk: Any, problem: Problem
+    kept: dict[str, Any] | None, state: SolverState, risk: Risk, problem: Problem
 ) -> FeasibleDual | None:
     if kept is None:
         return None
@@ -217,7 +226,7 @@ def _read_dual(
         (own,) = entries(kept, "own")
         if own is not None:
             return SetsDual(_read_sets(own, risk, problem))
-        if not hasattr(state.memory, "absorb"):
+        if not isinstance(state.memory, WorkingSets):
             raise ValueError("its dual point is over working sets that it has not")
         return SetsDual(state.memory)
     if kind == "rows":
@@ -329,7 +338,7 @@ def _finite(value: float) -> float:
 
 
 def compare(
-    risk: Any,
+    risk: Risk,
     problem: Problem,
     state: SolverState,
     expected: tuple[Array, float] | None,
@@ -338,9 +347,10 @@ def compare(
 ) -> None:
     """What was restored must be true of the risk, whose value at ``w`` is at most ``upper``: the incumbent
     is worth what was expected, and planes lie nowhere above."""
+    proved = risk.offers.proved
     if expected is not None and w is expected[0]:
         before, now = expected[1], problem.regularizer.value(w) + problem.C * upper
-        noise = 2.0 * problem.C * risk.rounding(w, upper) if isinstance(risk, ProvedRisk) else 0.0
+        noise = 0.0 if proved is None else 2.0 * problem.C * proved.rounding(w, upper)
         if isinstance(state.memory, Bundle):  # of losses that say nothing of rounding
             noise += problem.C * state.memory.value_error(w)
         if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)) + noise:
@@ -351,8 +361,8 @@ def compare(
     if isinstance(state.memory, Bundle) and plain and risk.oracle != "undergenerating":
         model = state.memory.value(w)
         noise = state.memory.value_error(w)
-        if isinstance(risk, ProvedRisk):
-            noise += risk.rounding(w, upper)
+        if proved is not None:
+            noise += proved.rounding(w, upper)
         if model > upper + 1e-6 * (abs(upper) + abs(model)) + noise:
             raise _untrue(f"its planes say {model:.9g} of a risk that is {upper:.9g}")
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from maxmargin.core.requests import Evaluate, Improve, OpenDuals, Report, Request, Steps
+from maxmargin.core.block_duals import BlockDuals
+from maxmargin.core.requests import Evaluate, Improve, OpenBlocks, Report, Request, Steps
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.requirements import Needs
 
 #: the part of what the stopping rule allows at which an audit is worth it
 READY = 0.9
@@ -39,11 +41,15 @@ class KernelBlocks:
     ('exact', True)
     """
 
+    needs: ClassVar[Needs] = Needs(blocks=True)
+
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
-        duals: Any = state.duals.get("blocks")
-        if duals is None:
-            duals = state.duals["blocks"] = yield OpenDuals("blocks", problem.C, self)
+        duals: BlockDuals
+        if isinstance(state.memory, BlockDuals):
+            duals = state.memory
+        else:
+            duals = state.memory = yield OpenBlocks(problem.C)
         stall, audited, audits, starting = StallDetector(window=30, patience=300), False, 0, False
         direct, blocks = False, 0
         while True:

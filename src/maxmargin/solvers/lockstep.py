@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Evaluation, LineEvaluation, OracleKind
+from maxmargin.core.evaluation import Evaluation, LineEvaluation, OracleKind
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import (
     Breakpoints,
@@ -31,6 +31,7 @@ from maxmargin.core.requests import (
     Toward,
 )
 from maxmargin.core.result import SolveResult, relative_gap
+from maxmargin.core.risk import Capabilities
 from maxmargin.core.shared_bundle import PlanePool, PooledBundle
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
@@ -124,6 +125,8 @@ class _Seen:
 
     oracle: OracleKind = "exact"
     n_blocks = 1
+    n_examples = 0
+    offers = Capabilities()
     has_cache = False
 
     def __init__(self, dim: int, lower_bound: float, at: Evaluation) -> None:
@@ -131,9 +134,6 @@ class _Seen:
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         return self._at
-
-    def evaluate_many(self, points: Sequence[Array]) -> list[Evaluation]:
-        return [self._at for _ in points]
 
 
 def minimize_many(

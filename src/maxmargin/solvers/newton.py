@@ -9,9 +9,11 @@ method with exact line search. The loop is that of :mod:`maxmargin.solvers.row_d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from maxmargin.core.requests import Steps
 from maxmargin.solvers.base import Problem, SolverState
+from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_dual import SecondOrder, ascend
 
 
@@ -31,6 +33,8 @@ class Newton:
     >>> svc.converged_, svc.n_iter_ < 60
     (True, True)
     """
+
+    needs: ClassVar[Needs] = Needs(methods=("newton",))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""

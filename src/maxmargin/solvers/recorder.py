@@ -6,7 +6,7 @@ import json
 import os
 import time
 import warnings
-from typing import Any
+from typing import Any, Protocol
 
 from maxmargin.checkpoints import (
     Checkpoint,
@@ -17,6 +17,9 @@ from maxmargin.checkpoints import (
     write_file,
 )
 from maxmargin.core.bundle import Bundle
+from maxmargin.core.result import IterationRecord
+from maxmargin.core.risk import Risk
+from maxmargin.solvers.base import SolverState
 from maxmargin.solvers.keeping import differences, kept_memory, snapshot
 from maxmargin.solvers.kept_history import history_columns
 
@@ -24,6 +27,16 @@ from maxmargin.solvers.kept_history import history_columns
 SHARE = 0.03
 #: differences that an error names
 MOST = 3
+
+
+class Fit(Protocol):
+    """What a checkpoint is about: a fit between two iterations."""
+
+    risk: Risk
+    state: SolverState
+    history: list[IterationRecord]
+    passes: float
+    started: float
 
 
 class Recorder:
@@ -65,13 +78,14 @@ class Recorder:
             raise PermissionError(f"the folder of checkpoint {self._path} cannot be written to.")
         remove_leftovers(self._path)
 
-    def begin(self, driver: Any, identity: dict[str, Any]) -> None:
+    def begin(self, driver: Fit, identity: dict[str, Any]) -> None:
         """The next problem begins, or goes on."""
         self._part, self._identity = self._part + 1, identity
         self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
-        self._whole = self._state(driver) if hasattr(driver.risk, "columns_state") else None
+        numbered = driver.risk.offers.kept_planes is not None
+        self._whole = self._state(driver) if numbered else None
 
-    def report(self, driver: Any) -> None:
+    def report(self, driver: Fit) -> None:
         """The end of an iteration."""
         # cuts are kept, by reference, at every iteration, for Ctrl-C may find their lists in the middle of a
         # change; working sets are true at any time
@@ -85,7 +99,7 @@ class Recorder:
         if self._late() or (step is not None and n_iter - self._iterations >= step):
             self.write(driver)
 
-    def poll(self, driver: Any) -> None:
+    def poll(self, driver: Fit) -> None:
         """Between two answers of a dear oracle, whose iterations may take hours."""
         if self._late():
             self.write(driver)
@@ -96,7 +110,7 @@ class Recorder:
             return False
         return time.perf_counter() - self._written >= max(seconds, self.seconds / SHARE)
 
-    def end(self, driver: Any) -> None:
+    def end(self, driver: Fit) -> None:
         """The end of a problem: the last one's is always written, so that a later fit can go on from it."""
         try:
             if self._part == self.n_parts - 1:
@@ -107,7 +121,7 @@ class Recorder:
         except KeyboardInterrupt:  # the fit is over and loses nothing; the last file is still there
             driver.state.stop = "interrupted"
 
-    def write(self, driver: Any) -> None:
+    def write(self, driver: Fit) -> None:
         """Write now. A disk that is full must not end a long fit: the file before stays, with a warning."""
         started = time.perf_counter()
         self._keep(driver)
@@ -123,11 +137,11 @@ class Recorder:
         self._written, self._iterations = time.perf_counter(), len(driver.history)
         self.seconds = self._written - started
 
-    def _keep(self, driver: Any) -> None:
+    def _keep(self, driver: Fit) -> None:
         whole = self._whole if driver.state.stop == "interrupted" else None
         self.parts[self._part : self._part + 1] = [whole or self._state(driver)]
 
-    def _state(self, driver: Any) -> dict[str, Any]:
+    def _state(self, driver: Fit) -> dict[str, Any]:
         state = driver.state
         torn = state.stop == "interrupted" and type(state.memory) is Bundle
         kept = {
@@ -137,8 +151,9 @@ class Recorder:
             "passes": driver.passes,
             "elapsed": time.perf_counter() - driver.started,
         }
-        if hasattr(driver.risk, "columns_state"):  # what planes and points are over
-            kept["columns"] = driver.risk.columns_state()
+        kept_planes = driver.risk.offers.kept_planes
+        if kept_planes is not None:  # what planes and points are over
+            kept["columns"] = kept_planes.columns_state()
         return kept
 
 

@@ -25,11 +25,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from maxmargin.core.cut import Cut
+from maxmargin.core.evaluation import LineEvaluation
 from maxmargin.core.line_search import minimize_on_line
-from maxmargin.core.protocols import LineEvaluation, RowDuals, Streaming, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.requests import Check, Evaluate, Improve, OpenDuals, Report, Request, Toward
 from maxmargin.core.rounding import Attained, gamma, paid
+from maxmargin.core.row_duals import RowDuals
+from maxmargin.core.sweeps import Streaming, SweepStats
 from maxmargin.core.vectors import Array, SparseVector, frozen
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 
@@ -120,7 +122,7 @@ class RowsDual:
 
 def call_worth(problem: Problem) -> float:
     """What a compiled call and all around it costs at least, in visits of all rows."""
-    return CALL / max(1, problem.nnz)
+    return CALL / max(1, problem.shape.nnz)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,7 +205,7 @@ def ascend(
         stages = way.stages(problem.C, way.first(duals))
     else:  # from another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
-    if problem.dim >= problem.n_columns * problem.n_examples:
+    if problem.dim >= problem.shape.n_columns * problem.n_examples:
         stages = [
             problem.C
         ]  # separable, or nearly so: most multipliers stay free and stages gain nothing

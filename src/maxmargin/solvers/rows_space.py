@@ -13,8 +13,10 @@ import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
+from maxmargin.core.risk import Risk, WideFit
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array
+from maxmargin.core.wide import PlaneColumns
 from maxmargin.solvers.base import SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
@@ -29,7 +31,7 @@ class _RowsMemory:
     point: Array
     bundle: Any
     #: how the shards' columns were made
-    columns: Any
+    columns: PlaneColumns
     #: how often slots had been given new meanings when the point was written
     n_mixes: int
     #: the columns themselves, where shards live in this process
@@ -37,7 +39,7 @@ class _RowsMemory:
 
 
 def minimize_in_rows(
-    risk: Any,
+    risk: Risk,
     C: float,
     solver: CuttingPlane,
     regularizer: SquaredNorm,
@@ -51,12 +53,10 @@ def minimize_in_rows(
     kept: dict[str, Any] | None = None,
 ) -> SolveResult:
     """Solve with combinations of planes for points, then certify the weights they stand for."""
-    if not hasattr(risk, "in_span"):
-        raise TypeError(
-            f"space='rows' needs a risk of scores X w; {type(risk).__name__} is none. Use "
-            "space='features'."
-        )
-    span = risk.in_span(regularizer, solver.max_planes)
+    wide = risk.offers.wide
+    if wide is None:
+        raise TypeError(f"{type(risk).__name__} cannot keep planes where its rows are.")
+    span = wide.in_span(regularizer, solver.max_planes)
     try:
         before = None if start is None else start.dual
         if not isinstance(before, _RowsMemory) or before.columns.size != span.columns.size:
@@ -90,7 +90,7 @@ def minimize_in_rows(
     return finish(risk, replace(problem, regularizer=regularizer), state, driver)
 
 
-def _leave_rows(span: Any, state: SolverState) -> None:
+def _leave_rows(span: WideFit, state: SolverState) -> None:
     """The state over features, in one assignment each."""
     w = span.weights(state.w)
     dual = None if state.dual is None else span.dual(state.dual)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import LineEvaluation
+from maxmargin.core.evaluation import LineEvaluation
 from maxmargin.core.requests import (
     Cuts,
     Evaluate,
@@ -58,6 +58,7 @@ from maxmargin.core.stopping import AbsoluteGap, RelativeGap
 from maxmargin.core.vectors import SparseVector
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane, ahead, search
+from maxmargin.solvers.requirements import Needs
 
 #: examples of a cut: linear and constant time
 LINEAR_SIZE, CONSTANT_SIZE = 400, 1000
@@ -121,8 +122,8 @@ class SampledCuts:
     measure: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("size", "idle", "patience"):
-            value = getattr(self, name)
+        counts = {"size": self.size, "idle": self.idle, "patience": self.patience}
+        for name, value in counts.items():
             number = isinstance(value, Real) and float(value) % 1.0 == 0.0 and float(value) >= 1.0
             if not number and (name != "size" or value is not None):
                 raise ValueError(f"{name}={value!r}: it must be a whole number, 1 or more.")
@@ -130,12 +131,17 @@ class SampledCuts:
             raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
         if not 0.0 < self.delta < 1.0:
             raise ValueError(f"delta={self.delta!r}: it must be in (0, 1).")
-        if not hasattr(self.sampler, "draw"):
+        if not isinstance(self.sampler, Sampler):
             raise TypeError(f"sampler={self.sampler!r} has no method draw(terms, size, rng).")
         if self.constant_time and not isinstance(self.sampler, NonZeroLoss):
             raise ValueError(
                 "constant time knows no losses to draw by and draws uniformly: leave sampler out."
             )
+
+    @property
+    def needs(self) -> Needs:
+        """Cuts that can be sampled; in constant time of a risk that can begin with few examples."""
+        return Needs(sampled_cuts=True, growing=self.constant_time)
 
     @property
     def n_drawn(self) -> int:

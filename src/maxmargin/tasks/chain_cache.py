@@ -1,4 +1,4 @@
-"""The constraint cache of chains (``core.protocols.ConstraintCache``)."""
+"""The constraint cache of chains (``core.ConstraintCache``)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from maxmargin.compiled.chain import Chains
 from maxmargin.compiled.chain_cache import Slots, cache_cut, cache_values, insert_answers
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut
-from maxmargin.core.protocols import Answers
 from maxmargin.core.vectors import Array, IntArray, sparsify
 
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled.chain import Chains, cut_range, oracle_range, predict_range
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in, stacked
-from maxmargin.core.protocols import Answers
 from maxmargin.core.vectors import Array, all_writable, sparsify, writable
 from maxmargin.tasks.chain_cache import ChainCache
 from maxmargin.tasks.chain_sets import ChainWorkingSets
@@ -28,7 +28,7 @@ Labels = npt.NDArray[Any]
 
 
 class ChainExamples:
-    """Sequences and their labels in flat arrays (implements ``core.protocols.Examples``).
+    """Sequences and their labels in flat arrays (implements ``core.Examples``).
 
     Made by :meth:`from_stacked`, or by ``Chain.pack`` from lists of sequences.
     """

@@ -23,9 +23,10 @@ from maxmargin.compiled.chain_dual import (
 )
 from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
+from maxmargin.core.answers import Answers
 from maxmargin.core.flat import MOST_PLANES, check_multipliers, flat_ranges, offsets
 from maxmargin.core.kept import count, entries, floats, integers
-from maxmargin.core.protocols import Answers, SweepStats
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 
 #: planes an example has room for at first, the truth included
@@ -33,7 +34,7 @@ FIRST_ROOM = 4
 
 
 class ChainWorkingSets:
-    """Working sets of all examples of a :class:`ChainExamples` (``core.protocols.WorkingSets``).
+    """Working sets of all examples of a :class:`ChainExamples` (``core.WorkingSets``).
 
     Parameters
     ----------

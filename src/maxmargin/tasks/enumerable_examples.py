@@ -26,11 +26,12 @@ from maxmargin.compiled.candidates import (
     row_values,
     stream_sweep,
 )
+from maxmargin.core.answers import Answers
 from maxmargin.core.cut import Cut
 from maxmargin.core.flat import check_multipliers
 from maxmargin.core.kept import count, entries, floats, integers
 from maxmargin.core.matrices import canonical, place_in
-from maxmargin.core.protocols import Answers, SweepStats
+from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
 #: multipliers are scaled back when their sum left the cap by more than this share of it
@@ -38,7 +39,7 @@ DRIFT = 1e-14
 
 
 class EnumerableExamples:
-    """Examples whose candidates lie below one another in one CSR matrix (``core.protocols.Examples``).
+    """Examples whose candidates lie below one another in one CSR matrix (``core.Examples``).
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ class CandidateCache:
 
 
 class CandidateSets:
-    """The dual state: a multiplier for every candidate (``core.protocols.WorkingSets``)."""
+    """The dual state: a multiplier for every candidate (``core.WorkingSets``)."""
 
     def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
         self._examples = examples

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.core.protocols import LatentExamples, OracleKind
+from maxmargin.core.evaluation import OracleKind
+from maxmargin.core.examples import LatentExamples
 from maxmargin.core.vectors import Array, SparseVector, Vector
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import cky, parses
-from maxmargin.core.protocols import OracleKind
+from maxmargin.core.evaluation import OracleKind
 from maxmargin.core.vectors import Array, SparseVector, from_pairs, writable
 from maxmargin.tasks.base import Task
 from maxmargin.tasks.grammar import Grammar, Ints, Sentence, Shape

@@ -83,33 +83,33 @@ def check_answers(engine: Any, n: int) -> None:
     shards = [Shard(Spec(i, n)) for i in range(n)]
     w = np.linspace(-1.0, 2.0, 5)
     handle = engine.publish(w)
-    found = engine.gather("slow_index")
+    found = engine.gather(Shard.slow_index)
     require(found == list(range(n)), f"gather over {n} shards is not in shard order: {found!r}")
-    names = engine.gather("who")
-    calls: list[tuple[str, tuple[Any, ...], tuple[Any, ...]]] = [
-        ("number", (), ()),
-        ("vector", (handle,), (w,)),
-        ("pair", (handle, 3.0), (w, 3.0)),
-        ("cut", (), ()),
-        ("sparse_cut", (), ()),
+    names = engine.gather(Shard.who)
+    calls: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = [
+        (Shard.number, (), ()),
+        (Shard.vector, (handle,), (w,)),
+        (Shard.pair, (handle, 3.0), (w, 3.0)),
+        (Shard.cut, (), ()),
+        (Shard.sparse_cut, (), ()),
     ]
     for method, args, plain in calls:
-        parts = [getattr(shard, method)(*plain) for shard in shards]
+        parts = [method(shard, *plain) for shard in shards]
         require(
             bits(engine.reduce(method, *args)) == bits(tree_sum(parts)),
-            f"reduce({method!r}) over {n} shards differs from tree_sum of the parts",
+            f"reduce({method.__name__}) over {n} shards differs from tree_sum of the parts",
         )
         require(
             [bits(a) for a in engine.gather(method, *args)] == [bits(p) for p in parts],
-            f"gather({method!r}) over {n} shards differs from the parts",
+            f"gather({method.__name__}) over {n} shards differs from the parts",
         )
-    found = engine.gather("nothing")
+    found = engine.gather(Shard.nothing)
     require(found == [None] * n, f"gather over {n} shards without an answer: {found!r}")
     require(
-        len(set(names)) == n and engine.gather("who") == names,
+        len(set(names)) == n and engine.gather(Shard.who) == names,
         f"{n} shards did not stay {n} and the same objects from call to call",
     )
-    counts, once = engine.gather("called"), 2 + 2 * len(calls)
+    counts, once = engine.gather(Shard.called), 2 + 2 * len(calls)
     require(
         counts == [once] * n,
         f"{once} calls over {n} shards reached them {counts!r} times: each shard once per call",
@@ -123,7 +123,7 @@ def check_large_answers(engine: Any) -> None:
         w = np.linspace(-1.0, 2.0, 5)
         parts = [Shard(Spec(i, n)).large(w) for i in range(n)]
         handle = engine.publish(w)
-        total, each = engine.reduce("large", handle), engine.gather("large", handle)
+        total, each = engine.reduce(Shard.large, handle), engine.gather(Shard.large, handle)
         for when in ("", ", which has changed with a later call"):
             require(
                 bits(total) == bits(tree_sum(parts)),
@@ -134,29 +134,29 @@ def check_large_answers(engine: Any) -> None:
                 f"gather of large arrays over {n} shards differs from the parts{when}",
             )
             other = engine.publish(w + 1.0)
-            engine.reduce("large", other)
-            engine.gather("large", other)
+            engine.reduce(Shard.large, other)
+            engine.gather(Shard.large, other)
 
 
 def check_publish(engine: Any, n: int) -> None:
     """Published arrays are snapshots that cannot be written to."""
     w = np.ones(5)
     handle = engine.publish(w)
-    before = bits(engine.reduce("vector", handle))
+    before = bits(engine.reduce(Shard.vector, handle))
     w[:] = 7.0
     require(
-        bits(engine.reduce("vector", handle)) == before,
+        bits(engine.reduce(Shard.vector, handle)) == before,
         "publish must take a snapshot: writing to the array afterwards changed what shards see",
     )
     for array in (w, np.ones(100_000)):
-        written = engine.gather("try_to_write", engine.publish(array))
+        written = engine.gather(Shard.try_to_write, engine.publish(array))
         require(
             not any(written), f"a published array can be written to in {sum(written)} of {n} shards"
         )
     second = engine.publish(w)
     require(
-        bits(engine.reduce("vector", handle)) == before
-        and bits(engine.reduce("vector", second)) != before,
+        bits(engine.reduce(Shard.vector, handle)) == before
+        and bits(engine.reduce(Shard.vector, second)) != before,
         "two published arrays are mixed up",
     )
 
@@ -182,7 +182,7 @@ def check_many_arrays(engine: Any) -> None:
             array *= 2.0
     order = [*range(len(shapes)), *reversed(range(len(shapes)))]
     for k, last in zip(order, [0, *order], strict=False):
-        found = engine.gather("seen", handles[k], handles[last], k)
+        found = engine.gather(Shard.seen, handles[k], handles[last], k)
         require(
             found == [[expected[k], expected[last], repr(k)]] * n,
             f"published array {k} of {len(shapes)} did not arrive as it was",
@@ -191,7 +191,7 @@ def check_many_arrays(engine: Any) -> None:
     engine.open(Shard, [Spec(i, n) for i in range(n)])
     for k in range(MANY):
         array = rng.normal(size=9_000)
-        found = engine.gather("seen", engine.publish(array), handles[0])
+        found = engine.gather(Shard.seen, engine.publish(array), handles[0])
         require(
             found == [[fingerprint(array), expected[0]]] * n,
             f"after others were let go of and shards replaced, published array {k} is another",
@@ -202,9 +202,9 @@ def check_errors(engine: Any, n: int) -> None:
     """Errors are raised once, as themselves, with the shard's name."""
     for first, pickles in sorted({(0, True), (n // 2, False), (n - 1, True)}):
         for call in (engine.reduce, engine.gather):
-            before = engine.gather("called")
-            error = _error(call, "fail", first, pickles)
-            after = engine.gather("called")
+            before = engine.gather(Shard.called)
+            error = _error(call, Shard.fail, first, pickles)
+            after = engine.gather(Shard.called)
             _require_named(error, first)
             require(
                 isinstance(error, KeyError) or not pickles,
@@ -216,7 +216,9 @@ def check_errors(engine: Any, n: int) -> None:
                 f"a call that raised in shard {first} reached the shards {times!r} times: once, no more",
             )
     expected = bits(tree_sum([Shard(Spec(i, n)).number() for i in range(n)]))
-    require(bits(engine.reduce("number")) == expected, "an engine must be usable after an error")
+    require(
+        bits(engine.reduce(Shard.number)) == expected, "an engine must be usable after an error"
+    )
 
 
 def check_build_errors(engine: Any) -> None:
@@ -225,7 +227,7 @@ def check_build_errors(engine: Any) -> None:
     error = _error(engine.open, Unbuildable, [Spec(i, n) for i in range(n)])
     _require_named(error, n // 2)
     engine.open(Shard, [Spec(i, n) for i in range(n)])
-    found = engine.gather("slow_index")
+    found = engine.gather(Shard.slow_index)
     require(
         found == list(range(n)),
         f"opened again after shards could not be built: gather gives {found!r}",
@@ -241,13 +243,14 @@ def check_specs(engine: Any) -> None:
     before = [fingerprint(block) for block in blocks]
     engine.open(Shard, [Spec(i, n, block=block) for i, block in enumerate(blocks)])
     require(
-        engine.gather("block") == before, "arrays in specs do not arrive as they are in every bit"
+        engine.gather(Shard.block) == before,
+        "arrays in specs do not arrive as they are in every bit",
     )
     if not engine.durable:
         for block in blocks[:-1]:
             block += 1.0
         require(
-            engine.gather("block") == before,
+            engine.gather(Shard.block) == before,
             "an engine that is not durable must keep a snapshot of its specs: writing to an array after "
             "open changed what a shard has",
         )
@@ -257,13 +260,13 @@ def check_closing(engine: Any) -> None:
     """Closed twice; no shards; opened again."""
     engine.close()
     engine.close()
-    error = _error(engine.reduce, "number")
+    error = _error(engine.reduce, Shard.number)
     require(
         isinstance(error, RuntimeError),
         f"a call after close must raise a RuntimeError that says so, not {error!r}",
     )
     engine.open(Shard, [Spec(0, 1)])
-    found = engine.gather("slow_index")
+    found = engine.gather(Shard.slow_index)
     require(found == [0], f"opened again after close: gather gives {found!r}, expected [0]")
 
 

@@ -35,7 +35,7 @@ def check_deaths(engine: Any) -> None:
             block += 1.0
         check_one_death(engine, folder)
         require(
-            engine.gather("block") == before,
+            engine.gather(Shard.block) == before,
             "a shard that was built anew after its worker's death has other data than before",
         )
         check_bound(engine, folder)
@@ -51,16 +51,16 @@ def check_one_death(engine: Any, folder: str) -> None:
     parts = [Shard(Spec(i, N)) for i in range(N)]
     expected = [(float(s.numbers @ w), s.numbers * w) for s in parts]
     for kind, call in (("reduce", engine.reduce), ("gather", engine.gather)):
-        names = engine.gather("who")
-        engine.gather("remember", "told before")
-        found = call("deadly", handles[0], WHO, kind, 1)
+        names = engine.gather(Shard.who)
+        engine.gather(Shard.remember, "told before")
+        found = call(Mortal.deadly, handles[0], WHO, kind, 1)
         require(
             deaths(folder, kind) == 1,
             f"in a call of {kind} the worker died {deaths(folder, kind)} times, not once",
         )
         right = tree_sum(expected) if kind == "reduce" else expected
         require(_bits(found) == _bits(right), f"{kind} differs after a worker died in the call")
-        now, kept = engine.gather("who"), engine.gather("recall")
+        now, kept = engine.gather(Shard.who), engine.gather(Shard.recall)
         require(
             now[WHO] != names[WHO] and len(set(now)) == N,
             "after its worker's death a shard must be another object, built anew from its spec",
@@ -69,7 +69,7 @@ def check_one_death(engine: Any, folder: str) -> None:
             kept[WHO] is None and all(memory in (None, "told before") for memory in kept),
             f"after a death shards remember {kept!r}: the one that died must have forgotten what it was told",
         )
-    found = engine.gather("seen", *handles)
+    found = engine.gather(Shard.seen, *handles)
     require(
         found == [[fingerprint(w), fingerprint(large)]] * N,
         "after a death shards do not see the arrays that were published before it",
@@ -80,7 +80,7 @@ def check_bound(engine: Any, folder: str) -> None:
     """A worker that always dies is given up."""
     error: Exception | None = None
     try:
-        engine.reduce("deadly", engine.publish(np.ones(5)), WHO, "always", LIVES)
+        engine.reduce(Mortal.deadly, engine.publish(np.ones(5)), WHO, "always", LIVES)
     except Exception as caught:
         error = caught
     died = deaths(folder, "always")
@@ -100,7 +100,7 @@ def check_bound(engine: Any, folder: str) -> None:
 def _require_usable(engine: Any, after: str) -> None:
     expected = tree_sum([Shard(Spec(i, N)).number() for i in range(N)])
     require(
-        _bits(engine.reduce("number")) == _bits(expected),
+        _bits(engine.reduce(Shard.number)) == _bits(expected),
         f"an engine must be usable after {after}",
     )
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.cut import add_cuts
-from maxmargin.core.protocols import Evaluation, Risk
+from maxmargin.core.evaluation import Evaluation
+from maxmargin.core.risk import Risk
 from maxmargin.core.vectors import Array
 from maxmargin.testing.checks._common import (
     points,
@@ -57,7 +58,7 @@ def check_risk(
     A risk in a few lines, R(w) = |w| for one number w:
 
     >>> import numpy as np
-    >>> from maxmargin.core import Cut
+    >>> from maxmargin.core import Capabilities, Cut
     >>> from maxmargin.testing import check_risk
     >>> class At:
     ...     def __init__(self, w):
@@ -68,11 +69,10 @@ def check_risk(
     ...     def cuts(self):
     ...         return [self.cut()]
     >>> class Absolute:
-    ...     dim, n_blocks, lower_bound, oracle, has_cache = 1, 1, 0.0, "exact", False
+    ...     dim, n_examples, n_blocks, lower_bound = 1, 0, 1, 0.0
+    ...     oracle, has_cache, offers = "exact", False, Capabilities()
     ...     def evaluate(self, w, *, exact=True):
     ...         return At(w)
-    ...     def evaluate_many(self, points):
-    ...         return [At(w) for w in points]
     >>> check_risk(Absolute())
     """
     rng = np.random.default_rng(random_state)
@@ -91,23 +91,10 @@ def check_risk(
         j = (k + 1 + k // 2) % len(here)
         if j != k and risk.oracle != "undergenerating":
             _check_pair(risk, evaluations[j], evaluations[k], v, f"points {j} and {k}")
-    for k, many in enumerate(_many(risk, here)):
-        what = f"evaluate_many against evaluate, point {k}"
-        size = size_of(many.cut(), here[k])
-        require_close(many.value, evaluations[k].value, what, size)
-        require_same_cut(many.cut(), evaluations[k].cut(), what)
     if risk.has_cache:
         _check_cached(risk, here, evaluations)
     for k in range(len(here) - 1):
         _check_line(risk, evaluations[k], evaluations[k + 1], rng, f"line {k} to {k + 1}")
-
-
-def _many(risk: Risk, here: list[Array]) -> list[Evaluation]:
-    answers = risk.evaluate_many(here)
-    require(
-        len(answers) == len(here), f"evaluate_many answered {len(answers)} of {len(here)} points"
-    )
-    return answers
 
 
 def _check_one(risk: Risk, w: Array, evaluation: Evaluation, where: str) -> None:

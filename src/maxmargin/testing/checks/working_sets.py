@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.protocols import Answers, ConstraintCache, Examples, OracleKind, WorkingSets
+from maxmargin.core.answers import Answers
+from maxmargin.core.evaluation import OracleKind
+from maxmargin.core.examples import ConstraintCache, Examples
 from maxmargin.core.vectors import Array
+from maxmargin.core.working_sets import WorkingSets
 from maxmargin.testing.checks._common import (
     require,
     require_at_least,

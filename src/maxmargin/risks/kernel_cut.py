@@ -1,20 +1,13 @@
-"""Points of :mod:`maxmargin.risks.kernel_span`, and the exact cuts there, row by row."""
+"""The exact cut at a point of :mod:`maxmargin.risks.kernel_span`, row by row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxmargin.core.cut import Cut
-from maxmargin.core.sampling import Draw, Terms
-from maxmargin.core.vectors import Array, IntArray
-from maxmargin.risks.kernel_columns import Drawn
-from maxmargin.risks.lines import PinnedEvaluation
-
-if TYPE_CHECKING:
-    from maxmargin.risks.kernel_span import KernelSpanRisk
+from maxmargin.core.sampling import Terms
+from maxmargin.core.vectors import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,34 +58,3 @@ class CutByRow:
             sizes=np.linalg.norm(g, axis=1) * self.lengths,
             spread=spread,
         )
-
-
-class KernelEvaluation(PinnedEvaluation):
-    """An evaluation whose cuts are drawn."""
-
-    def __init__(self, risk: KernelSpanRisk, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._risk = risk
-        self._gradient: tuple[float, Array] | None = None
-        #: of the last call of :meth:`terms`: the plane whose change is drawn, the answers of all rows
-        self.base: tuple[int, Drawn] | None = None
-        self.pattern: Any = None
-        self.drawn_from: Any = None
-
-    def gradient(self) -> tuple[float, Array]:
-        """Offset and derivative of the loss, of all rows known."""
-        if self._gradient is None:
-            self._gradient = self._risk.gradient(self)
-        return self._gradient
-
-    def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        return self._risk.terms(self, trial, examples)
-
-    def fresh_terms(self, trial: Any) -> Terms:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        return self._risk.terms(self, trial, None, afresh=True)
-
-    def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
-        """See :class:`maxmargin.core.protocols.SampledEvaluation`."""
-        return self._risk.sampled_cut(self, draw, whole)

@@ -1,0 +1,216 @@
+"""Minimize Omega(w) + C R(w): the way in.
+
+Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen,
+with bounds that were computed anew from that point and from a feasible dual point, by
+:func:`certify`, which shares nothing with the loop. After Ctrl-C :func:`minimize` then raises, with the
+result attached; :func:`solve` leaves that to a caller that has more to store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.interrupts import interrupt, outermost
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import SolveResult, Start, bounds_in_words
+from maxmargin.core.risk import Risk
+from maxmargin.core.stopping import RelativeGap, StoppingRule
+from maxmargin.core.vectors import Array
+from maxmargin.solvers.base import Solver, SolverState
+from maxmargin.solvers.cutting_plane import CuttingPlane
+from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
+from maxmargin.solvers.ending import finish
+from maxmargin.solvers.recorder import opened
+from maxmargin.solvers.requirements import require
+from maxmargin.solvers.rows_space import minimize_in_rows
+
+
+def minimize(
+    risk: Risk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    stopping: StoppingRule | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+    start: SolveResult | Start | None = None,
+    checkpoint: Any = None,
+    resume_from: Any = None,
+    about: dict[str, Any] | None = None,
+) -> SolveResult:
+    """Minimise Omega(w) + C R(w) for any risk, with a certificate.
+
+    Parameters
+    ----------
+    risk : Risk
+        A convex function that answers an evaluation with a cut; see :class:`maxmargin.core.Risk`.
+    C : float
+        Weight of the risk.
+    solver : CuttingPlane or DualCoordinate, optional
+        The method; optimised cutting planes by default.
+    regularizer : SquaredNorm, optional
+        Half the squared norm of all coordinates by default.
+    stopping : stopping rule, optional
+        ``RelativeGap(1e-3)`` by default.
+    max_iter, max_seconds : optional
+        Limits; the best point is returned with its bounds.
+    callbacks : sequence of callables
+        Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit. One with a
+        method ``on_oracle(done, total)`` hears how far a pass of a dear oracle is.
+    observer : callable, optional
+        Like a callback, but called with the record and the incumbent's weights.
+    random_state : int
+        Seed of the order in which examples are visited (coordinate solvers).
+    w0 : array, optional
+        First point of cutting planes; zero by default. Coordinate solvers start from their duals.
+    start : SolveResult or Start, optional
+        The outcome for the same risk with another C (or a looser tolerance): planes are kept as they are,
+        multipliers and weights scaled. Its own state moves on with this call.
+    checkpoint : Checkpoint or path, optional
+        Where the state is written now and then; see :class:`maxmargin.Checkpoint`.
+    resume_from : path, optional
+        A checkpoint to go on from: of the same risk, C and solver.
+    about : dict, optional
+        What the risk is about, as plain values: a hash of its data, say. It is written into checkpoints, and
+        one that says something else is refused. (A risk cannot tell its data apart from others; estimators
+        do.)
+
+    Returns
+    -------
+    SolveResult
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, once the best point has its bounds: the result is ``error.result``. A second Ctrl-C
+        skips the pass that confirms them (``objective`` is then NaN). Inside
+        :func:`maxmargin.return_on_interrupt` the result is returned instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.losses import Hinge
+    >>> from maxmargin.risks import ScoreRisk
+    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> result = minimize(risk, C=1.0)
+    >>> round(result.objective, 4), result.certificate
+    (0.5, 'exact')
+    """
+    with outermost() as returns:
+        result = solve(
+            risk,
+            C,
+            solver=solver,
+            regularizer=regularizer,
+            stopping=stopping,
+            max_iter=max_iter,
+            max_seconds=max_seconds,
+            callbacks=callbacks,
+            observer=observer,
+            random_state=random_state,
+            w0=w0,
+            start=start,
+            checkpoint=checkpoint,
+            resume_from=resume_from,
+            about=about,
+        )
+    if result.stop_reason == "interrupted" and not returns:
+        known = bounds_in_words(result.objective, result.lower_bound, result.gap)
+        raise interrupt(f"minimize: {known}. The result is error.result.", result=result)
+    return result
+
+
+def solve(
+    risk: Risk,
+    C: float,
+    *,
+    solver: Solver | None = None,
+    regularizer: SquaredNorm | None = None,
+    stopping: StoppingRule | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    observer: Observer | None = None,
+    random_state: int = 0,
+    w0: Array | None = None,
+    start: SolveResult | Start | None = None,
+    checkpoint: Any = None,
+    resume_from: Any = None,
+    about: dict[str, Any] | None = None,
+) -> SolveResult:
+    """As :func:`minimize`, but returns after Ctrl-C: for callers that store more before they raise."""
+    if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
+        raise ValueError(f"C={C!r}: it must be a positive number.")
+    regularizer = regularizer or SquaredNorm()
+    stopping = stopping or RelativeGap()
+    solver = solver or CuttingPlane()
+    if isinstance(solver, type):
+        raise TypeError(
+            f"solver={solver.__name__} is a class: use an object, {solver.__name__}(...)."
+        )
+    if not isinstance(risk, Risk):
+        raise TypeError(
+            f"{type(risk).__name__} is no risk: it must have {', '.join(_missing(risk))}. See "
+            "maxmargin.core.Risk."
+        )
+    require(solver, solver.needs, risk, regularizer)
+    recorder, kept = opened(checkpoint, resume_from, about)
+    if isinstance(solver, CuttingPlane) and solver.space == "rows":
+        return minimize_in_rows(
+            risk,
+            C,
+            solver,
+            regularizer,
+            stopping,
+            max_iter,
+            max_seconds,
+            callbacks,
+            observer,
+            start,
+            recorder,
+            kept,
+        )
+    problem = problem_of(risk, C, regularizer, stopping, random_state)
+    if w0 is None:
+        w0 = np.zeros(risk.dim) if start is None else start.w
+    state = SolverState(
+        w=np.array(regularizer.primal(np.asarray(w0, dtype=np.float64))),
+        lower=C * risk.lower_bound * risk.n_blocks,
+    )
+    if start is not None:
+        state.memory, state.duals = start.dual, start.duals
+    driver = Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
+    prepare(driver, solver, recorder, kept)
+    driver.run(solver)
+    result = finish(risk, problem, driver.state, driver)
+    if recorder is not None:
+        recorder.end(driver)
+        if driver.state.stop == "interrupted":  # also while the last file was written
+            result = replace(result, stop_reason="interrupted")
+    return result
+
+
+def _missing(risk: object) -> list[str]:
+    """The members of a risk that this object does not have."""
+    members = (
+        "dim",
+        "n_examples",
+        "n_blocks",
+        "lower_bound",
+        "oracle",
+        "has_cache",
+        "offers",
+        "evaluate",
+    )
+    return [name for name in members if name not in dir(risk)]

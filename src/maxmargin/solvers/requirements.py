@@ -1,0 +1,76 @@
+"""What a solver needs of a risk, and the refusal where a risk does not offer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.risk import Risk
+
+#: what helps wherever a method does not fit: cutting planes need nothing but evaluations
+INSTEAD = "Use solver=CuttingPlane()."
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Capabilities of which a risk must offer one; nothing but evaluations if none is named.
+
+    Parameters
+    ----------
+    methods : tuple of str
+        Names of methods over rows: see :class:`maxmargin.core.row_duals.RowDualRisk`.
+    working_sets : bool
+        Working sets of single examples.
+    sampled_cuts : bool
+        Evaluations whose cuts are sampled.
+    growing : bool
+        A risk of some of the examples that can grow.
+    blocks : bool
+        Large blocks of rows of a kernel.
+    wide : bool
+        Planes that stay where the rows are.
+    """
+
+    methods: tuple[str, ...] = ()
+    working_sets: bool = False
+    sampled_cuts: bool = False
+    growing: bool = False
+    blocks: bool = False
+    wide: bool = False
+
+
+def require(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm) -> None:
+    """Raise TypeError, with what would help, unless the risk offers one of the things needed."""
+    why = _missing(solver, needs, risk, regularizer)
+    if why is not None:
+        raise TypeError(why)
+
+
+def _missing(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm) -> str | None:
+    if needs == Needs():
+        return None
+    offers, name, own = risk.offers, type(solver).__name__, type(risk).__name__
+    if needs.wide and offers.wide is None:
+        return f"space='rows' needs a risk of scores X w; {own} is none. Use space='features'."
+    if needs.blocks and offers.blocks is None:
+        return f"{name} needs a risk of functions of a kernel; {own} is none. {INSTEAD}"
+    if needs.growing and offers.growing is None:
+        return (
+            f"{name}(constant_time=True) needs a risk that can begin with few examples; {own} cannot. Use "
+            "constant_time=False."
+        )
+    if needs.sampled_cuts and risk.oracle != "sampled":
+        return f"{name} needs a risk whose cuts can be sampled; those of {own} cannot. {INSTEAD}"
+    if needs.working_sets and offers.working_sets is not None:
+        return None
+    if needs.methods and offers.row_duals is not None:
+        reasons = {m: offers.row_duals.refusal(m, regularizer) for m in needs.methods}
+        if None in reasons.values():
+            return None
+        method, why = next(iter(reasons.items()))
+        return f"cannot use the {method} method here: {why}. {INSTEAD}"
+    if needs.working_sets:
+        return f"{name} cannot train {own}: it has no working sets of single examples. {INSTEAD}"
+    if needs.methods:
+        return f"{name} cannot train {own}: it does not show single rows. {INSTEAD}"
+    return None
