@@ -96,6 +96,9 @@ def test_every_solver_reaches_the_referees_optimum(solver, C, width):
     svc = LinearSVC(C, loss=HuberHinge(width), solver=solver, tol=1e-6).fit(X, y, s)
     best, _ = referee(with_constant(X), y, C * s, width)
     require_true(svc, best, 1e-6)
+    if solver != "auto":
+        methods = {CuttingPlane: "cutting planes", DualCoordinate: "coordinate", Newton: "newton"}
+        assert {record["method"] for record in svc.history_} == {methods[type(solver)]}
     w = np.append(svc.coef_, svc.intercept_)
     assert svc.objective_ == pytest.approx(
         objective(w, with_constant(X), y, C * s, width), rel=1e-9
@@ -215,6 +218,8 @@ def test_data_on_disk(tmp_path, solver):
     X, y, s = problem(9, n=600)
     rows = maxmargin.data.write(tmp_path / "rows", [(X, y, s)])
     svc = LinearSVC(0.5, loss=HuberHinge(WIDTH), solver=solver, tol=1e-5).fit(rows)
+    if isinstance(solver, DualCoordinate):
+        assert {record["method"] for record in svc.history_} == {"stream"}
     best, _ = referee(with_constant(X), y, 0.5 * s, WIDTH)
     require_true(svc, best, 1e-5)
 
