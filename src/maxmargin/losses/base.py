@@ -88,6 +88,9 @@ class ScoreLoss(ABC):
     #: None for others. Estimators of classes take losses of signs.
     label_kind: ClassVar[Literal["sign", "target", "class", "none"] | None] = None
 
+    #: a constant added to all scores changes nothing, so that an intercept cannot be learned
+    shift_invariant: ClassVar[bool] = False
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Take back what a parent says about values that are no longer its own."""
         super().__init_subclass__(**kwargs)

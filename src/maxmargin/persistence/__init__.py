@@ -100,7 +100,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     }
     text = dumps(header).decode("utf-8")
     try:  # what could not be loaded is not written
-        _read(text, writer.tensors, own_loss(getattr(estimator, "loss", None)))
+        _read(text, writer.tensors, _own_class(estimator.get_params(deep=False)))
     except (ModelFileError, MissingLossError) as error:
         raise ValueError(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
@@ -114,7 +114,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     _write_atomically(data, Path(os.path.realpath(path)))
 
 
-def load(path: str | os.PathLike[str], *, task: Any = None, loss: Any = None) -> Any:
+def load(
+    path: str | os.PathLike[str], *, task: Any = None, loss: Any = None, measure: Any = None
+) -> Any:
     """Read an estimator that its method ``save`` wrote.
 
     No code from the file is run, and everything in it is checked; a file that is damaged or was made to do
@@ -133,6 +135,8 @@ def load(path: str | os.PathLike[str], *, task: Any = None, loss: Any = None) ->
     loss : class derived from ScoreLoss, optional
         Needed for an estimator that was trained with a loss of your own, which is code and not in the file:
         its class. The parameters are in the file.
+    measure : class derived from ScoreLoss, optional
+        The same for a MeasureSVC that was trained for a measure of your own.
 
     Returns
     -------
@@ -158,17 +162,19 @@ def load(path: str | os.PathLike[str], *, task: Any = None, loss: Any = None) ->
     path = Path(path)
     if path.exists() and not path.is_file():
         raise ModelFileError(f"{path} is not a file")
-    check_loss_class(loss)
+    check_loss_class(loss, "loss")
+    check_loss_class(measure, "measure")
     try:
         text, tensors = _open(path)
-        cls, params, attributes, fitted = _read(text, tensors, loss)
+        cls, params, attributes, fitted = _read(text, tensors, measure if loss is None else loss)
     except (ModelFileError, MissingLossError) as error:
         raise type(error)(f"{path}: {error}") from error
-    if loss is not None and not isinstance(params.get("loss"), loss):
-        raise ValueError(
-            f"loss= is for a model that was trained with a loss of your own; {path} holds a {cls.__name__} "
-            f"with loss={params.get('loss')!r}."
-        )
+    for name, given in (("loss", loss), ("measure", measure)):
+        if given is not None and not isinstance(params.get(name), given):
+            raise ValueError(
+                f"{name}= is for a model that was trained with a {name} of your own; {path} holds a "
+                f"{cls.__name__} with {name}={params.get(name)!r}."
+            )
     if "task" in cls._get_param_names():
         check_task(task, fitted)
         params["task"] = attributes["task_"] = task
@@ -183,6 +189,11 @@ def load(path: str | os.PathLike[str], *, task: Any = None, loss: Any = None) ->
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return estimator
+
+
+def _own_class(params: dict[str, Any]) -> Any:
+    """The class of a loss or a measure of the user's own, if there is one."""
+    return own_loss(params.get("loss")) or own_loss(params.get("measure"))
 
 
 def _open(path: Path) -> tuple[str, dict[str, AnyArray]]:

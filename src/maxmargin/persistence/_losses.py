@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 
 from maxmargin.losses import (
+    AtK,
+    BalancedError,
     CrammerSinger,
     EpsilonInsensitive,
+    FBeta,
     Hinge,
     Logistic,
     OneClass,
+    Prevalence,
+    QMeasure,
+    RocArea,
     ScoreLoss,
     SquaredEpsilonInsensitive,
     SquaredHinge,
@@ -24,11 +30,17 @@ from maxmargin.persistence._values import ModelFileError, decode, encode, is_lab
 LOSSES: dict[str, type[ScoreLoss]] = {
     cls.__name__: cls
     for cls in (
+        AtK,
+        BalancedError,
         CrammerSinger,
         EpsilonInsensitive,
+        FBeta,
         Hinge,
         Logistic,
         OneClass,
+        Prevalence,
+        QMeasure,
+        RocArea,
         SquaredEpsilonInsensitive,
         SquaredHinge,
     )
@@ -91,9 +103,10 @@ def make_loss(
     cls = LOSSES.get(name, own)
     if cls is None or (name not in LOSSES and cls.__name__ != name):
         given = "" if own is None else f"; the class given is {own.__name__}"
+        keyword = "measure" if "measure" in what else "loss"
         raise MissingLossError(
-            f"the model was trained with the loss {name[:80]}. A loss of your own is code, and code is not "
-            f"stored: pass its class as load(path, loss={name[:80]}){given}."
+            f"the model was trained with {name[:80]} in {what}. A loss or a measure of your own is code, and "
+            f"code is not stored: pass its class as load(path, {keyword}={name[:80]}){given}."
         )
     try:
         return cls(**values, **arrays)
@@ -101,9 +114,9 @@ def make_loss(
         raise ModelFileError(f"{what}: {shown(error)}") from error
 
 
-def check_loss_class(loss: Any) -> None:
-    """Refuse what is not the class of a loss."""
-    if loss is not None and not (isinstance(loss, type) and issubclass(loss, ScoreLoss)):
+def check_loss_class(given: Any, name: str) -> None:
+    """Refuse what is not the class of a loss or a measure."""
+    if given is not None and not (isinstance(given, type) and issubclass(given, ScoreLoss)):
         raise TypeError(
-            f"loss={loss!r}: give the class of the loss, not an object; its parameters are in the file."
+            f"{name}={given!r}: give the class of the {name}, not an object; its parameters are in the file."
         )

@@ -148,7 +148,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "max_kernel_values": _number,
     "loss": lambda value: _word(value) or isinstance(value, ScoreLoss),
     "multi_class": _word,
-    "measure": _word,
+    "measure": lambda value: _word(value) or isinstance(value, ScoreLoss),
     "beta": _number,
     "k": _number_or_none,
     "rescaling": lambda value: value in ("margin", "slack"),

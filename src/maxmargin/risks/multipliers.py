@@ -13,11 +13,6 @@ from maxmargin.losses.dual_terms import DualTerms, RowTerms
 from maxmargin.risks.rows import Rows
 
 
-def offers_duals(rows: Rows) -> bool:
-    """Whether the loss of these rows declares their duals."""
-    return rows.loss.dual_terms(rows.y[:1]) is not None
-
-
 def row_terms(rows: Rows) -> RowTerms:
     """The duals of all rows of ``rows``, whatever their ranges; offsets are not in them."""
     terms = rows.loss.dual_terms(rows.y[:])
