@@ -235,6 +235,8 @@ def test_bounds_that_contradict_each_other_are_not_reported():
     class Concave(Hinge):
         """Not convex: its cuts are no minorants."""
 
+        value = Hinge.value
+
         def cut(self, scores, y, weight):
             offset, gradient = super().cut(scores, y, weight)
             return offset + 10.0, gradient

@@ -261,12 +261,12 @@ def test_a_slow_path_hands_over_to_lockstep(monkeypatch: pytest.MonkeyPatch, pru
 
 
 def test_the_choice_is_a_function_of_the_shape() -> None:
-    binary = {"hinge": True, "coordinate": True}
+    binary = {"flat": True, "coordinate": True}
     assert choose_scheme(10**5, 54, 2, **binary) == ("path", True)
     assert choose_scheme(10**3, 54, 2, **binary) == ("path", False)
     assert choose_scheme(10**5, 47_000, 2, **binary) == ("path", False)
-    assert choose_scheme(10**5, 54, 2, hinge=False, coordinate=True) == ("path", False)
-    assert choose_scheme(10**5, 54, 2, hinge=True, coordinate=False) == ("lockstep", False)
+    assert choose_scheme(10**5, 54, 2, flat=False, coordinate=True) == ("path", False)
+    assert choose_scheme(10**5, 54, 2, flat=True, coordinate=False) == ("lockstep", False)
     assert choose_scheme(10**5, 54, 7, **binary) == ("path", False)
 
 

@@ -7,11 +7,16 @@
 
 The hinge is c max(0, m - y s) with label y and margin m; the tube is c max(0, |y - s| - m) with target y
 and half width m. With c = C s_i both have u = c and q = 0; their squares have no upper bound and
-q = 1 / (2 c). A visit to row i costs its score s and, if a moves, an update of w:
+q = 1 / (2 c). A loss that is square for short distances and linear beyond has both, u = c and q > 0. Losses
+declare these numbers (:mod:`maxmargin.losses.dual_terms`); ``kind`` says which of them count, and
+``curvature`` is q times the row's cap.
+A visit to row i costs its score s and, if a moves, an update of w:
 
     hinge   z = m - y s - q a:   a <- clip(a + z / (|x|^2 + q), 0, u)
     tube    r = y - s - q a:     a <- a + (r - m) / (|x|^2 + q)  if that is positive,
                                  a + (r + m) / (|x|^2 + q)       if that is negative, else 0; then clipped
+
+where there is no upper bound nothing is clipped from above.
 
 Weights that must not fall below a ``floor``: the vector kept is u = sum_i a_i y_i x_i, whatever its signs, w
 is u clipped at the floor, and D has conjugate(u) in place of 1/2 |w|^2 (:mod:`maxmargin.core.regularizer`). D
@@ -42,8 +47,8 @@ from maxmargin.compiled.prefetch import prefetch
 
 #: columns of a row's state
 ALPHA, CAP, SQUARE, LABEL = range(4)
-#: kinds of losses: twos for tubes, odd for squares
-HINGE, SQUARED_HINGE, TUBE, SQUARED_TUBE = range(4)
+#: kinds of losses are sums of these: a curved dual, both sides (a tube), bounded multipliers
+CURVED, TWO_SIDED, CAPPED = 1, 2, 4
 #: what an epoch reports: estimated gap, summed violation, rows that violate, changes of the sums of
 #: d(a) + q a^2 / 2 and of q a^2 / 2
 GAP, TOTAL, VIOLATED, GAIN, BEND = range(5)
@@ -91,26 +96,38 @@ def dense_squares(X, intercept, state):
 
 
 @inlined
-def move(a, cap, square, y, score, margin, kind):
+def move(a, cap, square, y, score, margin, kind, curvature):
     """(gradient, new multiplier, gap) of a row. Numbers only: arrays handed to a function cost more than
     the row."""
-    if kind == HINGE:
-        zeta = margin - y * score
-        # a row of zeros loses the same whatever w is
-        full = cap if zeta > 0.0 else 0.0
-        new = min(cap, max(0.0, a + zeta / square)) if square > 0.0 else full
-        return -zeta, new, cap * max(0.0, zeta) - a * zeta
-    if kind == SQUARED_HINGE:
-        q, zeta = 0.5 / cap, margin - y * score
-        g, loss = q * a - zeta, max(0.0, zeta)
-        return g, max(0.0, a - g / (square + q)), cap * loss * loss - a * zeta + 0.5 * q * a * a
-    return move_in_tube(a, cap, square, y - score, margin, kind)
+    if kind & TWO_SIDED:
+        return move_in_tube(a, cap, square, y - score, margin, kind, curvature)
+    zeta = margin - y * score
+    if kind & CURVED:
+        q = curvature / cap
+        g = q * a - zeta
+        new = max(0.0, a - g / (square + q))
+        if kind & CAPPED:
+            new = min(cap, new)
+        return g, new, curved_loss(cap, zeta, kind, curvature) - a * zeta + 0.5 * q * a * a
+    # a row of zeros loses the same whatever w is
+    full = cap if zeta > 0.0 else 0.0
+    new = min(cap, max(0.0, a + zeta / square)) if square > 0.0 else full
+    return -zeta, new, cap * max(0.0, zeta) - a * zeta
 
 
 @leaf
-def move_in_tube(a, cap, square, r, margin, kind):
+def curved_loss(cap, short, kind, curvature):
+    """The loss of a row that falls short by so much: a square, and a line where its slope is the cap's."""
+    loss = max(0.0, short)
+    if kind & CAPPED and loss > curvature:
+        return cap * (loss - 0.5 * curvature)
+    return cap * loss * loss * (0.5 / curvature)
+
+
+@leaf
+def move_in_tube(a, cap, square, r, margin, kind, curvature):
     """The same for a tube whose target is ``r`` above the score."""
-    q = 0.5 / cap if kind == SQUARED_TUBE else 0.0
+    q = curvature / cap if kind & CURVED else 0.0
     loss = max(0.0, abs(r) - margin)
     g = abs(r) - margin if a == 0.0 else r - q * a - (margin if a > 0.0 else -margin)
     if square + q > 0.0:
@@ -119,15 +136,18 @@ def move_in_tube(a, cap, square, r, margin, kind):
         new = up if up > 0.0 else min(0.0, down)
     else:
         new = 0.0 if loss == 0.0 else (cap if r > 0.0 else -cap)
-    if kind == TUBE:
-        return g, min(cap, max(-cap, new)), cap * loss - a * r + margin * abs(a)
-    return g, new, cap * loss * loss - a * r + margin * abs(a) + 0.5 * q * a * a
+    if kind & CAPPED:
+        new = min(cap, max(-cap, new))
+    if kind & CURVED:
+        lost = curved_loss(cap, loss, kind, curvature)
+        return g, new, lost - a * r + margin * abs(a) + 0.5 * q * a * a
+    return g, new, cap * loss - a * r + margin * abs(a)
 
 
 @inlined
 def linear(a, y, margin, kind):
     """d(a) + q a^2 / 2."""
-    return margin * a if kind < TUBE else y * a - margin * abs(a)
+    return y * a - margin * abs(a) if kind & TWO_SIDED else margin * a
 
 
 @entry_products
@@ -137,6 +157,7 @@ def csr_epoch(
     data,
     intercept,
     kind,
+    curvature,
     common,
     margins,
     slack,
@@ -178,7 +199,7 @@ def csr_epoch(
         a, y, margin = state[i, ALPHA], state[i, LABEL], common
         if margins is not None:
             margin = margins[i]
-        g, new, part = move(a, state[i, CAP], state[i, SQUARE], y, s, margin, kind)
+        g, new, part = move(a, state[i, CAP], state[i, SQUARE], y, s, margin, kind, curvature)
         gap += part
         stays = True
         if new == a:
@@ -187,10 +208,10 @@ def csr_epoch(
             violated += 1
             total += abs(g)
             gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)
-            if kind & 1:
-                bend += 0.25 / state[i, CAP] * (new * new - a * a)
+            if kind & CURVED:
+                bend += 0.5 * curvature / state[i, CAP] * (new * new - a * a)
             state[i, ALPHA] = new
-            step = y * (new - a) if kind < TUBE else new - a
+            step = new - a if kind & TWO_SIDED else y * (new - a)
             for k in range(lo, hi):
                 w[np.uint64(indices[k])] += step * data[k]
             if intercept != 0.0:
@@ -208,7 +229,21 @@ def csr_epoch(
 
 
 @entry_products
-def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, w, floor, stats):
+def dense_epoch(
+    X,
+    intercept,
+    kind,
+    curvature,
+    common,
+    margins,
+    slack,
+    rows,
+    count,
+    state,
+    w,
+    floor,
+    stats,
+):
     """The same for a dense matrix."""
     d = X.shape[1]
     line = 64 // X.itemsize
@@ -233,7 +268,7 @@ def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, 
         a, y, margin = state[i, ALPHA], state[i, LABEL], common
         if margins is not None:
             margin = margins[i]
-        g, new, part = move(a, state[i, CAP], state[i, SQUARE], y, s, margin, kind)
+        g, new, part = move(a, state[i, CAP], state[i, SQUARE], y, s, margin, kind, curvature)
         gap += part
         stays = True
         if new == a:
@@ -242,10 +277,10 @@ def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, 
             violated += 1
             total += abs(g)
             gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)
-            if kind & 1:
-                bend += 0.25 / state[i, CAP] * (new * new - a * a)
+            if kind & CURVED:
+                bend += 0.5 * curvature / state[i, CAP] * (new * new - a * a)
             state[i, ALPHA] = new
-            step = y * (new - a) if kind < TUBE else new - a
+            step = new - a if kind & TWO_SIDED else y * (new - a)
             for k in range(d):
                 w[k] += step * X[i, k]
             if intercept != 0.0:
@@ -263,7 +298,7 @@ def dense_epoch(X, intercept, kind, common, margins, slack, rows, count, state, 
 
 
 @entry
-def choose_active(members, scores, kind, common, margins, slack, state, rows):
+def choose_active(members, scores, kind, curvature, common, margins, slack, state, rows):
     """The rows that are not held by more than ``slack`` where they are, as exact scores tell."""
     count = 0
     for p in range(members.shape[0]):
@@ -271,35 +306,36 @@ def choose_active(members, scores, kind, common, margins, slack, state, rows):
         a, cap, margin = state[i, ALPHA], state[i, CAP], common
         if margins is not None:
             margin = margins[i]
-        g, new, _ = move(a, cap, state[i, SQUARE], state[i, LABEL], scores[i], margin, kind)
+        square, y = state[i, SQUARE], state[i, LABEL]
+        g, new, _ = move(a, cap, square, y, scores[i], margin, kind, curvature)
         rows[count] = i
         count += not (new == a and abs(g) > slack)
     return count
 
 
 @entry
-def rescale_rows(state, weight, C, factor, squared):
+def rescale_rows(state, weight, C, factor, kind):
     """Multipliers and caps for another C; rounding must not leave the box."""
     for i in range(state.shape[0]):
         cap = C * weight[i]
         a = factor * state[i, ALPHA]
-        state[i, ALPHA] = a if squared else min(cap, max(-cap, a))
+        state[i, ALPHA] = min(cap, max(-cap, a)) if kind & CAPPED else a
         state[i, CAP] = cap
 
 
 @entry
-def signed(state, kind, common, margins, coef):
+def signed(state, kind, curvature, common, margins, coef):
     """Fill ``coef``, w = sum_i coef_i x_i; returns the sums of d(a) + q a^2 / 2 and of q a^2 / 2."""
     total, curved = 0.0, 0.0
     for i in range(state.shape[0]):
         a, y, margin = state[i, ALPHA], state[i, LABEL], common
         if margins is not None:
             margin = margins[i]
-        coef[i] = y * a if kind < TUBE else a
+        coef[i] = a if kind & TWO_SIDED else y * a
         if a != 0.0:
             total += linear(a, y, margin, kind)
-            if kind & 1:
-                curved += 0.25 * a * a / state[i, CAP]
+            if kind & CURVED:
+                curved += 0.5 * curvature * a * a / state[i, CAP]
     return total, curved
 
 

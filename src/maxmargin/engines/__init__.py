@@ -1,7 +1,7 @@
 """Engines: where shards live and how their answers are added."""
 
 from maxmargin.core.engine import Engine, Handle, SerialEngine
-from maxmargin.engines.choice import make_engine, opened
+from maxmargin.engines.choice import Wanted, make_engine, opened, register_engine
 from maxmargin.engines.processes import ProcessEngine
 from maxmargin.engines.ray import RayEngine
 from maxmargin.engines.threads import ThreadEngine
@@ -13,6 +13,8 @@ __all__ = [
     "RayEngine",
     "SerialEngine",
     "ThreadEngine",
+    "Wanted",
     "make_engine",
     "opened",
+    "register_engine",
 ]

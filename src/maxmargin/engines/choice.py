@@ -1,10 +1,14 @@
-"""From the parameters ``engine`` and ``n_jobs`` of an estimator to an engine, and who closes it."""
+"""From the parameters ``engine`` and ``n_jobs`` of an estimator to an engine, and who closes it.
+
+Engines have names in one registry, those of the library and those of users alike.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from maxmargin.core.engine import Engine, SerialEngine
@@ -13,6 +17,99 @@ from maxmargin.engines.ray import RayEngine
 from maxmargin.engines.threads import ThreadEngine
 
 _CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of an engine that is made by its name.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        The parameter ``n_jobs`` of the estimator; never 0.
+    text : str
+        The whole parameter ``engine``: the name, and what follows it after a colon.
+    prepare : callable or None
+        To be called once in every process, before its shards are built.
+    by_value : bool
+        Whether classes of the main program must be sent by value.
+    """
+
+    n_jobs: int | None = None
+    text: str = ""
+    prepare: Callable[[], object] | None = None
+    by_value: bool = False
+
+    @property
+    def n_workers(self) -> int:
+        """Workers on this machine: None is one, negative numbers count from the number of cores, as in
+        scikit-learn."""
+        if self.n_jobs is None:
+            return 1
+        if self.n_jobs < 0:
+            return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
+        return self.n_jobs
+
+
+def _threads(wanted: Wanted) -> Engine:
+    serial = wanted.n_jobs is None or wanted.n_jobs == 1
+    return SerialEngine() if serial else ThreadEngine(wanted.n_workers)
+
+
+def _processes(wanted: Wanted) -> Engine:
+    if wanted.n_jobs is None or wanted.n_jobs == 1:
+        return SerialEngine()
+    return ProcessEngine(wanted.n_workers, wanted.prepare, by_value=wanted.by_value)
+
+
+def _ray(wanted: Wanted) -> Engine:
+    text = wanted.text
+    address = None if text == "ray" else text if "://" in text else text[len("ray:") :]
+    return RayEngine(_ray_workers(wanted.n_jobs), address, prepare=wanted.prepare)
+
+
+_OF_THE_LIBRARY = ("threads", "processes", "ray")
+#: engines by name; those that take an address after a colon are in _ADDRESSED
+_ENGINES: dict[str, Callable[[Wanted], Engine]] = {
+    "threads": _threads,
+    "processes": _processes,
+    "ray": _ray,
+}
+_ADDRESSED = {"ray"}
+
+
+def register_engine(
+    name: str, make: Callable[[Wanted], Engine], *, addressed: bool = False
+) -> None:
+    """Give an engine of your own a name, for ``engine=name`` of all estimators in this process.
+
+    Parameters
+    ----------
+    name : str
+        The name, a Python identifier that is none of the library's.
+    make : callable
+        Called with a :class:`Wanted` in every fit; returns a new engine, which the fit closes.
+    addressed : bool, default False
+        Whether ``engine="name:more"`` is allowed; ``Wanted.text`` then is all of it.
+
+    Examples
+    --------
+    >>> from maxmargin import LinearSVC
+    >>> from maxmargin.engines import ThreadEngine, register_engine
+    >>> register_engine("two_threads", lambda wanted: ThreadEngine(2))
+    >>> LinearSVC(engine="two_threads").fit([[0.0], [1.0]], [0, 1]).converged_
+    True
+    """
+    if not (isinstance(name, str) and name.isidentifier()):
+        raise ValueError(f"name={name!r}: give a name of letters, digits and underscores.")
+    if name in _OF_THE_LIBRARY:
+        raise ValueError(f"name={name!r} is the name of one of the library's engines: use another.")
+    if not callable(make):
+        raise TypeError(
+            f"make={make!r}: give a callable that takes a Wanted and returns an engine."
+        )
+    _ENGINES[name] = make
+    (_ADDRESSED.add if addressed else _ADDRESSED.discard)(name)
 
 
 def make_engine(
@@ -30,7 +127,8 @@ def make_engine(
         Number of workers. For threads and processes None or 1 is serial and -1 is all cores; for Ray None or
         -1 is one worker, with a team of threads, on each machine.
     kind : {"threads", "processes", "ray"}, str or engine, optional
-        What the workers are; threads by default. ``"ray"`` joins the cluster that is running (Ray looks for
+        What the workers are, by a name of the library or one given to :func:`register_engine`; threads by
+        default. ``"ray"`` joins the cluster that is running (Ray looks for
         it as ``ray.init(address="auto")`` does) or starts one on this machine; ``"ray://host:port"`` is a
         cluster reached through Ray's client; ``"ray:host:port"`` the address of a cluster this machine
         belongs to. An engine object is returned as it is.
@@ -53,21 +151,22 @@ def make_engine(
         engine: Engine = kind
         return engine
     _check_jobs(n_jobs)
-    if kind == "ray" or (isinstance(kind, str) and kind.startswith("ray:")):
-        address = None if kind == "ray" else kind if "://" in kind else kind[len("ray:") :]
-        return RayEngine(_ray_workers(n_jobs), address, prepare=prepare)
-    if kind not in (None, "threads", "processes"):
+    text = "threads" if kind is None else kind
+    name = text.partition(":")[0] if isinstance(text, str) else None
+    if name not in _ENGINES or (text != name and name not in _ADDRESSED):
+        own = [repr(known) for known in _ENGINES if known not in _OF_THE_LIBRARY]
         raise ValueError(
-            f"engine={kind!r}: use 'threads', 'processes', 'ray', 'ray://host:port' or an engine "
-            "object (such as engines.RayEngine(...))."
+            f"engine={kind!r}: use 'threads', 'processes', 'ray', 'ray://host:port'"
+            f"{''.join(f', {known}' for known in own)} or an engine object (such as "
+            "engines.RayEngine(...)). engines.register_engine gives an engine of your own a name."
         )
-    if n_jobs is None or n_jobs == 1:
-        return SerialEngine()
-    if n_jobs < 0:
-        n_jobs = max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    if kind == "processes":
-        return ProcessEngine(n_jobs, prepare, by_value=by_value)
-    return ThreadEngine(n_jobs)
+    made = _ENGINES[name](Wanted(n_jobs, text, prepare, by_value))
+    missing = [part for part in _CONTRACT if not hasattr(made, part)]
+    if missing:
+        raise TypeError(
+            f"engine={kind!r} made a {type(made).__name__}, which is no engine: it has no {missing[0]}."
+        )
+    return made
 
 
 @contextlib.contextmanager

@@ -121,17 +121,18 @@ def coordinate_ascent(grid: Grid) -> bool:
 
 
 def choose_scheme(
-    n_rows: int, n_features: int, n_classes: int, *, hinge: bool, coordinate: bool
+    n_rows: int, n_features: int, n_classes: int, *, flat: bool, coordinate: bool
 ) -> tuple[Scheme, bool]:
     """The scheme to begin with, and whether chains on which it is slow go on in lockstep.
 
     Measured on covtype, text and 40 dense features: while C is small, warm coordinate ascent takes a
     few visits of the rows per cell, and nothing is quicker. At large C it may take thirty or more;
     with few features and many rows cutting planes then need less. So it begins wherever it can, and
-    hands over. The squared hinge has Newton's method for that, small data need no help.
+    hands over, for losses whose duals are ``flat``. Others have Newton's method for that, and small data need
+    no help.
     """
     if n_classes > 2 or n_rows < MANY_ROWS:  # one fit after the other can use every method
         return "path", False
     if not coordinate:
         return "lockstep", False
-    return "path", hinge and n_features <= FEW_FEATURES
+    return "path", flat and n_features <= FEW_FEATURES

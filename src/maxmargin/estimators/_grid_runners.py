@@ -28,6 +28,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_design, compact, row_lengths
 from maxmargin.engines import make_engine
 from maxmargin.estimators._grid import CellId, Done, Grid, Scheme
+from maxmargin.losses import DualTerms
 from maxmargin.risks import ScoreRisk
 from maxmargin.risks.lockstep import LockstepRisk
 from maxmargin.risks.shared_rows import RowRun, SharedRows, order_rows
@@ -263,7 +264,9 @@ class LockstepRunner:
             return result
         weight = (grid.weight * cell.scale[grid.codes])[train]
         lengths, radius = self._lengths[train], omega.radius(result.objective)
-        steep = 2.0 * (1.0 + radius * lengths) if grid.loss.smooth else 1.0
+        terms = grid.loss.dual_terms(grid.targets[0][:1])
+        assert isinstance(terms, DualTerms)  # LinearSVCCV looks before it chooses lockstep
+        steep = terms.slope(terms.reach + radius * lengths)
         size = cell.C * float(np.sum(weight * steep * (1.0 + lengths)))
         error = gamma(len(train)) * size * (1.0 + radius)
         upper, flat = result.objective, level(len(train)) * result.objective

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,10 @@ from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
 from maxmargin.estimators._door import Classes, Training
 from maxmargin.estimators._margins import with_margins
 from maxmargin.estimators._weights import Weighing, free_bound, says_something, weigh
-from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
+from maxmargin.losses import CrammerSinger, DualTerms, Hinge, ScoreLoss, SquaredHinge
 
-LOSSES = ("hinge", "squared_hinge")
+#: losses of one score that have a name
+LOSSES: dict[str, type[ScoreLoss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 KINDS = ("auto", "crammer_singer", "ovr")
 
 
@@ -80,9 +82,12 @@ def linear_model(
     intercept = intercept_feature(estimator)
     asked, offsets = with_margins(loss, targets, margin)
     reach = 1.0 if margin is None else float(np.abs(margin).max())
+    own = loss.dual_terms(np.asarray(targets[0][:1]))
+    if own is not None and loss.n_outputs() is None and margin is None:
+        reach = own.reach
     regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, reach)
-    if isinstance(loss, CrammerSinger):
-        reach *= float(np.max(loss.cost))
+    if own is not None and loss.n_outputs() is not None:
+        reach *= own.reach
     return LinearModel(
         asked,
         targets,
@@ -124,10 +129,10 @@ def class_factors(class_weight: Any, classes: Classes) -> Array:
 
 
 def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]:
-    name, kind, codes = estimator.loss, estimator.multi_class, classes.codes
+    kind, codes = estimator.multi_class, classes.codes
     n_classes = len(classes.names)
-    if name not in LOSSES:
-        raise ValueError(f"loss={name!r} is not known; use 'hinge' or 'squared_hinge'.")
+    binary = score_loss(estimator.loss)
+    name = estimator.loss if isinstance(estimator.loss, str) else repr(binary)
     if kind not in KINDS:
         raise ValueError(
             f"multi_class={kind!r} is not known; use 'auto', 'crammer_singer' or 'ovr'."
@@ -139,13 +144,46 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     if n_classes > 2 and kind == "crammer_singer":
         if name != "hinge":
             raise ValueError(
-                "Crammer and Singer's loss is a hinge; for loss='squared_hinge' and several classes use "
+                f"Crammer and Singer's loss is a hinge; for loss={estimator.loss!r} and several classes use "
                 "multi_class='ovr'."
             )
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
-    binary = Hinge() if name == "hinge" else SquaredHinge()
     positive = [1] if n_classes == 2 else range(n_classes)
     return binary, tuple(classes.signs(k) for k in positive)
+
+
+def score_loss(given: Any) -> ScoreLoss:
+    """The loss of one score per row and a sign that a name or an object stands for."""
+    if isinstance(given, str) and given in LOSSES:
+        return LOSSES[given]()
+    if isinstance(given, type):
+        raise TypeError(
+            f"loss={given.__name__} is a class, not an object: use {given.__name__}(...), with parentheses."
+        )
+    if not isinstance(given, ScoreLoss):
+        names = ", ".join(repr(name) for name in LOSSES)
+        raise ValueError(
+            f"loss={given!r} is not known; use one of {names}, or an object of a class derived from "
+            "maxmargin.losses.ScoreLoss."
+        )
+    why = _unfit(given)
+    if why is not None:
+        raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
+    return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
+
+
+def _unfit(loss: ScoreLoss) -> str | None:
+    """Why a loss is none of one score per row and a sign; None if it is."""
+    if loss.n_outputs() is not None:
+        return f"it has {loss.n_outputs()} scores per row, and one is needed"
+    if not loss.decomposable:
+        return "it is no sum over rows; MeasureSVC trains measures of whole data sets"
+    if loss.label_kind != "sign":
+        return (
+            f"its labels are declared as {loss.label_kind!r}, and signs are needed: set "
+            'label_kind = "sign" if it takes labels -1 and +1'
+        )
+    return None
 
 
 def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
@@ -209,13 +247,20 @@ def free_intercepts(
     S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
     classes were further apart than the largest cost plus S, every row of the lower group would
     be lost to the upper one and none the other way round: moving them together would lower the
-    risk. So sorted intercepts are at most that far apart. (One score per row: a row of margin 1 or
-    more costs nothing under either hinge, so the intercept is at most 1 + S.) Rows with a margin of
-    their own ask for ``reach`` at most, in place of 1 or as a factor of the costs.
+    risk. So sorted intercepts are at most that far apart. (One score per row: a row of the margin that the
+    loss asks for, or more, costs nothing, so the intercept is at most that margin + S.) Rows with a margin of
+    their own ask for ``reach`` at most, in its place or as a factor of the costs.
     """
     k = loss.n_outputs()
     if k is None:
-        radius = np.sqrt(2.0 * total * (reach**2 if loss.smooth else reach))
+        terms = loss.dual_terms(np.ones(1))
+        if not isinstance(terms, DualTerms) or terms.two_sided:
+            raise ValueError(
+                f"penalize_intercept=False needs to know from which margin on a row costs nothing under "
+                f"{loss!r}: implement dual_terms(y), or use penalize_intercept=True with a large "
+                "intercept_scaling."
+            )
+        radius = np.sqrt(2.0 * total * terms.loss(reach))
         return SquaredNorm(np.array([d]), float(reach + radius * largest))
     top *= reach
     spread = (k - 1) * (top + np.sqrt(2.0) * np.sqrt(2.0 * total * top) * largest)

@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, chunks
-from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss, SquaredHinge
+from maxmargin.losses import ScoreLoss
 
 
 def check_margins(sample_margin: Any, n: int, least: float = -np.inf) -> Array | None:
@@ -39,15 +39,12 @@ def with_margins(
     """The loss that asks for nothing of its own, and what is added to the scores of each problem instead."""
     if margin is None or (margin == 1.0).all():
         return loss, (None,) * len(targets)
-    bare: ScoreLoss
-    if isinstance(loss, CrammerSinger):
-        bare = CrammerSinger(np.zeros_like(loss.cost))
-    elif isinstance(loss, SquaredHinge):
-        bare = SquaredHinge(margin=0.0)
-    elif isinstance(loss, Hinge):
-        bare = Hinge(margin=0.0)
-    else:
-        raise TypeError(f"sample_margin has no meaning for the loss {type(loss).__name__}.")
+    bare = loss.without_margin()
+    if bare is None:
+        raise TypeError(
+            f"sample_margin has no meaning for the loss {type(loss).__name__}: it does not say what it is "
+            "without a margin. Implement without_margin()."
+        )
     return bare, tuple(_offset(loss, target, margin) for target in targets)
 
 
@@ -56,10 +53,7 @@ def _offset(loss: ScoreLoss, target: Any, margin: Array) -> Array:
     out = np.empty(len(margin) if columns is None else (len(margin), columns))
     for lo, hi in chunks(len(margin)):
         m, y = margin[lo:hi], np.asarray(target[lo:hi])
-        if isinstance(loss, CrammerSinger):
-            out[lo:hi] = m[:, None] * loss.cost[y]
-        else:
-            out[lo:hi] = -y * m
+        out[lo:hi] = loss.margin_offset(y, m)
     return out
 
 

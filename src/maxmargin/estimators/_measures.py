@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,6 @@ from maxmargin.losses import (
     TableLoss,
     table_losses,
 )
-
-#: measures that do not change when a constant is added to all scores
-WITHOUT_INTERCEPT = ("prbep", "roc_auc")
-#: measures that are sums over rows or pairs, each with its weight
-WEIGHTED = ("error", "balanced_error", "roc_auc")
 
 _LOSSES: dict[str, Callable[[float, Any], ScoreLoss]] = {
     "error": lambda beta, k: Hinge(),
@@ -85,27 +81,50 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
     if rescaling not in ("margin", "slack"):
         raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
     P, N = int(np.sum(y > 0)), int(np.sum(y <= 0))
-    if callable(measure):
+    loss = declared(measure, beta, k)
+    if loss is None:
         require_counts(measure)
         return AllTables(table_losses(measure, P, N), "slack" if rescaling == "slack" else "margin")
+    loss.check_labels(y)
+    if rescaling == "margin":
+        return loss
+    of_rows = {"error": _error, "balanced_error": _balanced_error}
+    table: Any = loss if isinstance(loss, TableLoss) else None
+    if isinstance(measure, str):
+        table = of_rows.get(measure, table)
+    if table is None:
+        named = "the ROC area" if measure == "roc_auc" else repr(measure)
+        raise ValueError(
+            f"rescaling='slack' needs a measure of contingency tables; {named} is one of pairs of rows or of "
+            "scores. Use rescaling='margin'."
+        )
+    return AllTables(table_losses(table, P, N), "slack")
+
+
+def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
+    """The loss that a name or an object stands for; None for a callable of the four counts."""
+    if isinstance(measure, type):
+        raise TypeError(
+            f"measure={measure.__name__} is a class, not an object: use {measure.__name__}(...), with "
+            "parentheses."
+        )
+    if isinstance(measure, ScoreLoss):
+        if measure.label_kind != "sign" or measure.n_outputs() is not None:
+            raise ValueError(
+                f"measure={measure!r} cannot train a classifier of two classes: one score per row and labels "
+                '-1 and +1 are needed (label_kind = "sign").'
+            )
+        return deepcopy(measure)  # set_params must not change the loss of a fitted model
+    if callable(measure):
+        return None
     if not isinstance(measure, str) or measure not in _LOSSES:
         instead = _OTHER_NAMES.get(measure) if isinstance(measure, str) else None
         raise ValueError(
             f"measure={measure!r} is not known; use {f'{instead!r}. Known are' if instead else 'one of'} "
-            f"{', '.join(_LOSSES)}, or a callable (tp, fp, fn, tn) -> loss."
+            f"{', '.join(_LOSSES)}, a callable (tp, fp, fn, tn) -> loss, or an object of a class derived "
+            "from maxmargin.losses.TableLoss."
         )
-    loss = _LOSSES[measure](beta, k)
-    loss.check_labels(y)
-    if rescaling == "margin":
-        return loss
-    if measure == "roc_auc":
-        raise ValueError(
-            "rescaling='slack' needs a measure of contingency tables; the ROC area is one of pairs of rows. "
-            "Use rescaling='margin'."
-        )
-    of_rows = {"error": _error, "balanced_error": _balanced_error}
-    table = loss if isinstance(loss, TableLoss) else of_rows[measure]
-    return AllTables(table_losses(table, P, N), "slack")
+    return _LOSSES[measure](beta, k)
 
 
 def require_counts(measure: Callable[..., Any]) -> None:
@@ -152,6 +171,8 @@ def measured(
     fn, tn = P - tp, n - P - fp
     if fp == 0.0 and fn == 0.0:
         return 1.0
+    if isinstance(measure, ScoreLoss):
+        return 1.0 - _loss_of_table(measure, tp, fp, fn, tn)
     if callable(measure):
         return 1.0 - float(measure(*(round(count) for count in (tp, fp, fn, tn))))
     if measure in ("balanced_error", "q"):
@@ -159,6 +180,22 @@ def measured(
     of_rows = {"error": _error, "balanced_error": _balanced_error}
     loss: Any = of_rows[measure] if measure in of_rows else _LOSSES[measure](beta, k)
     return 1.0 - float((loss.loss if isinstance(loss, TableLoss) else loss)(tp, fp, fn, tn))
+
+
+def _loss_of_table(measure: ScoreLoss, *table: float) -> float:
+    """The loss of a confusion matrix, as an object of the user's own says."""
+    loss = getattr(measure, "loss", None)
+    if loss is None:
+        raise TypeError(
+            f"{measure!r} has no method loss(tp, fp, fn, tn), by which score would measure predictions."
+        )
+    found = float(loss(*table))
+    if found < 0.0:
+        raise ValueError(
+            f"{measure!r} does not allow the confusion matrix tp={table[0]:g}, fp={table[1]:g}, "
+            f"fn={table[2]:g}, tn={table[3]:g} of these predictions: score has no meaning."
+        )
+    return found
 
 
 def _require_both(measure: str, P: float, n: float) -> None:
@@ -181,9 +218,10 @@ def _roc_auc(scores: Array, positive: Any, weight: Array) -> float:
     return float(roc_auc_score(positive, scores, sample_weight=weight))
 
 
-def counts_rows(measure: Any, rescaling: str) -> bool:
-    """Whether a row counts as one, so that its weight can only be a number of copies."""
-    return rescaling != "margin" or not (isinstance(measure, str) and measure in WEIGHTED)
+def counts_rows(loss: ScoreLoss | None, rescaling: str) -> bool:
+    """Whether a row counts as one, so that its weight can only be a number of copies; ``loss`` is what
+    :func:`declared` returns."""
+    return rescaling != "margin" or loss is None or not loss.weighted
 
 
 def as_copies(weight: Array, measure: Any) -> Any:

@@ -97,6 +97,11 @@ class PartialFit:
             raise ValueError(f"max_support={self.max_support!r}: at least one row must be kept.")
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C={self.C!r}: it must be a positive number.")
+        if batch.loss.dual_terms(np.asarray(batch.targets[0][:1])) is None:
+            raise TypeError(
+                f"partial_fit keeps multipliers of rows, but the loss {type(batch.loss).__name__} does not "
+                "declare the dual of a row: implement dual_terms(y), or use fit."
+            )
         d = batch.design.shape[1]
         streams: list[SupportStream] | None = getattr(self, "_streams", None)
         if streams is None:

@@ -38,8 +38,9 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         Weight of the loss, as in scikit-learn: it multiplies a sum over rows.
     tol : float or stopping rule, default 1e-3
         Relative gap at which to stop.
-    loss : {"hinge", "squared_hinge"}, default "hinge"
-        The loss of one score; several classes with the squared hinge are trained one against the rest.
+    loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
+        The loss of one score; several classes with another loss than the hinge are trained one-vs-rest. Pass
+        an object for other parameters, or for a loss of your own; see the user guide, "A loss of your own".
     multi_class : {"auto", "crammer_singer", "ovr"}, default "auto"
         Several classes: all in one problem (Crammer and Singer), or one problem for each class against
         the rest, whose objectives and bounds add up. "auto" is joint for the hinge loss.
@@ -123,7 +124,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         C: float = 1.0,
         *,
         tol: Any = 1e-3,
-        loss: str = "hinge",
+        loss: Any = "hinge",
         multi_class: str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,

@@ -30,6 +30,7 @@ from maxmargin.estimators._outcome import finished_settings, raise_from_search, 
 from maxmargin.estimators._parameters import NamedParameters, check_parameters
 from maxmargin.estimators._validated import validate_data
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.losses import DualTerms
 
 #: columns of weights that score the held-out rows at a time
 COLUMNS = 16
@@ -75,8 +76,8 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         Class weights to try, each a dict, "balanced" or None; ``[None]`` by default.
     scoring : str or callable, optional
         A scikit-learn scorer; accuracy by default.
-    loss : {"hinge", "squared_hinge"}, default "hinge"
-        The loss.
+    loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
+        The loss, as in :class:`LinearSVC`.
     refit : bool, default True
         Train the best setting on all rows.
     prune : bool, default False
@@ -141,7 +142,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         cv: Any = None,
         class_weights: Any = None,
         scoring: Any = None,
-        loss: str = "hinge",
+        loss: Any = "hinge",
         refit: bool = True,
         prune: bool = False,
         tol: Any = 1e-3,
@@ -393,14 +394,21 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                     "twice in a training set. Use 'auto' or 'path'."
                 )
             return "path", False
-        if self.scheme != "auto":
-            return self.scheme, False
+        terms = grid.loss.dual_terms(grid.targets[0][:1])
+        steep = isinstance(terms, DualTerms) or len(self.classes_) > 2
+        if self.scheme == "lockstep" and not steep:
+            raise ValueError(
+                f"scheme='lockstep' needs to know how steep the loss {grid.loss!r} is, for bounds that have "
+                "paid for rounding: implement dual_terms(y), or use scheme='path'."
+            )
+        if self.scheme != "auto" or not steep:
+            return ("path" if self.scheme == "auto" else self.scheme), False
         free = grid.intercept != 0.0 and not self.penalize_intercept
         return choose_scheme(
             min(len(train) for train in grid.trains),
             grid.X.shape[1],
             len(self.classes_),
-            hinge=self.loss == "hinge",
+            flat=terms is not None and terms.curvature == 0.0,
             coordinate=not free and coordinate_ascent(grid),
         )
 

@@ -17,15 +17,16 @@ from maxmargin.estimators._checkpoint import Keeping
 from maxmargin.estimators._decision import LinearDecision
 from maxmargin.estimators._door import scored, training
 from maxmargin.estimators._measures import (
-    WITHOUT_INTERCEPT,
     as_copies,
     counts_rows,
+    declared,
     measure_loss,
     measured,
     threshold,
 )
 from maxmargin.estimators._outcome import certified_fit
 from maxmargin.estimators._weights import Weighing, weigh
+from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
@@ -40,11 +41,13 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
     Parameters
     ----------
-    measure : str or callable, default "f1"
+    measure : str, callable or loss object, default "f1"
         "error", "balanced_error", "f1", "fbeta", "prbep" (the break-even point of precision and recall),
         "precision_at_k", "recall_at_k", "roc_auc"; for quantifiers "ae", "nae", "rae", "kld", "nkld", "q".
         A callable ``(tp, fp, fn, tn) -> loss`` may be any loss of the table, 0 if there are no errors. All
-        tables are tried, so more than 4 million of them (4,000 rows if half are positive) are refused.
+        tables are tried, so more than 4 million of them (4,000 rows if half are positive) are refused. An
+        object of a class derived from :class:`maxmargin.losses.TableLoss` has no such limit; see the user
+        guide, "A measure of your own".
     C : float, default 1.0
         Weight of R.
     beta : float, default 1.0
@@ -200,7 +203,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         intercept = self._intercept_feature()
         names = getattr(self, "feature_names_in_", None)
         weights = weigh(self, design.shape[1], names, intercept=intercept)
-        if counts_rows(self.measure, self.rescaling) and (weight != 1.0).any():
+        if counts_rows(self._declared(), self.rescaling) and (weight != 1.0).any():
             copies = as_copies(weight, self.measure)
             design, sign, weight = take(design, copies), sign[copies], np.ones(len(copies))
         loss = measure_loss(self.measure, self.beta, self.k, self.rescaling, sign)
@@ -257,8 +260,13 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             )
         return float(self.intercept_scaling)
 
+    def _declared(self) -> ScoreLoss | None:
+        """The loss that ``measure`` stands for, if it is a name or an object."""
+        return declared(self.measure, self.beta, self.k)
+
     def _set_afterwards(self) -> bool:
-        return isinstance(self.measure, str) and self.measure in WITHOUT_INTERCEPT
+        loss = self._declared()
+        return loss is not None and loss.shift_invariant
 
     def _attributes(
         self, w: Array, risk: ScoreRisk, scores: Callable[[Array], Array]
@@ -323,7 +331,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         positive, called = y == self.classes_[1], scores > 0
-        if counts_rows(self.measure, self.rescaling) and (weight != 1.0).any():
+        if counts_rows(self._declared(), self.rescaling) and (weight != 1.0).any():
             copies = as_copies(weight, self.measure)
             scores, positive, called = scores[copies], positive[copies], called[copies]
             weight = np.ones(len(copies))

@@ -2,6 +2,8 @@
 
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.candidates import CandidateHinge
+from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin
+from maxmargin.losses.dual_terms import ClassTerms, DualTerms, RowTerms
 from maxmargin.losses.epsilon_insensitive import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.losses.hinge import CrammerSinger, Hinge
 from maxmargin.losses.logistic import Logistic
@@ -20,17 +22,22 @@ __all__ = [
     "AveragePrecision",
     "BalancedError",
     "CandidateHinge",
+    "ClassTerms",
     "CrammerSinger",
+    "DualTerms",
     "EpsilonInsensitive",
     "FBeta",
     "Hinge",
     "Logistic",
+    "NewtonTerms",
     "OneClass",
     "PairHinge",
     "Prevalence",
     "QMeasure",
     "RocArea",
+    "RowTerms",
     "ScoreLoss",
+    "SmoothMargin",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "TableLoss",

@@ -7,6 +7,7 @@ import numpy as np
 from maxmargin.compiled import tube
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.dual_terms import DualTerms
 
 
 class EpsilonInsensitive(ScoreLoss):
@@ -29,6 +30,8 @@ class EpsilonInsensitive(ScoreLoss):
     0.7
     """
 
+    label_kind = "target"
+
     def __init__(self, epsilon: float = 0.0) -> None:
         self.epsilon = float(epsilon)
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
@@ -50,6 +53,12 @@ class EpsilonInsensitive(ScoreLoss):
         if y.ndim == 1:
             return y, None
         return np.ascontiguousarray(y[:, 0]), np.ascontiguousarray(y[:, 1])
+
+    def dual_terms(self, y: Labels) -> DualTerms:
+        """See :meth:`ScoreLoss.dual_terms`."""
+        target, width = self.targets(y)
+        shape = {"steepest": np.inf, "curvature": 0.5} if self.smooth else {}
+        return DualTerms(target, self.epsilon if width is None else width, two_sided=True, **shape)
 
     def _rows(self, y: Labels) -> tuple[Array, Array]:
         target, width = self.targets(y)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from maxmargin.compiled import hinge, multiclass
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
 
 class Hinge(ScoreLoss):
@@ -27,8 +28,18 @@ class Hinge(ScoreLoss):
     0.5
     """
 
+    label_kind = "sign"
+
     def __init__(self, margin: float = 1.0) -> None:
         self.margin = float(margin)
+
+    def dual_terms(self, y: Labels) -> DualTerms:
+        """See :meth:`ScoreLoss.dual_terms`."""
+        return DualTerms(y, self.margin)
+
+    def without_margin(self) -> ScoreLoss:
+        """See :meth:`ScoreLoss.without_margin`."""
+        return Hinge(margin=0.0)
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
@@ -95,6 +106,8 @@ class CrammerSinger(ScoreLoss):
     1.5
     """
 
+    label_kind = "class"
+
     def __init__(self, cost: npt.ArrayLike) -> None:
         self.cost: Array = np.ascontiguousarray(cost, dtype=np.float64)
         if self.cost.ndim != 2 or self.cost.shape[0] != self.cost.shape[1]:
@@ -103,6 +116,19 @@ class CrammerSinger(ScoreLoss):
             raise ValueError("cost must be finite and not negative.")
         if np.diagonal(self.cost).any():
             raise ValueError("cost must be zero on its diagonal: a right answer costs nothing.")
+
+    def dual_terms(self, y: Labels) -> ClassTerms:
+        """See :meth:`ScoreLoss.dual_terms`."""
+        return ClassTerms(y, self.cost)
+
+    def without_margin(self) -> ScoreLoss:
+        """See :meth:`ScoreLoss.without_margin`."""
+        return CrammerSinger(np.zeros_like(self.cost))
+
+    def margin_offset(self, y: Labels, margin: Array) -> Array:
+        """See :meth:`ScoreLoss.margin_offset`."""
+        out: Array = margin[:, None] * self.cost[y]
+        return out
 
     def n_outputs(self) -> int | None:
         """One score per class."""

@@ -7,6 +7,7 @@ import numpy as np
 from maxmargin.compiled import logistic
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.derivatives import LogisticMargin, NewtonTerms
 
 
 class Logistic(ScoreLoss):
@@ -24,7 +25,12 @@ class Logistic(ScoreLoss):
     (0.868, 'exact')
     """
 
+    label_kind = "sign"
     smooth = True
+
+    def newton_terms(self, y: Labels) -> NewtonTerms:
+        """See :meth:`ScoreLoss.newton_terms`."""
+        return NewtonTerms(y, LogisticMargin())
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""

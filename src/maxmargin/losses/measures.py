@@ -80,6 +80,11 @@ class AtK(TableLoss):
             raise ValueError(f"k={k!r}: it must be a positive whole number of rows.")
         self.kind, self.k = kind, None if k is None else int(k)
 
+    @property
+    def shift_invariant(self) -> bool:  # type: ignore[override]
+        """See :class:`ScoreLoss`: the rows called positive are a given number."""
+        return self.k is None
+
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         super().check_labels(y)

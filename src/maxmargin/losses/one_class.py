@@ -6,6 +6,7 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.losses.hinge import Hinge
 
 
@@ -32,8 +33,13 @@ class OneClass(ScoreLoss):
     [1.0, 1.0, 0.71, -0.71]
     """
 
+    label_kind = "none"
     margin = 1.0
     _hinge = Hinge(margin)
+
+    def dual_terms(self, y: Labels) -> DualTerms:
+        """See :meth:`ScoreLoss.dual_terms`."""
+        return DualTerms(np.ones(len(y)), self.margin)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""

@@ -27,6 +27,8 @@ class RocArea(ScoreLoss):
 
     decomposable = False
     dear = True
+    label_kind = "sign"
+    shift_invariant = True
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
@@ -67,6 +69,7 @@ class BalancedError(ScoreLoss):
     """
 
     decomposable = False
+    label_kind = "sign"
     _hinge = Hinge()
 
     def check_labels(self, y: Labels) -> None:

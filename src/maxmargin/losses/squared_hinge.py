@@ -7,6 +7,7 @@ import numpy as np
 from maxmargin.compiled import squared_hinge
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.dual_terms import DualTerms
 
 
 class SquaredHinge(ScoreLoss):
@@ -29,10 +30,19 @@ class SquaredHinge(ScoreLoss):
     (0.333, 'exact')
     """
 
+    label_kind = "sign"
     smooth = True
 
     def __init__(self, margin: float = 1.0) -> None:
         self.margin = float(margin)
+
+    def dual_terms(self, y: Labels) -> DualTerms:
+        """See :meth:`ScoreLoss.dual_terms`."""
+        return DualTerms(y, self.margin, steepest=np.inf, curvature=0.5)
+
+    def without_margin(self) -> ScoreLoss:
+        """See :meth:`ScoreLoss.without_margin`."""
+        return SquaredHinge(margin=0.0)
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""

@@ -23,6 +23,7 @@ from safetensors.numpy import save as _to_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
+from maxmargin.persistence._losses import MissingLossError, check_loss_class, own_loss
 from maxmargin.persistence._models import (
     MODELS,
     check_task,
@@ -99,8 +100,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     }
     text = dumps(header).decode("utf-8")
     try:  # what could not be loaded is not written
-        _read(text, writer.tensors)
-    except ModelFileError as error:
+        _read(text, writer.tensors, _own_class(estimator.get_params(deep=False)))
+    except (ModelFileError, MissingLossError) as error:
         raise ValueError(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
             "fit?"
@@ -113,7 +114,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     _write_atomically(data, Path(os.path.realpath(path)))
 
 
-def load(path: str | os.PathLike[str], *, task: Any = None) -> Any:
+def load(
+    path: str | os.PathLike[str], *, task: Any = None, loss: Any = None, measure: Any = None
+) -> Any:
     """Read an estimator that its method ``save`` wrote.
 
     No code from the file is run, and everything in it is checked; a file that is damaged or was made to do
@@ -129,6 +132,11 @@ def load(path: str | os.PathLike[str], *, task: Any = None) -> Any:
         task that is ready to predict, which means that it has been set up on the alphabet of training, or
         needs no ``setup`` to predict. Where the task has an attribute ``dim`` it is compared with the
         file.
+    loss : class derived from ScoreLoss, optional
+        Needed for an estimator that was trained with a loss of your own, which is code and not in the file:
+        its class. The parameters are in the file.
+    measure : class derived from ScoreLoss, optional
+        The same for a MeasureSVC that was trained for a measure of your own.
 
     Returns
     -------
@@ -154,11 +162,19 @@ def load(path: str | os.PathLike[str], *, task: Any = None) -> Any:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise ModelFileError(f"{path} is not a file")
+    check_loss_class(loss, "loss")
+    check_loss_class(measure, "measure")
     try:
         text, tensors = _open(path)
-        cls, params, attributes, fitted = _read(text, tensors)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from error
+        cls, params, attributes, fitted = _read(text, tensors, measure if loss is None else loss)
+    except (ModelFileError, MissingLossError) as error:
+        raise type(error)(f"{path}: {error}") from error
+    for name, given in (("loss", loss), ("measure", measure)):
+        if given is not None and not isinstance(params.get(name), given):
+            raise ValueError(
+                f"{name}= is for a model that was trained with a {name} of your own; {path} holds a "
+                f"{cls.__name__} with {name}={params.get(name)!r}."
+            )
     if "task" in cls._get_param_names():
         check_task(task, fitted)
         params["task"] = attributes["task_"] = task
@@ -173,6 +189,11 @@ def load(path: str | os.PathLike[str], *, task: Any = None) -> Any:
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return estimator
+
+
+def _own_class(params: dict[str, Any]) -> Any:
+    """The class of a loss or a measure of the user's own, if there is one."""
+    return own_loss(params.get("loss")) or own_loss(params.get("measure"))
 
 
 def _open(path: Path) -> tuple[str, dict[str, AnyArray]]:
@@ -192,9 +213,10 @@ def _open(path: Path) -> tuple[str, dict[str, AnyArray]]:
 
 
 def _read(
-    text: str, tensors: dict[str, AnyArray]
+    text: str, tensors: dict[str, AnyArray], loss: Any = None
 ) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """(class, parameters, attributes, fitted section) of a file, all checked."""
+    """(class, parameters, attributes, fitted section) of a file, all checked; ``loss`` is the class of a loss
+    of the user's own."""
     header = loads(text, "the header")
     if not isinstance(header, dict) or "schema" not in header:
         raise ModelFileError("the header names no schema")
@@ -213,7 +235,8 @@ def _read(
         raise ModelFileError(f"the file asks for a class {str(name)[:80]!r}, which is not known")
     model = MODELS[name]
     reader = ArrayReader(header["arrays"], tensors)
-    params = read_params(model.cls, header["params"], reader)
+    params = read_params(model.cls, header["params"], reader, loss)
+    reader.own_loss = loss
     attributes = {
         **model.read(header["fitted"], reader),
         **read_certificate(header["certificate"]),

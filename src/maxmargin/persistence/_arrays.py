@@ -84,6 +84,8 @@ class ArrayReader:
             name: _check_spec(name, spec) for name, spec in specs.items()
         }
         self._tensors = tensors
+        #: the class of a loss of the user's own, which the file names and the caller handed in
+        self.own_loss: Any = None
         expected: set[str] = set()
         for name, spec in self._specs.items():
             parts = {f"{name}.mask", f"{name}.values"} if spec["packed"] else {name}

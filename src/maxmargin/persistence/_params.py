@@ -17,7 +17,9 @@ from maxmargin.core.sampling import Sampler
 from maxmargin.estimators._kernel_methods import METHODS
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.prior import GaussianPrior
+from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter
+from maxmargin.persistence._losses import own_loss, read_loss, store_loss
 from maxmargin.persistence._values import (
     ECHO,
     ModelFileError,
@@ -144,9 +146,9 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "decision_function_shape": _word,
     "memory": _number,
     "max_kernel_values": _number,
-    "loss": _word,
+    "loss": lambda value: _word(value) or isinstance(value, ScoreLoss),
     "multi_class": _word,
-    "measure": _word,
+    "measure": lambda value: _word(value) or isinstance(value, ScoreLoss),
     "beta": _number,
     "k": _number_or_none,
     "rescaling": lambda value: value in ("margin", "slack"),
@@ -199,7 +201,7 @@ def store_params(estimator: Any, writer: ArrayWriter) -> dict[str, Any]:
             stored = _store(name, value, writer)
             # the same check as on loading, on the value as it will come back
             if not isinstance(value, np.ndarray | GaussianPrior):
-                _restore(name, stored, None)
+                _restore(name, stored, None, own_loss(value))
             out[name] = stored
         except (NotStorableError, ModelFileError) as error:
             warnings.warn(
@@ -215,6 +217,8 @@ def _store(name: str, value: Any, writer: ArrayWriter) -> Any:
     if type(value) in _known().values():
         contents = {f.name: _store(f.name, getattr(value, f.name), writer) for f in fields(value)}
         return {"object": type(value).__name__, "fields": contents}
+    if isinstance(value, ScoreLoss):
+        return {"loss_object": store_loss(value)}
     if name == "prior" and isinstance(value, GaussianPrior):
         return {"gaussian_prior": _store_prior(value, writer)}
     if name == "landmarks" and _row_numbers(value):
@@ -249,11 +253,13 @@ def _store_prior(prior: GaussianPrior, writer: ArrayWriter) -> dict[str, list[in
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_params(cls: Any, stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    """The parameters, checked by name and type."""
+def read_params(
+    cls: Any, stored: Any, reader: ArrayReader, loss: type[ScoreLoss] | None = None
+) -> dict[str, Any]:
+    """The parameters, checked by name and type; ``loss`` is the class of a loss of the user's own."""
     known = tuple(name for name in cls._get_param_names() if name not in NOT_STORED)
     entries = section(stored, f"the parameters of {cls.__name__}", (), known)
-    out = {name: _restore(name, value, reader) for name, value in entries.items()}
+    out = {name: _restore(name, value, reader, loss) for name, value in entries.items()}
     if cls is LinearSVC and isinstance(out.get("cost"), dict):  # other estimators take these
         raise ModelFileError(
             "the parameter cost holds a value of a kind that does not belong there"
@@ -261,9 +267,14 @@ def read_params(cls: Any, stored: Any, reader: ArrayReader) -> dict[str, Any]:
     return out
 
 
-def _restore(name: str, stored: Any, reader: ArrayReader | None) -> Any:
+def _restore(
+    name: str, stored: Any, reader: ArrayReader | None, loss: type[ScoreLoss] | None = None
+) -> Any:
     what = f"the parameter {name}"
-    if isinstance(stored, dict) and "object" in stored:
+    value: Any
+    if isinstance(stored, dict) and "loss_object" in stored:
+        value = read_loss(section(stored, what, ("loss_object",))["loss_object"], what, loss)
+    elif isinstance(stored, dict) and "object" in stored:
         value = _restore_object(stored, what)
     elif isinstance(stored, dict) and "gaussian_prior" in stored and reader is not None:
         value = _restore_prior(stored, what, reader)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.design import CSRDesign, DenseDesign, as_design
-from maxmargin.losses import (
-    CrammerSinger,
-    EpsilonInsensitive,
-    Hinge,
-    ScoreLoss,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
+from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
+from maxmargin.persistence._losses import LOSSES, make_loss, own_loss, plain_params
 from maxmargin.persistence._values import ModelFileError, count, decode, encode, section, shown
 from maxmargin.risks.held_rows import Held, InMemory
 from maxmargin.risks.multipliers import into_box
@@ -27,13 +22,8 @@ from maxmargin.risks.support_stream import SupportStream
 _PLANE = ("offset", "bend", "limit", "demands", "reach")
 _FLOATS = ("C", "intercept", "epsilon", *_PLANE, "weight_seen", "slack", "credit")
 _COUNTS = ("max_support", "n_folded", "n_seen")
-_LOSSES: dict[str, type[ScoreLoss]] = {
-    "CrammerSinger": CrammerSinger,
-    "EpsilonInsensitive": EpsilonInsensitive,
-    "Hinge": Hinge,
-    "SquaredEpsilonInsensitive": SquaredEpsilonInsensitive,
-    "SquaredHinge": SquaredHinge,
-}
+#: parameters of losses with a place of their own: a number, and an array
+_EPSILON, _COST = "epsilon", "cost"
 
 
 def write_streams(est: Any, writer: ArrayWriter) -> dict[str, Any]:
@@ -49,8 +39,13 @@ def _write(stream: SupportStream, name: str, writer: ArrayWriter) -> dict[str, A
     out = {key: encode(float(_get(stream, key))) for key in _FLOATS}
     out |= {key: int(getattr(stream, key)) for key in _COUNTS}
     out |= {"loss": type(stream.loss).__name__, "rows": "none"}
-    if isinstance(stream.loss, CrammerSinger):
-        writer.add(f"{name}_cost", stream.loss.cost)
+    params = stream.loss.get_params()
+    if _COST in params and isinstance(params[_COST], np.ndarray):
+        writer.add(f"{name}_cost", params.pop(_COST))
+    params.pop(_EPSILON, None)
+    # files without the entry mean the defaults of the library's losses
+    if own_loss(stream.loss) or params != _defaults(stream.loss):
+        out["loss_params"] = plain_params(stream.loss, (_EPSILON, _COST))
     writer.add(f"{name}_plane", stream.plane)
     held = stream.held
     if held is None:
@@ -65,6 +60,12 @@ def _write(stream: SupportStream, name: str, writer: ArrayWriter) -> dict[str, A
         writer.add(f"{name}_{key}", np.asarray(getattr(held.design, key), dtype=np.int64))
     writer.add(f"{name}_data", held.design.data)
     return out | {"rows": "csr"}
+
+
+def _defaults(loss: ScoreLoss) -> dict[str, Any]:
+    """What parameters are unless they are given, without those that have a place of their own."""
+    known = inspect.signature(type(loss)).parameters
+    return {name: p.default for name, p in known.items() if name not in (_EPSILON, _COST)}
 
 
 def _get(stream: SupportStream, key: str) -> float:
@@ -88,7 +89,8 @@ def read_streams(fitted: dict[str, Any], reader: ArrayReader, d: int) -> dict[st
 
 
 def _read(stored: Any, name: str, reader: ArrayReader, d: int) -> SupportStream:
-    stored = section(stored, f"the part {name}", (*_FLOATS, *_COUNTS, "loss", "rows"))
+    entries = (*_FLOATS, *_COUNTS, "loss", "rows")
+    stored = section(stored, f"the part {name}", entries, ("loss_params",))
     numbers = {key: decode(stored[key], f"{key} of {name}") for key in _FLOATS}
     for key, value in numbers.items():
         bad = type(value) is not float or np.isnan(value)
@@ -97,7 +99,7 @@ def _read(stored: Any, name: str, reader: ArrayReader, d: int) -> SupportStream:
     counts = {key: count(stored[key], f"{key} of {name}") for key in _COUNTS}
     if not numbers["C"] > 0.0 or not min(numbers[k] for k in ("limit", "demands", "reach")) >= 0.0:
         raise ModelFileError(f"C, limit, demands or reach of {name} is not positive")
-    loss = _loss(stored["loss"], numbers["epsilon"], name, reader)
+    loss = _loss(stored, numbers["epsilon"], name, reader)
     stream = SupportStream(
         loss, d, numbers["C"], numbers["intercept"], max(1, counts["max_support"])
     )
@@ -113,16 +115,25 @@ def _read(stored: Any, name: str, reader: ArrayReader, d: int) -> SupportStream:
     return stream
 
 
-def _loss(kind: Any, epsilon: float, name: str, reader: ArrayReader) -> ScoreLoss:
-    if not isinstance(kind, str) or kind not in _LOSSES:
+def _loss(stored: dict[str, Any], epsilon: float, name: str, reader: ArrayReader) -> ScoreLoss:
+    kind, what = stored["loss"], f"the loss of {name}"
+    params = stored.get("loss_params", {})
+    known = LOSSES.get(kind) if isinstance(kind, str) else None
+    if known is None and "loss_params" not in stored:
         raise ModelFileError(f"the loss {str(kind)[:40]!r} of {name} is not known")
-    cls = _LOSSES[kind]
-    try:
-        if cls is CrammerSinger:
-            return CrammerSinger(reader.take(f"{name}_cost", shape=(None, None)))
-        return cls(epsilon) if issubclass(cls, EpsilonInsensitive) else cls()
-    except ValueError as error:
-        raise ModelFileError(f"the loss of {name}: {shown(error)}") from error
+    special: dict[str, Any] = {}
+    takes = () if known is None else inspect.signature(known).parameters
+    own = reader.own_loss
+    if own is not None and own.__name__ == kind:
+        takes = inspect.signature(own).parameters
+    if _COST in takes:
+        special[_COST] = reader.take(f"{name}_cost", shape=(None, None))
+    if _EPSILON in takes:
+        special[_EPSILON] = epsilon
+    loss = make_loss(kind, params, special, what, own)
+    if loss.dual_terms(np.ones(1)) is None:
+        raise ModelFileError(f"{what} has no dual of a row, so that there is no stream of it")
+    return loss
 
 
 def _read_rows(kind: Any, stream: SupportStream, name: str, reader: ArrayReader) -> None:

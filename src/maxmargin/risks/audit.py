@@ -16,17 +16,16 @@ error has gamma(n)^2 in the place of gamma(n).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.compiled import precise, row_dual
+from maxmargin.compiled import precise
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import UNIT, gamma, paid, unseen
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import CrammerSinger
 from maxmargin.risks.multipliers import contribution, into_box, row_terms
 from maxmargin.risks.rows import Rows
 
@@ -90,7 +89,11 @@ def _proved(
     if error <= negligible or not _in_memory(rows):
         return value - paid(error, negligible)
     high, low = _combined(rows, coef)
-    exact = _linear_part(rows, alpha) - curved - _conjugate(omega, high, low)
+    exact = (
+        row_terms(rows).linear_part(alpha, rows.offset, _dot)
+        - curved
+        - _conjugate(omega, high, low)
+    )
     exact -= _for_free(omega, high + low)
     # sums of terms of one sign, the last roundings, and those of the caps
     rest = unit * (curved + omega.value(u)) + 8.0 * UNIT * abs(exact)
@@ -119,7 +122,8 @@ class Scale:
         """Those of multipliers of the rows, whose norms are ``lengths``."""
         sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
         reach = float(np.sum(sizes * lengths))
-        return cls(_demands(rows, alpha), curved, reach, len(alpha))
+        demands = row_terms(rows).demands(alpha, rows.offset)
+        return cls(demands, curved, reach, len(alpha))
 
     def __add__(self, other: Scale) -> Scale:
         return Scale(
@@ -139,23 +143,6 @@ class Scale:
         length = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
         free = wrong * omega.free_bound if len(omega.free) else 0.0
         return unit * (self.demands + self.curved) + wrong * (length + wrong) + free
-
-
-def _demands(rows: Rows, alpha: Array) -> float:
-    """The sum of the absolute values of all terms of the linear part."""
-    size = np.abs(alpha)
-    offset = 0.0 if rows.offset is None else np.abs(rows.offset)
-    if isinstance(rows.loss, CrammerSinger):
-        y = rows.y[:]
-        asked = rows.loss.cost[y] + offset
-        if rows.offset is not None:
-            asked = asked + np.abs(rows.offset[np.arange(len(y)), y])[:, None]
-        return float(np.vdot(size, asked))
-    kind, labels, common, margins = row_terms(rows)
-    asked = np.abs(common if margins is None else margins) + offset
-    if kind >= row_dual.TUBE:
-        asked = asked + np.abs(labels)
-    return float(np.sum(size * asked))
 
 
 def _in_memory(rows: Rows) -> bool:
@@ -195,25 +182,6 @@ def _conjugate(omega: SquaredNorm, high: Array, low: Array) -> float:
         here = omega.nonnegative
         square += float((high[here] - w[here]) @ w[here])
     return square
-
-
-def _linear_part(rows: Rows, alpha: Array) -> float:
-    """sum_i d_i(alpha_i) without its curvature."""
-    offset = rows.offset
-    if isinstance(rows.loss, CrammerSinger):
-        y = rows.y[:]
-        total = _dot(alpha, rows.loss.cost[y])
-        if offset is not None:
-            own = np.broadcast_to(offset[np.arange(len(y)), y][:, None], alpha.shape)
-            total += _dot(alpha, offset) - _dot(alpha, own)
-        return total
-    kind, labels, common, margins = row_terms(replace(rows, offset=None))
-    margin = np.full(len(alpha), common) if margins is None else margins
-    if kind >= row_dual.TUBE:
-        total = _dot(alpha, labels) - _dot(np.abs(alpha), margin)
-        return total if offset is None else total - _dot(alpha, offset)
-    total = _dot(alpha, margin)
-    return total if offset is None else total - _dot(labels * alpha, offset)
 
 
 def _dot(a: Array, b: Any) -> float:

@@ -1,5 +1,5 @@
-"""Dual points of losses of one score per row, improved by epochs of coordinate ascent: the hinge, the
-tube of regression, and their squares.
+"""Dual points of losses of one score per row, improved by epochs of coordinate ascent: every loss that
+declares :class:`maxmargin.losses.DualTerms`.
 
 The mathematics is at the top of :mod:`maxmargin.compiled.row_dual`.
 """
@@ -16,8 +16,9 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.audit import Scale, proved_multiple
-from maxmargin.risks.multipliers import row_terms
+from maxmargin.risks.multipliers import score_terms
 from maxmargin.risks.rows import Rows, epochs_per_call, same_shape
 
 
@@ -47,11 +48,14 @@ class BinaryCoordinates:
         self.n_examples = rows.n
         self._norm, self._floor = _floors(regularizer, rows.dim)
         self._u: Array = np.zeros(rows.dim) if weights is None else weights
-        self._kind, labels, self._common, self._margins = row_terms(rows)
-        self._squared = bool(self._kind & 1)
+        self._terms = score_terms(rows)
+        self._kind, self._steep, self._curvature = compiled_terms(self._terms)
+        margin = self._terms.margin
+        self._common = float(margin) if np.ndim(margin) == 0 else 0.0
+        self._margins: Array | None = None if np.ndim(margin) == 0 else np.asarray(margin)
         self._state: Array = np.zeros((n, 4))
-        self._state[:, row_dual.LABEL] = labels
-        self._state[:, row_dual.CAP] = C * rows.weight[:]
+        self._state[:, row_dual.LABEL] = self._terms.labels
+        self._state[:, row_dual.CAP] = self._steep * C * rows.weight[:]
         self._linear, self._curved = 0.0, 0.0  # the two sums of row_dual.signed
         self._epoch: Any
         self._data: tuple[Any, ...]
@@ -107,8 +111,9 @@ class BinaryCoordinates:
             row_dual.shuffle(self._active, count, seed + k)
             stats = np.zeros(5)
             self.n_active = self._epoch(
-                *self._data, self.rows.intercept, self._kind, self._common, self._margins, self.slack,
-                self._active, count, self._state, self._u, self._floor, stats,
+                *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
+                self._margins, self.slack, self._active, count, self._state, self._u, self._floor,
+                stats,
             )  # fmt: skip
             self._linear += float(stats[row_dual.GAIN])
             self._curved += float(stats[row_dual.BEND])
@@ -123,8 +128,8 @@ class BinaryCoordinates:
     def _choose(self, scores: Array) -> None:
         self._scores = scores
         self.n_active = row_dual.choose_active(
-            self._members, scores, self._kind, self._common, self._margins, self.slack,
-            self._state, self._active,
+            self._members, scores, self._kind, self._curvature, self._common, self._margins,
+            self.slack, self._state, self._active,
         )  # fmt: skip
 
     def dual_estimate(self, C: float) -> float:
@@ -133,18 +138,18 @@ class BinaryCoordinates:
             return self._floored_estimate(C)
         w = self.w
         curved = self._curved + 0.5 * float(w @ w)
-        # the best multiple; with the squared hinge and a larger C its curvature is taken too large: a bound
+        # the best multiple; with curved duals and a larger C their curvature is taken too large: a bound
         t = 1.0 if C == self.C else C / self.C
         if C != self.C and curved > 0.0:
             t = min(t, max(0.0, 0.5 * self._linear / curved))
-        if self._squared and C < self.C:
+        if self._curvature > 0.0 and C < self.C:
             curved *= self.C / C
         return t * self._linear - t * t * curved
 
     def _floored_estimate(self, C: float) -> float:
         """The same where the w of a multiple of u is not that multiple of w: the better of two."""
         ratio = C / self.C
-        curved = self._curved * (max(1.0, 1.0 / ratio) if self._squared else 1.0)
+        curved = self._curved * (max(1.0, 1.0 / ratio) if self._curvature > 0.0 else 1.0)
         values = []
         for t in {ratio, min(1.0, ratio)}:
             u = t * self._u
@@ -156,7 +161,7 @@ class BinaryCoordinates:
         """The dual value, recomputed from the multipliers."""
         coef = np.empty(len(self._state))
         self._linear, self._curved = row_dual.signed(
-            self._state, self._kind, self._common, self._margins, coef
+            self._state, self._kind, self._curvature, self._common, self._margins, coef
         )
         self._u[:] = self.rows.accumulate(coef)
         return self.dual_estimate(C)
@@ -179,10 +184,7 @@ class BinaryCoordinates:
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""
-        caps = self._state[:, row_dual.CAP]
-        top = np.where(caps > 0.0, np.inf, 0.0) if self._squared else caps
-        low = 0.0 if self._kind < row_dual.TUBE else -top
-        self.multipliers[:] = np.clip(multipliers, low, top)
+        self.multipliers[:] = self._terms.into_box(self.C * self.rows.weight[:], multipliers)
         self.dual_value(self.C)
         self._start()
 
@@ -200,7 +202,7 @@ class BinaryCoordinates:
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Carry over to another C."""
         factor = C / self.C
-        row_dual.rescale_rows(self._state, self.rows.weight[:], C, factor, self._squared)
+        row_dual.rescale_rows(self._state, self.rows.weight[:], self._steep * C, factor, self._kind)
         self.C = C
         # all sums are of the same degree in (alpha, C); what rounding adds goes with the next exact value
         self._u *= factor
@@ -211,6 +213,15 @@ class BinaryCoordinates:
         else:  # so are scores and violations: most rows stay settled
             self.slack *= factor
             self._choose(factor * self._scores)
+
+
+def compiled_terms(terms: DualTerms) -> tuple[int, float, float]:
+    """The kind for compiled loops, caps in units of C times a weight, and curvatures in units of 1 / cap."""
+    kind = row_dual.CAPPED if terms.capped else 0
+    kind |= row_dual.CURVED if terms.curvature > 0.0 else 0
+    kind |= row_dual.TWO_SIDED if terms.two_sided else 0
+    steep = float(terms.steepest) if terms.capped else 1.0
+    return kind, steep, float(terms.curvature) * steep
 
 
 def _floors(regularizer: SquaredNorm | None, dim: int) -> tuple[SquaredNorm, Array | None]:

@@ -15,9 +15,9 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import CrammerSinger
+from maxmargin.losses.dual_terms import ClassTerms
 from maxmargin.risks.audit import Scale, proved_multiple
-from maxmargin.risks.multipliers import contribution
+from maxmargin.risks.multipliers import contribution, row_terms
 from maxmargin.risks.rows import Rows, epochs_per_call, same_shape
 
 #: neighbours that are visited in a row while w has at most so many entries and most rows are active
@@ -50,8 +50,9 @@ class ClassCoordinates:
         weights: Array | None = None,
         slack: float = np.inf,
     ) -> None:
-        design, loss = rows.design, rows.loss
-        assert isinstance(loss, CrammerSinger)
+        design, terms = rows.design, row_terms(rows)
+        assert isinstance(terms, ClassTerms)
+        cost = terms.cost
         n, d = design.shape
         if isinstance(design, CSRDesign):
             indptr, indices, data = design.indptr, design.indices, design.data
@@ -67,17 +68,17 @@ class ClassCoordinates:
         if rows.offset is not None:
             offset = rows.offset - rows.offset[np.arange(n), y][:, None]
         self._compiled = class_dual.ClassRows(
-            indptr, indices, data, y, square, loss.cost, rows.intercept, offset
+            indptr, indices, data, y, square, cost, rows.intercept, offset
         )
         self._caps: Array = C * rows.weight[:]
         self._members: IntArray = rows.indices()
-        self._alpha: Array = np.zeros((n, len(loss.cost)))
+        self._alpha: Array = np.zeros((n, len(cost)))
         # a row of zeros has its dearest class as violator whatever w is, and is never visited
         moves = square[self._members] > 0.0
         still = self._members[~moves]
         self._visited: IntArray = self._members[moves]
         self._still: IntArray = still
-        demands = loss.cost[y[still]] + (0.0 if offset is None else offset[still])
+        demands = cost[y[still]] + (0.0 if offset is None else offset[still])
         self._dearest: IntArray = demands.argmax(axis=1)
         self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
         self._alpha[still, self._dearest] = self._caps[still]

@@ -1,15 +1,30 @@
-"""The compiled epochs of coordinate ascent that serve a loss."""
+"""The epochs of coordinate ascent that serve a loss: those for the form of dual it declares."""
 
 from __future__ import annotations
 
-from maxmargin.losses import CrammerSinger
+from typing import Any
+
+from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 from maxmargin.risks.binary_coordinates import BinaryCoordinates
 from maxmargin.risks.class_coordinates import ClassCoordinates
+from maxmargin.risks.multipliers import row_terms
 from maxmargin.risks.rows import Rows
 
 Coordinates = BinaryCoordinates | ClassCoordinates
 
+_EPOCHS: dict[type, type[Coordinates]] = {
+    DualTerms: BinaryCoordinates,
+    ClassTerms: ClassCoordinates,
+}
 
-def coordinates(rows: Rows) -> type[Coordinates]:
-    """The dual points for the loss of these rows."""
-    return ClassCoordinates if isinstance(rows.loss, CrammerSinger) else BinaryCoordinates
+
+def coordinates(rows: Rows) -> Any:
+    """The class of dual points for the loss of these rows."""
+    terms = row_terms(rows)
+    own = terms.coordinates or _EPOCHS.get(type(terms))
+    if own is None:
+        raise TypeError(
+            f"{type(terms).__name__}, the dual terms of {type(rows.loss).__name__}, have no epochs: set the "
+            "attribute coordinates to a class like maxmargin.risks.binary_coordinates.BinaryCoordinates."
+        )
+    return own

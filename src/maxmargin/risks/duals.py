@@ -6,14 +6,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.row_duals import RowDuals
 from maxmargin.core.sweeps import Streaming
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import (
-    CrammerSinger,
-    EpsilonInsensitive,
-    Hinge,
-    Logistic,
-    OneClass,
-    SquaredHinge,
-)
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.free_coordinates import FreeCoordinates, serves
 from maxmargin.risks.interior_point import InteriorPoint
@@ -22,10 +15,6 @@ from maxmargin.risks.smooth_newton import SmoothNewton
 from maxmargin.risks.streamed_rows import StreamedRows
 
 METHODS = ("coordinate", "newton", "stream")
-
-#: losses each method can train
-COORDINATE = (CrammerSinger, EpsilonInsensitive, Hinge, OneClass, SquaredHinge)
-NEWTON = (EpsilonInsensitive, Hinge, OneClass, SquaredHinge, Logistic)
 
 
 def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -36,9 +25,16 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"{type(rows.design).__name__} does not show its rows: it has no block(lo, hi)"
     if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
         return f"{type(rows.design).__name__} does not show single rows in memory"
-    if not isinstance(rows.loss, NEWTON if method == "newton" else COORDINATE):
-        return f"it has no form for the loss {type(rows.loss).__name__}"
-    signs = method == "coordinate" and not isinstance(rows.loss, CrammerSinger)
+    terms = rows.loss.dual_terms(rows.y[:1])
+    if method == "newton" and not isinstance(terms, DualTerms):
+        if rows.loss.newton_terms(rows.y[:1]) is None:
+            return (
+                f"the loss {type(rows.loss).__name__} offers neither dual_terms (of one score per row) nor "
+                "newton_terms"
+            )
+    elif terms is None:
+        return f"the loss {type(rows.loss).__name__} offers no dual_terms"
+    signs = method == "coordinate" and terms is not None and terms.keeps_signs
     if len(regularizer.nonnegative) and not signs:
         return "it does not keep weights from becoming negative"
     if method == "coordinate" and serves(rows, regularizer):
@@ -60,9 +56,12 @@ def row_duals(
     if why is not None:
         raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
     if method == "newton":
-        return (SmoothNewton if rows.loss.smooth else InteriorPoint)(rows, C, regularizer)
+        terms = rows.loss.dual_terms(rows.y[:1])
+        by_points = isinstance(terms, DualTerms) and terms.capped
+        return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
     if len(regularizer.free):
         return FreeCoordinates(rows, C, regularizer)
-    return coordinates(rows)(rows, C, regularizer)
+    duals: RowDuals = coordinates(rows)(rows, C, regularizer)
+    return duals

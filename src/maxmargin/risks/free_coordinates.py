@@ -29,7 +29,7 @@ from maxmargin.core.rounding import gamma
 from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.losses import Hinge
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.binary_coordinates import BinaryCoordinates
 from maxmargin.risks.rows import Rows
 
@@ -40,9 +40,14 @@ SAMPLE = 1000
 
 
 def serves(rows: Rows, regularizer: SquaredNorm) -> bool:
-    """Whether the intercept, and it alone, is free, and the loss is the hinge."""
+    """Whether the intercept, and it alone, is free, and duals are those of a hinge with signs."""
     alone = list(regularizer.free) == [rows.dim - 1] and not len(regularizer.nonnegative)
-    return alone and rows.intercept != 0.0 and type(rows.loss) is Hinge
+    if not alone or rows.intercept == 0.0 or rows.loss.label_kind != "sign":
+        return False
+    terms = rows.loss.dual_terms(rows.y[:1])
+    if not isinstance(terms, DualTerms):
+        return False
+    return terms.capped and not terms.two_sided and terms.curvature == 0.0
 
 
 def _mean_square(rows: Rows) -> float:

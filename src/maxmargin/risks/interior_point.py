@@ -1,5 +1,5 @@
-"""The hinge by a primal-dual interior-point method (Mehrotra's predictor and corrector, then
-Gondzio's correctors, which share the factor and lengthen the step).
+"""Losses with bounded multipliers (the hinge) by a primal-dual interior-point method (Mehrotra's predictor
+and corrector, then Gondzio's correctors, which share the factor and lengthen the step).
 
     primal   min |w|^2 / 2 + sum_i c_i xi_i         with m_i = <z_i, w> - d_i = u_i - xi_i,  u, xi >= 0
     dual     max sum_i d_i a_i - |Z' a|^2 / 2       with 0 <= a_i <= c_i,  t_i = c_i - a_i
@@ -14,6 +14,10 @@ with w = 0, so w = Z' a does not hold at first; the residual shrinks with every 
 value is always that of the multipliers themselves, inside the box: true at any time.
 
     F(w) - D(a) <= sum_i a_i u_i + t_i xi_i + |w - Z' a|^2 / 2.
+
+A loss whose dual is curved, d(a) = d_i a - q_i a^2 / 2, has m_i + q_i a_i = u_i - xi_i instead. Then m + q a
+takes the place of m in all formulas, and q is added to 1 / theta. Weights c are those of the losses times
+their steepest slope, and q_i = kappa / c_i.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from maxmargin.compiled import interior
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.newton import NewtonDuals
 from maxmargin.risks.row_products import Factor
 from maxmargin.risks.rows import Rows, same_shape
@@ -37,13 +42,20 @@ FIRST = 0.7
 BACK = 0.99
 #: Gondzio's correctors: how many at most, and how much longer a step each aims at
 CORRECTORS, LONGER = 2, 0.3
+#: halvings of the interval in which a curved dual's centre lies: a start need not be exact
+BISECTIONS = 30
 
 
 class InteriorPoint(NewtonDuals):
-    """Newton steps for the hinge."""
+    """Newton steps for losses with bounded multipliers."""
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         super().__init__(rows, C, regularizer)
+        assert isinstance(self.terms, DualTerms)
+        self._steep = float(self.terms.steepest)
+        self._kappa = float(self.terms.curvature) * self._steep
+        self._weight = self._steep * self._weight
+        self._c = self._steep * self._c
         n = self.products.n
         self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
@@ -60,22 +72,49 @@ class InteriorPoint(NewtonDuals):
 
     def _centre(self, mu: float) -> None:
         """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
-        r = self._m
         mu = mu * self._size
-        # u xi = mu (u + xi): both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2
-        large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
-        small = mu * mu / large
+        r = self._m if self._kappa == 0.0 else self._centred(mu)
+        large, small = _roots(r, mu)
         self._u[:] = mu + np.where(r > 0.0, large, small)
         self._xi[:] = mu + np.where(r > 0.0, small, large)
         self._a[:] = np.minimum(mu * self._c / self._u, self._c)
         self._t[:] = mu * self._c / self._xi
         self._look()
 
+    def _centred(self, mu: float) -> Array:
+        """m + q a at the centre, where a = mu c / u: between m and m + kappa, by bisection."""
+        low, high = self._m.copy(), self._m + self._kappa
+        for _ in range(BISECTIONS):
+            r = 0.5 * (low + high)
+            large, small = _roots(r, mu)
+            above = r - self._m > self._kappa * mu / (mu + np.where(r > 0.0, large, small))
+            low, high = np.where(above, low, r), np.where(above, r, high)
+        out: Array = 0.5 * (low + high)
+        return out
+
+    def _curvature_of(self, alpha: Array) -> float:
+        """The sum of q a^2 / 2."""
+        if self._kappa == 0.0:
+            return 0.0
+        return 0.5 * self._kappa * float(np.sum(alpha * alpha / self._c))
+
+    def _worth(self, alpha: Array) -> float:
+        """What the multipliers contribute to D without w."""
+        return self._demanded(alpha) - self._curvature_of(alpha)
+
+    def _loss(self) -> float:
+        """The loss at the present margins, where it is not the hinge."""
+        short = np.maximum(0.0, -self._m)
+        square = short * short / (2.0 * self._kappa)
+        return float(self._c @ np.where(short > self._kappa, short - 0.5 * self._kappa, square))
+
     def _look(self) -> None:
         """Bounds and residual at the present point."""
         slack, loss, support = interior.summary(
             self._a, self._t, self._u, self._xi, self._m, self._c
         )
+        if self._kappa > 0.0:
+            loss = self._loss()
         combined = self.products.combine(self._a)
         self._residual: Array = self._penalty * self.w - combined
         self._slack, self.n_support = float(slack), int(support)
@@ -88,9 +127,9 @@ class InteriorPoint(NewtonDuals):
             if heavy < light:
                 plus, heavy, light = ~plus, light, heavy
             alpha[plus] *= light / max(heavy, 1e-300)
-            self._keep(alpha, self._demanded(alpha), self.products.combine(alpha))
+            self._keep(alpha, self._worth(alpha), self.products.combine(alpha))
         else:
-            self._keep(self._a, self._demanded(self._a), combined)
+            self._keep(self._a, self._worth(self._a), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
@@ -111,9 +150,16 @@ class InteriorPoint(NewtonDuals):
 
     def _step(self) -> float:
         """Predictor, corrector, and the step taken; zero if there is none."""
-        state = (self._a, self._t, self._u, self._xi, self._m)
+        asked = self._m
+        if self._kappa > 0.0:
+            q = self._kappa / self._c
+            asked = self._m + q * self._a
+        state = (self._a, self._t, self._u, self._xi, asked)
         theta, coef, products = self._theta, self._coef, self.products
         interior.weigh(*state, theta, coef)
+        if self._kappa > 0.0:
+            theta /= 1.0 + q * theta
+            coef[:] = theta * asked
         H, self.n_active = products.gram(theta)
         H[np.diag_indices(len(H))] += self._penalty
         factor = Factor(H)
@@ -146,6 +192,8 @@ class InteriorPoint(NewtonDuals):
         if not (np.isfinite(dw).all() and step > 1e-10):
             return 0.0
         interior.move(step, *state, self._c, theta, dm, self._r, self._s)
+        if self._kappa > 0.0:  # what was moved is m + q a
+            self._m += step * dm
         self.w += step * dw
         return step
 
@@ -185,5 +233,15 @@ class InteriorPoint(NewtonDuals):
     def _top(self) -> Array | float:
         return self._c
 
+    def _curved_size(self, alpha: Array) -> float:
+        return self._curvature_of(alpha)
+
     def _linear_part(self) -> float:
-        return self._demanded(self._alpha)
+        return self._worth(self._alpha)
+
+
+def _roots(r: Array, mu: float) -> tuple[Array, Array]:
+    """u xi = mu (u + xi) with u - xi = r: both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2; the large one and the
+    small one, less mu."""
+    large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
+    return large, mu * mu / large

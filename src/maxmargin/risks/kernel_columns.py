@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
 #: which answer each row gave to a cut: 1 or 0 (hinge), the class that leads or -1 (Crammer and Singer)
 Pattern = npt.NDArray[np.int8] | npt.NDArray[np.int16]
@@ -57,11 +57,25 @@ def pattern_of(gradient: Array) -> Pattern:
     return np.where(gradient.any(axis=1), top, -1).astype(np.int16)
 
 
+def require_hinge(loss: ScoreLoss, y: Any) -> None:
+    """Refuse a loss whose derivative is more than which rows lose: only that is kept of a plane."""
+    terms = loss.dual_terms(y[:1])
+    hinge = isinstance(terms, DualTerms) and (
+        (terms.two_sided, terms.steepest, terms.curvature, terms.reach) == (False, 1.0, 0.0, 1.0)
+    )
+    if not (hinge or isinstance(terms, ClassTerms)):
+        raise TypeError(
+            f"sampled cuts of a kernel keep of a row whether it loses, which says all about the hinge of "
+            f"margin 1 and about Crammer and Singer's loss, but not about {loss!r}."
+        )
+
+
 def gradient_of(loss: ScoreLoss, pattern: Pattern, y: Any, weight: Array) -> Array:
     """The derivative again, one column per output."""
-    if not isinstance(loss, CrammerSinger):
+    terms = loss.dual_terms(y)
+    if not isinstance(terms, ClassTerms):
         return (-np.asarray(y, dtype=np.float64) * weight * pattern)[:, None]
-    out = np.zeros((len(pattern), len(loss.cost)))
+    out = np.zeros((len(pattern), len(terms.cost)))
     rows = np.flatnonzero(pattern >= 0)
     out[rows, pattern[rows]] += weight[rows]
     out[rows, np.asarray(y, dtype=np.int64)[rows]] -= weight[rows]

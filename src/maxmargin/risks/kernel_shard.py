@@ -10,8 +10,8 @@ import numpy as np
 from maxmargin.core.vectors import Array, IntArray, Vector
 from maxmargin.kernels import KernelRows
 from maxmargin.kernels.functions import Block
-from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import ClassTerms
 from maxmargin.risks.line_shard import LossShard
 
 #: rows whose kernel values are held at a time
@@ -145,10 +145,11 @@ def _tiles(rows: KernelRows) -> list[KernelRows]:
 
 def offsets_of(loss: ScoreLoss, gradient: Array, y: Any) -> Array:
     """What each row adds to a cut's offset."""
-    if isinstance(loss, CrammerSinger):
+    terms = loss.dual_terms(y)
+    if isinstance(terms, ClassTerms):
         top = gradient.argmax(axis=1)
         rows = np.arange(len(y))
-        out: Array = gradient[rows, top] * loss.cost[np.asarray(y, dtype=np.int64), top]
+        out: Array = gradient[rows, top] * terms.cost[np.asarray(y, dtype=np.int64), top]
         return out
     return np.abs(gradient)
 

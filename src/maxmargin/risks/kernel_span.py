@@ -34,9 +34,15 @@ from maxmargin.core.risk import Capabilities
 from maxmargin.core.sampling import Draw, Terms, is_whole, spread_of
 from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
 from maxmargin.kernels import KernelRows
-from maxmargin.losses import CrammerSinger
 from maxmargin.losses.base import ScoreLoss
-from maxmargin.risks.kernel_columns import Bases, Drawn, Held, gradient_of, pattern_of
+from maxmargin.risks.kernel_columns import (
+    Bases,
+    Drawn,
+    Held,
+    gradient_of,
+    pattern_of,
+    require_hinge,
+)
 from maxmargin.risks.kernel_cut import CutByRow
 from maxmargin.risks.kernel_shard import Basis, KernelPart, KernelShard, offsets_of
 from maxmargin.risks.line_shard import LineShard
@@ -135,6 +141,7 @@ class KernelSpanRisk:
     ) -> None:
         self._rows, self._y, self._loss = rows, np.ascontiguousarray(y), loss
         loss.check_labels(self._y)
+        require_hinge(loss, self._y)
         self.n_all = len(rows)
         self._weight = check_weights(weight, self.n_all)
         self._outputs = loss.n_outputs() or 1
@@ -200,7 +207,8 @@ class KernelSpanRisk:
         return float(0.5 * (self._outputs - 1) * (self._top() + np.sqrt(2.0) * radius))
 
     def _top(self) -> float:
-        return float(self._loss.cost.max()) if isinstance(self._loss, CrammerSinger) else 1.0
+        terms = self._loss.dual_terms(self._y[:1])
+        return 1.0 if terms is None else terms.reach
 
     def _times_gram(self, u: Array) -> Array:
         out = np.zeros(len(u))

@@ -4,8 +4,8 @@
 
 A step needs Z' diag(theta) Z for weights theta of the rows, one Cholesky factor of it, and a few
 products with Z. The number of steps hardly depends on C, the scaling of the features or the number
-of rows. What the methods share is here; the hinge is in ``interior_point``, smooth losses in
-``smooth_newton``.
+of rows. What the methods share is here; losses with bounded multipliers are in ``interior_point``, smooth
+ones in ``smooth_newton``.
 
 Losses are functions of margins, l_i(<z_i, w> - demand_i): the hinge demands its margin, less y_i o_i where
 the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of x_i and
@@ -28,15 +28,8 @@ from maxmargin.core.rounding import gamma, paid
 from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
-from maxmargin.losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Logistic,
-    OneClass,
-    ScoreLoss,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
+from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.audit import Scale, proved_multiple
 from maxmargin.risks.row_products import BothSides, RowProducts
 from maxmargin.risks.rows import Rows, same_shape
@@ -55,7 +48,8 @@ class NewtonDuals(ABC):
     n_steps = 1
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
-        self.products, self._demand = _signed_rows(rows)
+        self.terms = newton_losses(rows)
+        self.products, self._demand = _signed_rows(rows, self.terms)
         self.rows, self._offset = rows, rows.offset
         self.regularizer = regularizer
         self.n_examples = rows.n
@@ -115,6 +109,10 @@ class NewtonDuals(ABC):
         """Upper bounds of the multipliers."""
 
     @abstractmethod
+    def _curved_size(self, alpha: Array) -> float:
+        """The sum of the absolute values of what ``_linear`` has from the losses' curvature."""
+
+    @abstractmethod
     def _linear_part(self) -> float:
         """``_linear``, from the multipliers alone."""
 
@@ -165,7 +163,7 @@ class NewtonDuals(ABC):
     def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths, alpha = self._lengths(), self.multipliers
-        if not isinstance(self.rows.loss, Logistic):
+        if isinstance(self.terms, DualTerms):
             return proved_multiple(
                 self.rows, C, self.C, self.regularizer, alpha, lengths, negligible
             )
@@ -190,9 +188,7 @@ class NewtonDuals(ABC):
         """What the dual value is a sum of."""
         alpha = np.abs(self._alpha)
         demands = float(np.sum(alpha * np.abs(self._demand)))
-        curved = float(self._c.sum()) if isinstance(self.rows.loss, Logistic) else 0.0
-        if isinstance(self.rows.loss, SquaredHinge | SquaredEpsilonInsensitive):
-            curved = float(np.sum(alpha * alpha / self._c)) / 4.0
+        curved = self._curved_size(alpha)
         reach = float(self._lengths()[self.products.index] @ alpha)
         return Scale(demands, curved, reach, len(alpha))
 
@@ -233,23 +229,36 @@ class NewtonDuals(ABC):
         return self._idle >= PATIENCE
 
 
-def _signed_rows(rows: Rows) -> tuple[RowProducts | BothSides, Array | float]:
+def newton_losses(rows: Rows) -> DualTerms | NewtonTerms:
+    """What the loss declares: the duals of its rows, offsets included, or derivatives."""
+    terms = rows.loss.dual_terms(rows.y[:])
+    if isinstance(terms, DualTerms):
+        return terms.shifted(rows.offset)
+    smooth = rows.loss.newton_terms(rows.y[:])
+    if smooth is None:
+        raise TypeError(
+            f"Newton's method has no form for the loss {type(rows.loss).__name__}: implement dual_terms(y) "
+            "or newton_terms(y), or use solver=CuttingPlane()."
+        )
+    return smooth
+
+
+def smooth_margin(terms: DualTerms | NewtonTerms) -> SmoothMargin:
+    """The smooth loss of margins less what is demanded."""
+    return SquaredMargin(terms.curvature) if isinstance(terms, DualTerms) else terms.margin
+
+
+def _signed_rows(
+    rows: Rows, terms: DualTerms | NewtonTerms
+) -> tuple[RowProducts | BothSides, Array | float]:
     """The rows z_i, and what is demanded of each, or of all."""
-    if isinstance(rows.loss, EpsilonInsensitive):
+    if isinstance(terms, NewtonTerms):
+        products = RowProducts(rows, terms.labels)
+        return products, 0.0 if rows.offset is None else 0.0 - products.of_scores(rows.offset)
+    margin = terms.margin
+    if terms.two_sided:
         both = BothSides(rows)
-        targets, widths = rows.loss.targets(rows.y[:])
-        if rows.offset is not None:
-            targets = targets - rows.offset
-        width = rows.loss.epsilon if widths is None else widths[both.index]
-        return both, both.of_scores(targets) - width
-    one_class = isinstance(rows.loss, OneClass)
-    products = RowProducts(rows, np.ones(rows.design.shape[0]) if one_class else rows.y[:])
-    margin = 0.0 if isinstance(rows.loss, Logistic) else _margin(rows.loss)
-    return products, margin if rows.offset is None else margin - products.of_scores(rows.offset)
-
-
-def _margin(loss: ScoreLoss) -> float:
-    """What a hinge demands of every row."""
-    if not isinstance(loss, Hinge | SquaredHinge | OneClass):
-        raise TypeError(f"Newton's method has no form for the loss {type(loss).__name__}.")
-    return loss.margin
+        width = margin if np.ndim(margin) == 0 else np.asarray(margin)[both.index]
+        return both, both.of_scores(terms.labels) - width
+    products = RowProducts(rows, terms.labels)
+    return products, float(margin) if np.ndim(margin) == 0 else np.asarray(margin)[products.index]

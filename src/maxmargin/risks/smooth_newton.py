@@ -1,9 +1,10 @@
-"""Squared hinge and logistic loss by Newton's method with an exact line search.
+"""Smooth losses (squares, the logistic loss, those that declare derivatives) by Newton's method with an exact
+line search.
 
     F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w> - d_i),    H = P + Z' diag(theta) Z,    theta_i = l_i''
 
 w is moved along -H^-1 grad F to the minimiser on that line. With alpha_i = -l_i' the dual
-value is F(w) - |grad F(w)|^2 / 2. For the squared hinge theta changes only where a row enters or
+value is F(w) - |grad F(w)|^2 / 2. For squares theta changes only where a row enters or
 leaves the margin, so H is updated by these rows, and the method ends after finitely many steps.
 (P is one on penalised coordinates and zero on the others.)
 """
@@ -14,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled import smooth
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array
-from maxmargin.losses import Logistic
-from maxmargin.risks.newton import NewtonDuals
+from maxmargin.risks.newton import NewtonDuals, smooth_margin
 from maxmargin.risks.row_products import Factor
 from maxmargin.risks.rows import Rows
 
@@ -28,14 +27,12 @@ SEARCHES = 60
 
 
 class SmoothNewton(NewtonDuals):
-    """Newton steps for the squared hinge, the squared tube and the logistic loss."""
+    """Newton steps for smooth losses of margins."""
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         super().__init__(rows, C, regularizer)
         n = self.products.n
-        self._squared = not isinstance(rows.loss, Logistic)
-        self._fill: Any = smooth.squared_hinge if self._squared else smooth.logistic
-        self._slope: Any = smooth.squared_hinge_slope if self._squared else smooth.logistic_slope
+        self._margin = smooth_margin(self.terms)
         self._multipliers, self._theta = np.zeros(n), np.zeros(n)
         self._hessian: Array = np.zeros((0, 0))
         self._hessian_theta: Array = np.zeros(0)
@@ -44,7 +41,7 @@ class SmoothNewton(NewtonDuals):
 
     def _look(self) -> None:
         """Loss, multipliers and gradient at w."""
-        loss, linear, support = self._fill(self._m, self._c, self._multipliers, self._theta)
+        loss, linear, support = self._margin.fill(self._m, self._c, self._multipliers, self._theta)
         combined = self.products.combine(self._multipliers)
         self._gradient: Array = self._penalty * self.w - combined
         self._upper = self.regularizer.value(self.w) + loss
@@ -72,9 +69,9 @@ class SmoothNewton(NewtonDuals):
         return SweepStats(self.n_examples, float("inf") if idle else gap, 0)
 
     def _matrix(self) -> Array:
-        """The Hessian; of the squared hinge, updated by the rows whose curvature changed."""
+        """The Hessian; of squares, updated by the rows whose curvature changed."""
         n = self.products.n
-        if self._squared and len(self._hessian_theta):
+        if self._margin.piecewise_quadratic and len(self._hessian_theta):
             change = self._theta - self._hessian_theta
             few = int(np.count_nonzero(change))
             if few + self._updates <= max(n // 4, int(np.count_nonzero(self._theta)) // 2):
@@ -94,12 +91,12 @@ class SmoothNewton(NewtonDuals):
         omega = self.regularizer
         square = omega.inner(direction, direction)
         linear = omega.inner(self.w, direction)
-        start = linear - self._slope(self._m, dm, self._c, 0.0)[0]
+        start = linear - self._margin.slope(self._m, dm, self._c, 0.0)[0]
         if not start < 0.0:
             return 0.0
         lo, hi, k = 0.0, np.inf, 1.0
         for _ in range(SEARCHES):
-            sum_alpha, sum_theta = self._slope(self._m, dm, self._c, k)
+            sum_alpha, sum_theta = self._margin.slope(self._m, dm, self._c, k)
             slope, curvature = linear + square * k - sum_alpha, square + sum_theta
             if abs(slope) <= 1e-9 * -start:
                 return k
@@ -132,14 +129,12 @@ class SmoothNewton(NewtonDuals):
         self._look()
 
     def _top(self) -> Array | float:
-        return np.inf if self._squared else self._c
+        top = self._margin.steepest
+        return np.inf if top == np.inf else top * self._c
+
+    def _curved_size(self, alpha: Array) -> float:
+        return self._margin.size(alpha, self._c)
 
     def _linear_part(self) -> float:
-        a, c, demanded = self._alpha, self._c, self._demanded(self._alpha)
-        if self._squared:
-            return demanded - float((a * a / c).sum()) / 4.0
-        p = a / c
-        with np.errstate(divide="ignore", invalid="ignore"):
-            entropy = -(np.where(p > 0.0, p * np.log(p), 0.0))
-            entropy -= np.where(p < 1.0, (1.0 - p) * np.log1p(-p), 0.0)
-        return float(c @ entropy) + demanded
+        a, c = self._alpha, self._c
+        return self._margin.dual_sum(a, c) + self._demanded(a)

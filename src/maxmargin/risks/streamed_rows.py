@@ -41,7 +41,7 @@ from maxmargin.risks.audit import Scale
 from maxmargin.risks.class_coordinates import padded
 from maxmargin.risks.coordinates import Coordinates, coordinates
 from maxmargin.risks.held_rows import Held, slice_of
-from maxmargin.risks.multipliers import contribution, into_box, lacking
+from maxmargin.risks.multipliers import contribution, into_box, lacking, row_terms
 from maxmargin.risks.rows import Rows, same_shape
 
 #: bytes of a piece, and of the cache where nobody says how many rows it has
@@ -63,7 +63,7 @@ class StreamedRows:
         (n, d), columns = rows.design.shape, rows.loss.n_outputs()
         self.rows, self.C, self.streaming = rows, C, streaming
         self.n_examples = rows.n
-        self._squared = rows.loss.smooth
+        self._curves = row_terms(slice_of(rows, 0, 1)).curvature > 0.0
         self._alpha: Array = np.zeros(n if columns is None else (n, columns))
         self._weights: Array = np.zeros(rows.dim) if columns is None else padded(d + 1, columns)
         self._linear, self._curved = 0.0, 0.0
@@ -144,11 +144,11 @@ class StreamedRows:
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w kept by the epochs."""
         curved = self._curved + 0.5 * float(np.vdot(self._weights, self._weights))
-        # the best multiple; with the squared hinge and a larger C its curvature is taken too large: a bound
+        # the best multiple; with curved duals and a larger C their curvature is taken too large: a bound
         t = 1.0 if C == self.C else C / self.C
         if C != self.C and curved > 0.0:
             t = min(t, max(0.0, 0.5 * self._linear / curved))
-        if self._squared and C < self.C:
+        if self._curves and C < self.C:
             curved *= self.C / C
         return t * self._linear - t * t * curved
 
@@ -345,7 +345,9 @@ class StreamedRows:
 
     def _part(self, held: Held, slack: float) -> Coordinates:
         """The compiled epochs over these rows, on the shared weights."""
-        part = coordinates(held.rows)(held.rows, self.C, weights=self._weights, slack=slack)
+        part: Coordinates = coordinates(held.rows)(
+            held.rows, self.C, weights=self._weights, slack=slack
+        )
         part.adopt(self._alpha[held.index])
         return part
 

@@ -36,7 +36,7 @@ from maxmargin.risks.audit import Scale
 from maxmargin.risks.class_coordinates import padded
 from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.held_rows import Held, InMemory, part
-from maxmargin.risks.multipliers import contribution
+from maxmargin.risks.multipliers import contribution, row_terms
 from maxmargin.risks.rows import Rows
 
 #: visits of kept rows per row that is read, on average, and epochs at a time
@@ -253,11 +253,11 @@ class SupportStream:
 
     def _sizes(self, held: Held, alpha: Array) -> Array:
         """How much of its cap each row uses."""
-        if alpha.ndim == 1:
-            return np.abs(alpha)
-        here = np.arange(len(alpha))
-        out: Array = alpha.sum(axis=1) - alpha[here, held.rows.y]
-        return out
+        return row_terms(held.rows).sizes(alpha)
+
+    def _caps(self, held: Held) -> Array:
+        """The largest multipliers."""
+        return row_terms(held.rows).caps(self.C * held.rows.weight)
 
     def _fold(self, active: IntArray) -> None:
         """Bring the number of rows down to what is allowed."""
@@ -266,8 +266,8 @@ class SupportStream:
         surplus = len(held) - self.max_support
         if surplus <= 0:
             return
-        size, caps = self._sizes(held, alpha), self.C * held.rows.weight
-        free = (size < caps) | self.loss.smooth
+        size = self._sizes(held, alpha)
+        free = size < self._caps(held)
         order = np.lexsort((held.index, free, size > 0.0))
         gone, stay = np.sort(order[:surplus]), np.sort(order[surplus:])
         folded = held.take(gone[size[gone] > 0.0])
@@ -286,6 +286,5 @@ class SupportStream:
         sizes = self._scale(folded, alpha, coef, curved)
         self.demands, self.reach = self.demands + sizes.demands, self.reach + sizes.reach
         self.n_folded += len(folded)
-        if not self.loss.smooth:
-            caps = self.C * folded.rows.weight
-            self.limit = min(self.limit, float((caps / self._sizes(folded, alpha)).min()))
+        room = self._caps(folded) / self._sizes(folded, alpha)
+        self.limit = min(self.limit, float(room.min()))

@@ -29,7 +29,10 @@ def check_loss(
     elsewhere; the loss is convex and never negative; scaling the weights scales the cut (by the power
     ``weight_degree``, if it has one); rows add up if it says it is ``decomposable``, parted where its
     ``boundaries`` allow it; ``value``, ``slopes(scores, other, y, weight, ts)`` and
-    ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts, where it offers them.
+    ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts, where it offers them. So do
+    ``dual_terms(y)``: no dual of a row is above its loss, and the one of the cut is as large; likewise the
+    derivatives and the conjugate of ``newton_terms(y)``. ``change`` allows for all that a move of the scores
+    can do.
 
     Parameters
     ----------
@@ -79,6 +82,9 @@ def check_loss(
         _check_cut(loss, scores, other, y, weights, where)
         _check_rows(loss, scores, y, weights, where)
         _check_line(loss, scores, other, y, weights, rng, where)
+        _check_dual_terms(loss, scores, other, y, weights, where)
+        _check_newton_terms(loss, scores, y, weights, where)
+        _check_change(loss, scores, other, y, weights, where)
 
 
 def _scores(shape: tuple[int, ...], trial: int, rng: np.random.Generator) -> Array:
@@ -190,4 +196,92 @@ def _check_line(
         require(
             none is None or len(none[0]) == 0,
             f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
+        )
+
+
+def _check_dual_terms(
+    loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str
+) -> None:
+    """Fenchel's inequality for the multipliers of cuts at two points, with equality at their own."""
+    terms = loss.dual_terms(np.asarray(y)) if hasattr(loss, "dual_terms") else None
+    if terms is None:
+        return
+    for point in (scores, other):
+        g = _cut(loss, point, y, weight, where)[1]
+        alpha = _multipliers(terms, g)
+        inside = terms.into_box(weight, alpha)
+        require(
+            bool(np.allclose(inside, alpha, rtol=1e-9, atol=1e-12)),
+            f"dual_terms ({where}): a slope of cut is outside of 0 .. steepest, or has the wrong sign",
+        )
+        coef, linear, curved = terms.contribution(weight, alpha, None)
+        for at, equal in ((point, True), (scores, False), (other, False)):
+            dual = linear - curved - float((coef * at).sum())
+            value = _at(_cut(loss, at, y, weight, where), at)
+            size = abs(linear) + curved + float(np.abs(coef * at).sum())
+            what = f"dual_terms ({where}): the loss against its dual"
+            require_at_least(value, dual, f"{what}, which must not be above it", size)
+            if equal:
+                require_close(value, dual, what, size)
+
+
+def _multipliers(terms: Any, g: Array) -> Array:
+    """The multipliers whose coefficients in w are -g."""
+    if g.ndim == 2:
+        alpha = g.copy()
+        alpha[np.arange(len(g)), terms.y] = 0.0
+        return alpha
+    return -g if getattr(terms, "two_sided", False) else -terms.labels * g
+
+
+def _check_newton_terms(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
+    terms = loss.newton_terms(np.asarray(y)) if hasattr(loss, "newton_terms") else None
+    if terms is None:
+        return
+    m = terms.labels * scores
+    alpha, theta = np.empty(len(m)), np.empty(len(m))
+    value, dual, _ = terms.margin.fill(m, weight, alpha, theta)
+    cut = _cut(loss, scores, y, weight, where)
+    size = abs(cut[0]) + float(np.abs(cut[1] * scores).sum())
+    require_close(value, _at(cut, scores), f"newton_terms ({where}): the loss against cut", size)
+    require_close(
+        dual - float(alpha @ m), value, f"newton_terms ({where}): the dual against the loss", size
+    )
+    require_close(
+        terms.margin.dual_sum(alpha, weight), dual, f"newton_terms ({where}): dual_sum", size
+    )
+    require(
+        bool(np.allclose(alpha, -terms.labels * cut[1], rtol=1e-9, atol=1e-12)),
+        f"newton_terms ({where}): first derivatives against the slopes of cut",
+    )
+    step = 1e-6
+    change = [terms.margin.slope(m, np.ones(len(m)), weight, k)[0] for k in (-step, step)]
+    require(
+        bool(theta.min(initial=0.0) >= 0.0)
+        and abs(0.5 * (change[0] - change[1]) / step - theta.sum()) <= 1e-3 * (1.0 + theta.sum()),
+        f"newton_terms ({where}): second derivatives against differences of first ones",
+    )
+
+
+def _check_change(
+    loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str
+) -> None:
+    """A loss that says how much it may change with its scores must not say too little."""
+    if not hasattr(loss, "change") or not getattr(loss, "decomposable", False):
+        return
+    here = _at(_cut(loss, scores, y, weight, where), scores)
+    for share in (1.0, 1e-3):
+        moved = scores + share * (other - scores)
+        apart = np.abs(moved - scores)
+        if apart.ndim == 2:
+            apart = apart.max(axis=1)
+        allowed = float(loss.change(here, float(weight @ apart), float(weight @ apart**2)))
+        if allowed == 0.0:  # it does not say so
+            return
+        there = _at(_cut(loss, moved, y, weight, where), moved)
+        require_at_least(
+            here + allowed,
+            there,
+            f"change ({where}): the loss rises by more",
+            abs(here) + abs(there),
         )
