@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from maxmargin.core.summation import tree_sum
-from maxmargin.engines import Handle
+from maxmargin.engines import Handle, shard_method
 
 
 class PoolEngine:
@@ -35,8 +35,8 @@ class PoolEngine:
         if not self._shards:
             raise RuntimeError("no shards: call open() first.")
         plain = [a.array if isinstance(a, Handle) else a for a in args]
-        shards = self._shards
-        return self._noted(method, lambda k: getattr(shards[k], method)(*plain), len(shards))
+        shards, name = self._shards, shard_method(method)
+        return self._noted(name, lambda k: getattr(shards[k], name)(*plain), len(shards))
 
     def reduce(self, method, *args):
         return tree_sum(self.gather(method, *args))  # the one rule: same bits on every engine

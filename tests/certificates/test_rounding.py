@@ -135,7 +135,7 @@ def test_a_cut_lies_above_the_risk_by_no_more_than_its_error(loss):
         v = size * rng.normal(size=risk.dim)
         plane, point = exact(cut.plane), exact(v)
         below = Fraction(cut.offset) + sum(a * b for a, b in zip(plane, point, strict=True))
-        columns = [point[k :: risk.n_columns] for k in range(risk.n_columns)]
+        columns = [point[k :: risk.shape.n_columns] for k in range(risk.shape.n_columns)]
         total = Fraction(0)
         for x, label in zip(X, y, strict=True):
             scores = [score(x, column, Fraction(0)) for column in columns]

@@ -68,8 +68,27 @@ class Engine(Protocol):
 
 
 def shard_method(method: Callable[..., Any]) -> str:
-    """The name under which shards have a method: it is passed as ``Shard.method``, and a shard of a class
-    that overrides it, or has a method of that name, uses its own."""
+    """The name under which a shard has a method that was passed as ``Shard.method``.
+
+    A shard of a subclass that overrides the method, or of another class with a method of that name, uses its
+    own. Only the name is sent to workers.
+
+    Parameters
+    ----------
+    method : callable
+        A method of the shards' class.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.engines import shard_method
+    >>> shard_method(np.ndarray.sum)
+    'sum'
+    """
     if isinstance(method, str) or not callable(method):
         raise TypeError(
             f"method={method!r}: pass a method of the shards' class, as in Shard.method."

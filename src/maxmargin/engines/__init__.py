@@ -1,6 +1,6 @@
 """Engines: where shards live and how their answers are added."""
 
-from maxmargin.core.engine import Engine, Handle, SerialEngine
+from maxmargin.core.engine import Engine, Handle, SerialEngine, shard_method
 from maxmargin.engines.choice import Wanted, make_engine, opened, register_engine
 from maxmargin.engines.processes import ProcessEngine
 from maxmargin.engines.ray import RayEngine
@@ -17,4 +17,5 @@ __all__ = [
     "make_engine",
     "opened",
     "register_engine",
+    "shard_method",
 ]
