@@ -39,8 +39,10 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         Relative gap at which to stop.
     epsilon : float, default 0.0
         Half the width of the tube inside which nothing is lost. It has the scale of y.
-    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default "epsilon_insensitive"
-        The loss; with ``epsilon=0`` absolute errors, or least squares.
+    loss : str or loss object, default "epsilon_insensitive"
+        "epsilon_insensitive" or "squared_epsilon_insensitive"; with ``epsilon=0`` absolute errors, or least
+        squares. An object, such as a loss of your own,
+        has its own parameters: ``epsilon`` is not looked at then.
     fit_intercept : bool, default True
         Whether there is an intercept.
     intercept_scaling : float, default 1.0
@@ -112,7 +114,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         *,
         tol: Any = 1e-3,
         epsilon: float = 0.0,
-        loss: str = "epsilon_insensitive",
+        loss: Any = "epsilon_insensitive",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         penalize_intercept: bool = True,

@@ -10,6 +10,7 @@ from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.free_coordinates import FreeCoordinates, serves
 from maxmargin.risks.interior_point import InteriorPoint
+from maxmargin.risks.multipliers import require_true_terms
 from maxmargin.risks.rows import Rows
 from maxmargin.risks.smooth_newton import SmoothNewton
 from maxmargin.risks.streamed_rows import StreamedRows
@@ -55,6 +56,7 @@ def row_duals(
     why = refusal(method, rows, regularizer)
     if why is not None:
         raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
+    require_true_terms(rows.loss, rows.y)
     if method == "newton":
         terms = rows.loss.dual_terms(rows.y[:1])
         by_points = isinstance(terms, DualTerms) and terms.capped

@@ -6,11 +6,17 @@ what class a loss is of.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maxmargin.core.vectors import Array
+from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.dual_terms import DualTerms, RowTerms
 from maxmargin.risks.rows import Rows
+
+#: scores at which the dual of a row is compared with its loss
+PROBES: Array = np.array([-7.3, -1.1, -0.37, 0.0, 0.23, 0.81, 1.6, 5.9])
 
 
 def row_terms(rows: Rows) -> RowTerms:
@@ -22,6 +28,25 @@ def row_terms(rows: Rows) -> RowTerms:
             "implement dual_terms(y), or use solver=CuttingPlane()."
         )
     return terms
+
+
+def require_true_terms(loss: ScoreLoss, y: Any) -> None:
+    """Refuse duals that are not those of the loss: bounds from them would be false. Tried on one row, whose
+    loss is compared with what its dual says, at scores far and near."""
+    y = np.asarray(y[:1])
+    terms = loss.dual_terms(y)
+    if not isinstance(terms, DualTerms) or not len(y):
+        return
+    label, margin = float(terms.labels[0]), float(np.ravel(terms.margin)[0])
+    for score in label + PROBES if terms.two_sided else PROBES:
+        short = abs(label - score) - margin if terms.two_sided else margin - label * score
+        value, dual = loss.value(np.array([score]), y, np.ones(1)), terms.loss(short)
+        if not abs(value - dual) <= 1e-8 * (1.0 + abs(value) + abs(short) ** 2):
+            raise ValueError(
+                f"dual_terms of {loss!r} are those of another loss: at the score {score:.6g} of a row with "
+                f"the label {label:g} its value is {value:.6g}, but {dual:.6g} by its dual terms. "
+                "maxmargin.testing.check_loss tries more."
+            )
 
 
 def score_terms(rows: Rows) -> DualTerms:

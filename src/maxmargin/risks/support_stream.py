@@ -36,7 +36,7 @@ from maxmargin.risks.audit import Scale
 from maxmargin.risks.class_coordinates import padded
 from maxmargin.risks.coordinates import coordinates
 from maxmargin.risks.held_rows import Held, InMemory, part
-from maxmargin.risks.multipliers import contribution, row_terms
+from maxmargin.risks.multipliers import contribution, require_true_terms, row_terms
 from maxmargin.risks.rows import Rows
 
 #: visits of kept rows per row that is read, on average, and epochs at a time
@@ -157,6 +157,8 @@ class SupportStream:
 
     def feed(self, design: InMemory, y: Array, weight: Array, rng: np.random.Generator) -> None:
         """See these rows once: pieces in the order they have, rows in random order inside."""
+        if not self.n_seen:
+            require_true_terms(self.loss, y)
         n, whole = len(weight), Rows(design, y, weight, self.loss, self.intercept, ())
         count = max(1, round(n / max(LEAST_PIECE, self.max_support // 2)))
         for lo, hi in pairwise([k * n // count for k in range(count + 1)]):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.vectors import Array
+from maxmargin.losses import TableLoss
 from maxmargin.testing.checks._common import require, require_at_least, require_close
 from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
 
@@ -32,7 +33,8 @@ def check_loss(
     ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts, where it offers them. So do
     ``dual_terms(y)``: no dual of a row is above its loss, and the one of the cut is as large; likewise the
     derivatives and the conjugate of ``newton_terms(y)``. ``change`` allows for all that a move of the scores
-    can do.
+    can do. A loss of confusion matrices (:class:`maxmargin.losses.TableLoss`) is compared with the maximum
+    over all of them.
 
     Parameters
     ----------
@@ -85,6 +87,7 @@ def check_loss(
         _check_dual_terms(loss, scores, other, y, weights, where)
         _check_newton_terms(loss, scores, y, weights, where)
         _check_change(loss, scores, other, y, weights, where)
+        _check_tables(loss, scores, y, weights, where)
 
 
 def _scores(shape: tuple[int, ...], trial: int, rng: np.random.Generator) -> Array:
@@ -285,3 +288,21 @@ def _check_change(
             f"change ({where}): the loss rises by more",
             abs(here) + abs(there),
         )
+
+
+def _check_tables(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
+    """The best table by trying all of them; slack rescaling has another maximum."""
+    if not isinstance(loss, TableLoss) or getattr(loss, "rescaling", "margin") != "margin":
+        return
+    positive = np.asarray(y) > 0
+    low, high = np.sort(scores[positive]), np.sort(scores[~positive])[::-1]
+    P, N, best = len(low), len(high), 0.0
+    for fn in range(P + 1):
+        for fp in range(N + 1):
+            lost = float(loss.loss(P - fn, fp, fn, N - fp))
+            if lost >= 0.0:
+                gain = float(high[:fp].sum() - low[:fn].sum())
+                best = max(best, (P + N) * lost + gain)
+    found = _at(_cut(loss, scores, y, weight, where), scores)
+    size = float(P + N + np.abs(scores).sum())
+    require_close(found, best, f"table ({where}): the loss against all confusion matrices", size)
