@@ -41,8 +41,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         Half the width of the tube inside which nothing is lost. It has the scale of y.
     loss : str or loss object, default "epsilon_insensitive"
         "epsilon_insensitive" or "squared_epsilon_insensitive"; with ``epsilon=0`` absolute errors, or least
-        squares. An object, such as a loss of your own,
-        has its own parameters: ``epsilon`` is not looked at then.
+        squares. Or an object, such as a loss of your own (:doc:`/own_loss`): it has its own parameters, and
+        ``epsilon`` is not used.
     fit_intercept : bool, default True
         Whether there is an intercept.
     intercept_scaling : float, default 1.0
