@@ -55,6 +55,15 @@ def fitted(make: Callable[[], Any]) -> Fit:
     return Fit(model, any(issubclass(w.category, ConvergenceWarning) for w in said))
 
 
+def refused(case: Case, error: Exception) -> Outcome:
+    """A finding if the problem is tame, unless it is the user's choice that does not fit: a solver, or a
+    class without weight beside an intercept that is not penalized."""
+    advised = "Use solver=" in str(error) and "solver" in case.data["params"]
+    advised = advised or "a class has no weight" in str(error)
+    found = [Finding("refused", str(error))] if case.data["tame"] and not advised else []
+    return Outcome("refused", found)
+
+
 def attempt(case: Case, make: Callable[[], Any], check: Callable[[Fit], list[Finding]]) -> Outcome:
     """Fit and check. Refusals are for problems out of the ordinary; a tame one must not be refused."""
     try:
@@ -64,9 +73,7 @@ def attempt(case: Case, make: Callable[[], Any], check: Callable[[Fit], list[Fin
             error, maxmargin.CheckpointError
         ):
             return Outcome("failed", [Finding("exception", f"{type(error).__name__}: {error}")])
-        advised = "Use solver=" in str(error) and "solver" in case.data["params"]
-        found = [Finding("refused", str(error))] if case.data["tame"] and not advised else []
-        return Outcome("refused", found)
+        return refused(case, error)
     findings = check(fit)
     models = fit.model if isinstance(fit.model, list) else [fit.model]
     good = all(getattr(m, "converged_", True) or m.stop_reason_ in PLANNED for m in models)

@@ -244,8 +244,7 @@ def _run_cv(case: Case, task: Any, X: Any, Y: Any) -> Outcome:
     try:
         fit = checks.fitted(make)
     except (ValueError, TypeError) as error:
-        found = [Finding("refused", str(error))] if case.data["tame"] else []
-        return Outcome("refused", found)
+        return checks.refused(case, error)
     return Outcome("certified" if fit.model.best_estimator_.converged_ else "warned", check(fit))
 
 
