@@ -438,9 +438,9 @@ def gum_trees(split: Literal["train", "dev", "test", "test2"] = "train") -> list
     """GUM's constituency trees: 10,224 / 1,575 / 1,464 / 1,334 nested tuples.
 
     Function tags (NP-SBJ), empty elements and the outermost ROOT are taken off by
-    :func:`maxmargin.tasks.trees.clean`.
+    :func:`maxmargin.tasks.parsing.trees.clean`.
     """
-    from maxmargin.tasks.trees import clean
+    from maxmargin.tasks.parsing.trees import clean
 
     _need(split, "train", "dev", "test", "test2")
     path = find(f"nlp/gum_constituency/gum-const-{split}.tsv.xz")

@@ -46,7 +46,7 @@ def solver(name: str) -> Any:
 
 def trees(split: Any, longest: int, quick: bool) -> list[Any]:
     """The trees of at most ``longest`` words."""
-    from maxmargin.tasks.trees import tagged_words
+    from maxmargin.tasks.parsing.trees import tagged_words
 
     found = [t for t in datasets.gum_trees(split) if len(list(tagged_words(t))) <= longest]
     return found[:: max(1, len(found) // 100)] if quick else found
@@ -94,7 +94,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 def scores(parser: Any, spec: Cell, bench: Bench) -> Cell:
     """Bracket scores in per cent of the parser and of the PCFG, and the time to parse."""
-    from maxmargin.tasks.trees import bracket_score, words
+    from maxmargin.tasks.parsing.trees import bracket_score, words
 
     out: Cell = {}
     for split in spec.get("splits", ("dev", "test")):

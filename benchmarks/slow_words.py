@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from maxmargin.core.examples import Examples
+from maxmargin.core.contract.examples import Examples
 from maxmargin.tasks import Chain
 
 

@@ -9,7 +9,7 @@ Who has the telescope? A parser
 import matplotlib.pyplot as plt
 
 from maxmargin import GrammarParser
-from maxmargin.tasks.trees import is_tag, read_trees, words
+from maxmargin.tasks.parsing.trees import is_tag, read_trees, words
 
 # %%
 # A treebank

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from maxmargin.model_writer import register_writer
+
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
     from maxmargin.checkpoints import Checkpoint, CheckpointError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
         StructuredSVMCV,
         svc_path,
     )
-    from maxmargin.estimators.structured_path import structured_path
+    from maxmargin.estimators.structured.path import structured_path
     from maxmargin.persistence import load
     from maxmargin.solvers import minimize
 
@@ -87,3 +89,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_ROOMS})
+
+
+def _write_model(estimator: Any, path: Any) -> None:
+    from maxmargin.persistence import save
+
+    save(estimator, path)
+
+
+register_writer(_write_model)

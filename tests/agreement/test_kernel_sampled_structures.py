@@ -15,7 +15,7 @@ from maxmargin.core import SquaredNorm
 from maxmargin.core.sampling import Draw
 from maxmargin.kernels import Polynomial
 from maxmargin.risks import TaskRisk
-from maxmargin.risks.kernel_task import KernelTaskRisk
+from maxmargin.risks.kernels.sampled_structured import SampledStructuredRisk
 from maxmargin.solvers import SampledCuts
 from maxmargin.tasks import Chain, Enumerable, Graph, GraphLabeling
 from maxmargin.testing import structured_objective
@@ -88,7 +88,7 @@ def test_planes_have_the_products_of_the_kernels_space(memory):
     kernel = Polynomial(gamma=1.0, coef0=1.0, degree=2)
     s = np.linspace(0.5, 2.0, 10)
     task = Chain(2)
-    risk = KernelTaskRisk(task, X, Y, rows, ends, kernel, sample_weight=s, memory=memory)
+    risk = SampledStructuredRisk(task, X, Y, rows, ends, kernel, sample_weight=s, memory=memory)
     root = np.sqrt(2.0)
     phi = [
         np.column_stack(
@@ -137,12 +137,12 @@ def test_kernel_rows_computed_anew_are_the_same(monkeypatch):
     X, Y = chains(30)
     params = {"kernel_method": SampledCuts(size=5), "tol": 1e-2, **RBF}
     kept = StructuredSVM(Chain(2), **params).fit(X, Y)
-    init = KernelTaskRisk.__init__
+    init = SampledStructuredRisk.__init__
 
     def without_memory(*args, **options):
         init(*args, **{**options, "memory": 0})
 
-    monkeypatch.setattr(KernelTaskRisk, "__init__", without_memory)
+    monkeypatch.setattr(SampledStructuredRisk, "__init__", without_memory)
     anew = StructuredSVM(Chain(2), **params).fit(X, Y)
     assert anew.objective_ == pytest.approx(kept.objective_, rel=1e-9)
     assert anew.kernel_values_ != kept.kernel_values_

@@ -11,9 +11,10 @@ from maxmargin import SequenceTagger, StructuredSVM, minimize
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex
 from maxmargin.core import SquaredNorm
 from maxmargin.losses import CrammerSinger
-from maxmargin.risks import ScoreRisk, plain_sets
+from maxmargin.risks import ScoreRisk
+from maxmargin.risks.structured import working_sets as plain_sets
 from maxmargin.solvers import DualCoordinate, RelativeGap
-from maxmargin.tasks import chain_sets
+from maxmargin.tasks.chains import working_sets as chain_sets
 from maxmargin.testing import solve_multiclass_qp, solve_structured_qp
 from maxmargin.testing.examples import TinyChain, TinyMulticlass
 

@@ -19,8 +19,9 @@ from maxmargin.core import SquaredNorm
 from maxmargin.data import KmerDesign, hstack
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge, Logistic
-from maxmargin.risks import ScoreRisk, score
-from maxmargin.risks.span_columns import Columns, MixStep
+from maxmargin.risks import ScoreRisk
+from maxmargin.risks.scores import risk as score
+from maxmargin.risks.scores.wide_columns import MixStep, WideColumns
 from maxmargin.solvers import CuttingPlane
 from maxmargin.testing import check_risk
 
@@ -131,10 +132,10 @@ def test_few_planes_give_the_iterates_of_few_explicit_planes(max_planes: int) ->
         mixes.append(step)
         mix(self, step)
 
-    mix = Columns.mix
+    mix = WideColumns.mix
     options = {"max_planes": max_planes, "idle": 5}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Columns, "mix", count)
+        patch.setattr(WideColumns, "mix", count)
         a = minimize(risk, C=3.0, solver=CuttingPlane(space="rows", **options), max_iter=150)
     b = minimize(risk, C=3.0, solver=CuttingPlane(**options), max_iter=150)
     assert len(mixes) >= 2  # slots were given anew, several times
@@ -153,7 +154,7 @@ def test_how_columns_were_made_can_be_written_down() -> None:
     solver = CuttingPlane(space="rows", max_planes=5, idle=5)
     columns = minimize(ScoreRisk(X, y, Hinge()), C=3.0, solver=solver, max_iter=60).dual.columns
     assert columns.n_mixes >= 2
-    again = Columns.from_state(columns.state())
+    again = WideColumns.from_state(columns.state())
     assert (again.used, again.capacity, again.n_mixes) == (
         columns.used,
         columns.capacity,

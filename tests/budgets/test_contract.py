@@ -10,7 +10,7 @@ from maxmargin.solvers.requirements import Needs
 SOURCE = Path(maxmargin.__file__).parent
 
 #: shards are called by the name of a method; records are written field by field
-REFLECTION = {"core/engine.py": 1, "solvers/kept_history.py": 1}
+REFLECTION = {"core/engine.py": 1, "solvers/history_columns.py": 1}
 
 
 def test_core_and_solvers_probe_no_attributes():

@@ -9,7 +9,7 @@ from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
 from maxmargin import LatentStructuredSVM
 from maxmargin.risks import CompletedRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
-from maxmargin.solvers.cccp import Progress, minimize_latent
+from maxmargin.solvers.cccp import ConvexStepRule, minimize_latent
 from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import latent_objective
 
@@ -125,7 +125,7 @@ def test_what_is_not_known_is_not_claimed():
 def test_steps_are_loose_while_the_objective_falls():
     from maxmargin.core.stopping import Bounds
 
-    rule = Progress(before=100.0, tol=1e-3)
+    rule = ConvexStepRule(before=100.0, tol=1e-3)
     assert rule.met(Bounds(60.0, 50.0, 1.0))
     assert not rule.met(Bounds(60.0, 40.0, 1.0))
     assert rule.met(Bounds(120.0, 99.95, 1.0))  # nothing to gain

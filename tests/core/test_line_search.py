@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.core import line_search
-from maxmargin.core.requests import Breakpoints, Slopes
+from maxmargin.core.contract.requests import Breakpoints, Slopes
 from maxmargin.losses import CrammerSinger, FBeta, Hinge, RocArea, ScoreLoss
 from maxmargin.risks import ScoreRisk
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from maxmargin import GrammarParser
 from maxmargin.core.vectors import dot
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks.trees import (
+from maxmargin.tasks.parsing.trees import (
     as_tree,
     bracket_score,
     clean,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin import KernelSVC
-from maxmargin.estimators._kernel_methods import NAMED
+from maxmargin.estimators.kernel.methods import NAMED
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 3))

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import KernelSVC
-from maxmargin.estimators._kernel_methods import METHODS, NAMED, KernelMethod
+from maxmargin.estimators.kernel.methods import METHODS, NAMED, KernelMethod
 from maxmargin.kernels import Nystrom
 
 #: gamma="scale" looks at X, where a row of weight 2 is one row: as in scikit-learn

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.tasks import WeightedLabels
-from maxmargin.tasks.chain_order import expand
+from maxmargin.tasks.chains.second_order import expand
 
 WORDS = [
     ["the", "cat", "sat"],

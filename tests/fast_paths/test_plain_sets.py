@@ -8,8 +8,8 @@ from tests.python_sets import PythonWorkingSets
 
 from maxmargin import StructuredSVM
 from maxmargin.core import SparseVector, SquaredNorm
-from maxmargin.risks.plain_examples import Labeling, PlainExamples
-from maxmargin.risks.plain_sets import PlainWorkingSets
+from maxmargin.risks.structured.python_examples import Labeling, PlainExamples
+from maxmargin.risks.structured.working_sets import PlainWorkingSets
 from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 

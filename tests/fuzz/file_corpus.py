@@ -33,7 +33,7 @@ from maxmargin.kernels import Nystrom
 from maxmargin.persistence import ModelFileError
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate, Newton
 from maxmargin.tasks import Chain, Enumerable, Graph, MultipleInstance
-from maxmargin.tasks.trees import words
+from maxmargin.tasks.parsing.trees import words
 from maxmargin.testing.examples import TinyMulticlass
 
 RNG = np.random.default_rng(0)

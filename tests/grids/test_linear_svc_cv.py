@@ -24,8 +24,8 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from maxmargin import LinearSVC, LinearSVCCV
-from maxmargin.estimators import _grid
-from maxmargin.estimators._grid import choose_scheme
+from maxmargin.estimators.linear import grid_plan as _grid
+from maxmargin.estimators.linear.grid_plan import choose_scheme
 from maxmargin.testing import binary_objective
 
 CS = [0.003, 0.03, 0.3]

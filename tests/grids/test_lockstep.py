@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 
 from maxmargin import minimize
-from maxmargin.core import requests as ask
+from maxmargin.core.contract import requests as ask
 from maxmargin.core.shared_bundle import PartedCut, PlanePool, PooledBundle
 from maxmargin.data.design import as_design
 from maxmargin.engines import ThreadEngine

@@ -34,10 +34,12 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.checkpoints import UNKNOWN, Outputs, _file, read_file, write_file
-from maxmargin.core.requests import Evaluate, Report
+from maxmargin.core.contract.requests import Evaluate, Report
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap, ending, recorder
+from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap
+from maxmargin.solvers import certificate as ending
+from maxmargin.solvers import checkpointing as recorder
 from maxmargin.solvers.requirements import Needs
 from maxmargin.tasks import Enumerable, Graph
 from maxmargin.testing import binary_objective

@@ -21,8 +21,8 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.core import interrupts
-from maxmargin.estimators import _grid_runners
-from maxmargin.estimators._linear import LinearModel
+from maxmargin.estimators.linear import grid_paths as _grid_runners
+from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, driver, minimization

@@ -16,8 +16,10 @@ from maxmargin import (
     StructuredSVM,
 )
 from maxmargin.engines import SerialEngine
-from maxmargin.risks import score, task, task_shard
-from maxmargin.risks.line_shard import LostScores
+from maxmargin.risks.lines.shard import LostScores
+from maxmargin.risks.scores import risk as score
+from maxmargin.risks.structured import risk as task
+from maxmargin.risks.structured import shard as task_shard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Enumerable
 from maxmargin.testing.examples import TinyMulticlass

@@ -27,7 +27,7 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
-from maxmargin.risks.line_shard import LineShard
+from maxmargin.risks.lines.shard import LineShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Graph, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass

@@ -10,8 +10,10 @@ from tests.pressed import interrupted
 
 from maxmargin import StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine
-from maxmargin.risks import CompletedRisk, TaskRisk, task, task_shard
-from maxmargin.risks.task_shard import TaskShard
+from maxmargin.risks import CompletedRisk, TaskRisk
+from maxmargin.risks.structured import risk as task
+from maxmargin.risks.structured import shard as task_shard
+from maxmargin.risks.structured.shard import TaskShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap, minimize_latent
 from maxmargin.tasks import Chain, Enumerable, MultipleInstance
 from maxmargin.testing.examples import TinyMulticlass

@@ -18,10 +18,10 @@ from maxmargin.core.vectors import SparseVector
 from maxmargin.data import HashedNgrams, KmerDesign, hstack
 from maxmargin.data.design import as_design
 from maxmargin.risks import TaskRisk
-from maxmargin.risks.latent import CompletedTask, PlainLatentExamples
-from maxmargin.risks.plain_examples import PlainExamples
-from maxmargin.risks.task_shard import Part
-from maxmargin.risks.weights import WeightMap
+from maxmargin.risks.structured.latent import CompletedTask, PlainLatentExamples
+from maxmargin.risks.structured.python_examples import PlainExamples
+from maxmargin.risks.structured.shard import ExamplePart
+from maxmargin.risks.weight_map import WeightMap
 from maxmargin.tasks import Chain, Choice, Enumerable, MultipleInstance
 from maxmargin.tasks.enumerable_examples import EnumerableExamples
 from maxmargin.tasks.latent import Completed
@@ -162,7 +162,7 @@ def test_working_sets_of_a_part(make: Any, seed: int) -> None:
 def test_a_part_that_travels_is_a_share_of_the_whole(make: Any) -> None:
     whole = make(np.random.default_rng(0), 400)
     one, all_parts = [
-        len(pickle.dumps(Part(whole, np.ones(hi - lo), 0, lo, hi), protocol=5))
+        len(pickle.dumps(ExamplePart(whole, np.ones(hi - lo), 0, lo, hi), protocol=5))
         for lo, hi in [(100, 150), (0, 400)]
     ]
     assert one < all_parts * 50 / 400 + 6000
@@ -176,7 +176,7 @@ def test_a_part_that_travels_is_a_share_of_the_whole(make: Any) -> None:
 def test_a_part_of_a_travelled_part() -> None:
     """Shards that move on (a worker that died) are the same again."""
     whole = chains(np.random.default_rng(1), 10)
-    first = from_a_store(Part(whole, np.ones(4), 2, 3, 7))
+    first = from_a_store(ExamplePart(whole, np.ones(4), 2, 3, 7))
     again = from_a_store(first)
     assert (first.lo, first.hi, first.base) == (again.lo, again.hi, again.base) == (3, 7, 3)
     w = np.random.default_rng(2).normal(size=whole.dim)

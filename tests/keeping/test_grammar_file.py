@@ -10,7 +10,7 @@ from maxmargin import GrammarParser
 from maxmargin.persistence import ModelFileError
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
 from maxmargin.persistence._grammars import read_parser, write_parser
-from maxmargin.tasks.trees import words
+from maxmargin.tasks.parsing.trees import words
 
 TREES = [
     "(S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (JJ big) (JJ red) (NN dog))))",

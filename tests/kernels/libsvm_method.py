@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.svm import SVC
 
 from maxmargin.core.result import SolveResult
-from maxmargin.estimators._kernel_fit import Fitted
-from maxmargin.estimators._kernel_methods import METHODS, KernelMethod
+from maxmargin.estimators.kernel.methods import METHODS, KernelMethod
+from maxmargin.estimators.kernel.problem import KernelSolution
 from maxmargin.kernels import KernelRows
 
 
@@ -32,7 +32,7 @@ def solve(estimator, problem, results, settings):
     upper = norm + float(c @ np.maximum(0.0, 1.0 - y * (f + svc.intercept_[0])))
     lower = float(np.abs(coef).sum()) - norm
     result = SolveResult(coef, upper, lower, (upper - lower) / upper, True, "gap", "exact", 1, [])
-    return Fitted(result, support, coef[:, None], svc.intercept_)
+    return KernelSolution(result, support, coef[:, None], svc.intercept_)
 
 
 METHODS[ByLibsvm] = KernelMethod(solve)

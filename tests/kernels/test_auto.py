@@ -5,7 +5,7 @@ import pytest
 from tests.pressed import interrupted
 
 from maxmargin import KernelSVC
-from maxmargin.estimators._kernel_auto import (
+from maxmargin.estimators.kernel.auto import (
     FEWEST,
     PASSES,
     Forecast,

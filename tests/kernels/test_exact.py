@@ -13,11 +13,12 @@ from tests.pressed import interrupted
 
 from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps
-from maxmargin.core.requests import Improve
+from maxmargin.core.contract.requests import Improve
+from maxmargin.duals import kernel_blocks as kernel_duals
+from maxmargin.duals.kernel_blocks import best_intercept, feasible
 from maxmargin.kernels import RBF, KernelRows, Linear, Polynomial
 from maxmargin.kernels.clusters import clusters
-from maxmargin.risks import KernelRisk, kernel_duals
-from maxmargin.risks.kernel_duals import best_intercept, feasible
+from maxmargin.risks import KernelRisk
 from maxmargin.solvers import KernelBlocks
 from maxmargin.solvers.driver import Driver
 

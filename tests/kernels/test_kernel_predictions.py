@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from maxmargin import KernelSVC
-from maxmargin.estimators import _kernel_scores
-from maxmargin.estimators._kernel_parts import pairs
+from maxmargin.estimators.kernel import scores as _kernel_scores
+from maxmargin.estimators.kernel.classes import pairs
 from maxmargin.kernels import RBF, Linear, Polynomial, Sigmoid
 
 D = 6

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 import maxmargin.data
 from maxmargin import KernelSVC, LinearSVC, svc_path
 from maxmargin.data import KernelDesign
-from maxmargin.estimators import _kernel_lowrank
+from maxmargin.estimators.kernel import lowrank as _kernel_lowrank
 from maxmargin.kernels import RBF, EmpiricalMap, Nystrom, NystromMap, Polynomial
 from maxmargin.kernels import Linear as LinearKernel
 from maxmargin.testing import solve_binary_qp, solve_multiclass_qp

@@ -13,8 +13,9 @@ from tests.pressed import interrupted
 from maxmargin import KernelSVC, minimize
 from maxmargin.kernels import RBF, KernelRows
 from maxmargin.losses import CrammerSinger, Hinge
-from maxmargin.risks import ScoreRisk, kernel_span
-from maxmargin.risks.kernel_span import KernelSpanRisk
+from maxmargin.risks import ScoreRisk
+from maxmargin.risks.kernels import sampled as kernel_span
+from maxmargin.risks.kernels.sampled import SampledKernelRisk
 from maxmargin.solvers import (
     AbsoluteGap,
     CuttingPlane,
@@ -167,7 +168,7 @@ class Watch:
         self.weight = rng.integers(0, 3, n) / 2.0 + (np.arange(n) == 0)
         self.K = rbf_kernel(self.X, gamma=GAMMA)
         rows = KernelRows(RBF(GAMMA), self.X, np.float64)
-        self.risk = KernelSpanRisk(
+        self.risk = SampledKernelRisk(
             rows, self.y, loss, 1.0, weight=self.weight, change=change, memory=memory
         )
 

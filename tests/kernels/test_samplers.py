@@ -10,7 +10,7 @@ from maxmargin import KernelSVC
 from maxmargin.core.sampling import Draw, SamplingRecord, Terms, check_cut, excess_bound, spread_of
 from maxmargin.kernels import RBF, KernelRows
 from maxmargin.losses import Hinge
-from maxmargin.risks.kernel_pool import PooledKernelRisk
+from maxmargin.risks.kernels.pool import GrowingKernelRisk
 from maxmargin.solvers import (
     ByMargin,
     NonZeroLoss,
@@ -201,7 +201,7 @@ def test_in_constant_time_rows_that_were_not_drawn_count(intercept):
     rows = KernelRows(RBF(GAMMA), X, np.float64)
     weight = np.where(np.arange(400) == 3, 5.0, 1.0)
     sign = np.where(y == 1, 1.0, -1.0)
-    risk = PooledKernelRisk(rows, sign, Hinge(), 1.0, weight=weight, fit_intercept=intercept)
+    risk = GrowingKernelRisk(rows, sign, Hinge(), 1.0, weight=weight, fit_intercept=intercept)
     drawn = risk.extend(100, 0)
     assert 3 not in risk._known
     at = risk.evaluate(np.zeros(risk.dim))

@@ -8,7 +8,7 @@ from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
 
 from maxmargin.core import Bundle, Cut, SquaredNorm
 from maxmargin.risks import CompletedRisk
-from maxmargin.risks.weights import WeightMap
+from maxmargin.risks.weight_map import WeightMap
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks import MultipleInstance
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, OneClassSVM
 
 from maxmargin import minimize
+from maxmargin.core.contract.requests import Breakpoints, Slopes
 from maxmargin.core.line_search import minimize_on_line
-from maxmargin.core.requests import Breakpoints, Slopes
 from maxmargin.losses import Logistic, OneClass, SquaredHinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import RelativeGap

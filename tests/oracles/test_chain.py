@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import SparseVector
-from maxmargin.tasks.chain import Chain
-from maxmargin.tasks.chain_examples import ChainExamples, predict_stacked
+from maxmargin.tasks.chains.chain import Chain
+from maxmargin.tasks.chains.examples import ChainExamples, predict_stacked
 
 LENGTHS = [3, 0, 1, 4, 2, 4, 3]
 

@@ -16,8 +16,8 @@ from tests.oracles.test_chain import LENGTHS, VARIANTS, Problem
 from maxmargin import StructuredSVM
 from maxmargin.risks import TaskRisk
 from maxmargin.tasks import Chain, WeightedLabels
-from maxmargin.tasks.chain_examples import predict_stacked, stack_rows
-from maxmargin.tasks.chain_paths import k_best_stacked, max_marginals_stacked
+from maxmargin.tasks.chains.examples import predict_stacked, stack_rows
+from maxmargin.tasks.chains.k_best import k_best_stacked, max_marginals_stacked
 from maxmargin.testing import check_task
 from maxmargin.testing.reference import brute_force_objective
 
@@ -74,7 +74,7 @@ def test_long_lists_are_made_in_pieces(monkeypatch):
     p = Problem(0)
     X = stack_rows(p.X, None)
     whole = k_best_stacked(p.task, p.w, X, LENGTHS, 5)
-    monkeypatch.setattr("maxmargin.tasks.chain_paths.ROOM", 1)
+    monkeypatch.setattr("maxmargin.tasks.chains.k_best.ROOM", 1)
     for a, b in zip(whole, k_best_stacked(p.task, p.w, X, LENGTHS, 5), strict=True):
         assert [(z.tolist(), s) for z, s in a] == [(z.tolist(), s) for z, s in b]
 
@@ -151,7 +151,7 @@ def test_slack_rescaling_refuses_what_it_cannot_do(monkeypatch):
     with pytest.raises(ValueError, match="whole numbers"):
         p.task.slack_augmented_inference(p.X[0], p.Y[0], p.w)
     p = Problem(0)
-    monkeypatch.setattr("maxmargin.tasks.chain.MOST_CELLS", 10)
+    monkeypatch.setattr("maxmargin.tasks.chains.chain.MOST_CELLS", 10)
     with pytest.raises(ValueError, match="3 x 4 x 3 cells"):
         p.task.slack_augmented_inference(p.X[0], p.Y[0], p.w)
 

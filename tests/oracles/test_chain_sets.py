@@ -13,8 +13,8 @@ from tests.oracles.test_chain import LENGTHS, Problem, variants
 
 from maxmargin.compiled.simplex import solve_simplex
 from maxmargin.core.vectors import dot
-from maxmargin.tasks.chain import Chain
-from maxmargin.tasks.chain_sets import ChainWorkingSets
+from maxmargin.tasks.chains.chain import Chain
+from maxmargin.tasks.chains.working_sets import ChainWorkingSets
 
 
 def naive(p, state):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from maxmargin import StructuredSVM, minimize
 from maxmargin.losses import CandidateHinge
 from maxmargin.risks import ScoreRisk, TaskRisk
-from maxmargin.risks.plain_examples import PlainExamples
+from maxmargin.risks.structured.python_examples import PlainExamples
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
 from maxmargin.tasks import Choice, Enumerable
 from maxmargin.tasks.enumerable_examples import EnumerableExamples

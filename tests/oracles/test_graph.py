@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import maximum_flow
 
 from maxmargin.compiled.max_flow import flow_arcs, max_flow
 from maxmargin.tasks import Bounded, Graph, GraphLabeling, Relaxed, grid_graph
-from maxmargin.tasks import graph_inference as methods
-from maxmargin.tasks.graph_programs import Scores, best_integer, best_relaxed
+from maxmargin.tasks.graphs import inference as methods
+from maxmargin.tasks.graphs.programs import Scores, best_integer, best_relaxed
 from maxmargin.testing import check_task
 
 # -- random problems --------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from maxmargin import StructuredSVM
 from maxmargin.core.vectors import dot
 from maxmargin.tasks import Parsing
-from maxmargin.tasks.grammar import Grammar, Shape, derive
-from maxmargin.tasks.lexicon import attributes
-from maxmargin.tasks.trees import constituents, tagged_words, words
+from maxmargin.tasks.parsing.grammar import Grammar, Shape, derive
+from maxmargin.tasks.parsing.lexicon import attributes
+from maxmargin.tasks.parsing.trees import constituents, tagged_words, words
 from maxmargin.testing import check_task
 
 LABELS, TAGS, WORDS = ("A", "B", "C"), ("x", "y", "A"), ("a", "b", "cat", "Dog", "3")

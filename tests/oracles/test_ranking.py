@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from maxmargin.estimators._queries import pair_accuracy
+from maxmargin.estimators.linear.queries import pair_accuracy
 from maxmargin.losses import NDCG, AveragePrecision, PairHinge, query_labels
 
 KINDS = ["equal", "difference", "matrix"]

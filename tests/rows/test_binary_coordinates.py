@@ -60,7 +60,7 @@ def test_every_epoch_leaves_a_feasible_point_and_its_value(loss):
 @both
 def test_the_gap_of_an_epoch_at_rest_is_the_gap(loss, monkeypatch):
     # with one row per epoch nothing moves between visits: the estimate is then exact
-    monkeypatch.setattr("maxmargin.risks.binary_coordinates.epochs_per_call", lambda work: 1)
+    monkeypatch.setattr("maxmargin.duals.one_score.epochs_per_call", lambda work: 1)
     X, y, weight = rows(n=1)
     weight[:] = 1.3
     risk = ScoreRisk(X, y, loss, sample_weight=weight)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin.core import Bundle, SquaredNorm
+from maxmargin.duals.crammer_singer import ClassCoordinates
 from maxmargin.losses import CrammerSinger
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.class_coordinates import ClassCoordinates
 from maxmargin.testing import multiclass_objective, solve_multiclass_qp
 
 

@@ -9,10 +9,10 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.duals.choice import row_duals
+from maxmargin.duals.gram import Factor, RowProducts
 from maxmargin.losses import Hinge, Logistic, OneClass, SquaredHinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.duals import row_duals
-from maxmargin.risks.row_products import Factor, RowProducts
 from maxmargin.testing import solve_binary_qp
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic()]

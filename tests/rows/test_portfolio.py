@@ -12,7 +12,7 @@ from maxmargin.core import SquaredNorm
 from maxmargin.losses import Hinge, ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane, DualCoordinate, Newton, RelativeGap
-from maxmargin.solvers.row_dual import Coordinates, Outlook
+from maxmargin.solvers.row_ascent import Coordinates, Outlook
 from maxmargin.testing import binary_objective, solve_binary_qp
 
 

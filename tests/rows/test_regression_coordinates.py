@@ -100,7 +100,7 @@ def test_every_epoch_leaves_a_feasible_point_and_its_value(tube, own):
 
 @tubes
 def test_the_gap_of_an_epoch_at_rest_is_the_gap(tube, monkeypatch):
-    monkeypatch.setattr("maxmargin.risks.binary_coordinates.epochs_per_call", lambda work: 1)
+    monkeypatch.setattr("maxmargin.duals.one_score.epochs_per_call", lambda work: 1)
     X, y, _, offset = rows()
     risk = ScoreRisk(X[5:6], y[5:6], tube(0.1), sample_weight=[1.3], offset=offset[5:6])
     duals = opened(risk, 2.0)

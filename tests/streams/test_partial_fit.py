@@ -17,10 +17,10 @@ from sklearn.exceptions import NotFittedError
 
 import maxmargin
 from maxmargin import LinearSVC, LinearSVR, minimize
+from maxmargin.duals.one_pass import SupportStream
 from maxmargin.losses import CrammerSinger, EpsilonInsensitive, Hinge, SquaredHinge
 from maxmargin.persistence import ModelFileError
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.support_stream import SupportStream
 from maxmargin.solvers import RelativeGap
 
 LOSSES = {

@@ -12,7 +12,7 @@ from tests.pressed import interrupted
 
 from maxmargin import LinearSVC
 from maxmargin.core import SquaredNorm
-from maxmargin.core.sweeps import Streaming
+from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.data.design import as_design
 from maxmargin.losses import CrammerSinger, Hinge, SquaredHinge
 from maxmargin.risks import ScoreRisk

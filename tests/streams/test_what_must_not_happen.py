@@ -9,7 +9,7 @@ import pytest
 
 from maxmargin import LinearSVC, LinearSVR
 from maxmargin.data import KmerDesign
-from maxmargin.risks import support_stream
+from maxmargin.duals import one_pass as support_stream
 from maxmargin.solvers import DualCoordinate
 
 

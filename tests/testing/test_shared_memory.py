@@ -15,7 +15,7 @@ import pytest
 from tests.shared_shards import Looking
 
 from maxmargin.engines import ProcessEngine, SerialEngine
-from maxmargin.engines._segments import LARGE, Packer, Segment, mapped
+from maxmargin.engines.shared_memory import LARGE, Packer, Segment, mapped
 
 ROOT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks into /proc")

@@ -1,22 +1,22 @@
 """The theory: cuts, bundles, bounds. No data and no labels here."""
 
-from maxmargin.core.answers import Answers
 from maxmargin.core.bundle import Bundle
+from maxmargin.core.bundle_solution import BundleSolution, DualPoint
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation, OracleKind
+from maxmargin.core.contract.examples import ConstraintCache, Examples, LatentExamples
+from maxmargin.core.contract.latent import Completion, LatentAnswers, LatentRisk
+from maxmargin.core.contract.risk import Capabilities, Risk
+from maxmargin.core.contract.row_duals import RowDualRisk, RowDuals
+from maxmargin.core.contract.sampled import SampledEvaluation
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.core.cut import Cut, add_cuts
-from maxmargin.core.dual_point import BundleSolution, DualPoint
-from maxmargin.core.evaluation import Evaluation, LineEvaluation, OracleKind
-from maxmargin.core.examples import ConstraintCache, Examples, LatentExamples
-from maxmargin.core.latent import Completion, LatentAnswers, LatentRisk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start
-from maxmargin.core.risk import Capabilities, Risk
-from maxmargin.core.row_duals import RowDualRisk, RowDuals
-from maxmargin.core.sampled import SampledEvaluation
 from maxmargin.core.sampling import Draw, Sampler, Terms, excess_bound
 from maxmargin.core.summation import tree_sum
-from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
-from maxmargin.core.working_sets import WorkingSetRisk, WorkingSets
 
 __all__ = [
     "Answers",

@@ -18,7 +18,7 @@ alpha = 0. They are met by the proximal method of multipliers: with v the multip
 each a problem of the ordinary form with the *same* factor, so a repetition costs one warm solve.
 
 Coordinates that must not be negative turn 1/2 |u|^2 into 1/2 |primal(u)|^2; see
-:mod:`maxmargin.core.signed`.
+:mod:`maxmargin.core.nonnegative`.
 
 Memory bound: when a block holds ``max_planes``, idle planes leave first; then those of smallest
 positive alpha are folded into one, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j, which leaves D
@@ -33,15 +33,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from maxmargin.core.bundle_solution import BundleSolution, DualPoint
 from maxmargin.core.cut import Cut
 from maxmargin.core.dense_qp import DenseSolution, solve_planes
-from maxmargin.core.dual_point import BundleSolution, DualPoint
-from maxmargin.core.kept import count, floats, integers, number
-from maxmargin.core.kept import entries as kept_entries
+from maxmargin.core.nonnegative import SignedPart
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained, gamma, paid
-from maxmargin.core.signed import SignedPart
+from maxmargin.core.stored_values import count, floats, integers, number
+from maxmargin.core.stored_values import entries as kept_entries
 from maxmargin.core.vectors import (
     Array,
     IntArray,
@@ -397,7 +397,7 @@ class Bundle:
             self._qp.solve(offsets / C, tol)
 
     def _solve_by_signs(self, signed: SignedPart, C: float, offsets: Array, tol: float) -> None:
-        """The steps of :mod:`maxmargin.core.signed`."""
+        """The steps of :mod:`maxmargin.core.nonnegative`."""
         p, qp = self.n_blocks, self._qp
         if signed.is_stale:
             signed.clip_at(qp.beta[p:], C)

@@ -19,7 +19,7 @@ What must hold, besides the signatures below:
 - What a shard remembers is a cache. If the engine is not ``durable`` a worker may die: its shards are built
   anew from their specs, without what they remembered, and the call is repeated, a bounded number of times.
   A shard that misses something it was told before raises an error of its own, and whoever asked knows how
-  to tell it again (see :mod:`maxmargin.risks.lines`).
+  to tell it again (see :mod:`maxmargin.risks.lines.evaluation`).
 - An error in a shard is raised once, as itself, with the shard's index in a note, and never retried.
 """
 

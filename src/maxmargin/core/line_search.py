@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.evaluation import LineEvaluation
-from maxmargin.core.requests import Breakpoints, Request, Slopes
+from maxmargin.core.contract.evaluation import LineEvaluation
+from maxmargin.core.contract.requests import Breakpoints, Request, Slopes
 from maxmargin.core.vectors import Array
 
 #: kinks that may be collected in one place

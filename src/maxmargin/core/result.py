@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from maxmargin.core.evaluation import OracleKind
-from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained
-from maxmargin.core.row_duals import RowDuals
+from maxmargin.core.contract.evaluation import OracleKind
+from maxmargin.core.contract.row_duals import RowDuals
 from maxmargin.core.vectors import Array
 
 StopReason: TypeAlias = Literal[
@@ -35,13 +33,6 @@ CERTIFICATE_OF: dict[OracleKind, Certificate] = {
     "undergenerating": "lower-only",
     "sampled": "measured",
 }
-
-
-class FeasibleDual(Protocol):
-    """A feasible dual point that can compute its own value from scratch."""
-
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """A lower bound of F(w*) that has paid for what rounding may have done, unless that is negligible."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
+from maxmargin.core.bundle_solution import BundleSolution
 from maxmargin.core.cut import Cut
-from maxmargin.core.dual_point import BundleSolution
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array

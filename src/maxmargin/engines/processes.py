@@ -6,8 +6,8 @@ is started anew, its shards rebuilt and the call repeated, a few times; one that
 off (Ctrl-C, a lost worker) is ended and started anew with the next call, for nobody knows how long its answer
 takes.
 
-What is large is in memory once, in segments that the workers map (:mod:`maxmargin.engines._segments`): arrays
-of the factory and the specs, published arrays, and the answers of a worker until they are added up.
+What is large is in memory once, in segments that the workers map (:mod:`maxmargin.engines.shared_memory`):
+arrays of the factory and the specs, published arrays, and the answers of a worker until they are added up.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import numpy.typing as npt
 
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import Block, join
-from maxmargin.engines._process import Order, Recipe, Reply, pickled, serve
-from maxmargin.engines._segments import LARGE, Packed, Packer, Segment, dumps_of, mapped
-from maxmargin.engines._shelf import Shelf
-from maxmargin.engines._work import raise_first
+from maxmargin.engines.host import raise_first
+from maxmargin.engines.published_arrays import Shelf
+from maxmargin.engines.shared_memory import LARGE, Packed, Packer, Segment, dumps_of, mapped
+from maxmargin.engines.worker_process import Order, Recipe, Reply, pickled, serve
 
 #: deaths of one worker during one call after which the call is given up
 MAX_DEATHS = 3

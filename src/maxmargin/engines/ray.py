@@ -1,7 +1,7 @@
 """Shards on the machines of a Ray cluster.
 
 A worker is a Ray actor on some machine with a team of threads; it hosts a range of neighbouring shards
-(:mod:`maxmargin.engines._work`) and adds up what they answer before anything travels. What shards are made
+(:mod:`maxmargin.engines.host`) and adds up what they answer before anything travels. What shards are made
 of is placed in the object store once, and the driver owns it. So whatever happens to a worker, the engine
 starts another one, where the fewest of its workers are, which builds the same shards; the call is repeated
 there, a few times. Ray's own restarts are not used: they are counted over the life of an actor, and a week of
@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import Block, join
-from maxmargin.engines._cluster import SMALL, Cluster
-from maxmargin.engines._work import raise_first
+from maxmargin.engines.host import raise_first
+from maxmargin.engines.ray_cluster import SMALL, Cluster
 
 #: deaths of one worker during one call after which the call is given up
 MAX_DEATHS = 3

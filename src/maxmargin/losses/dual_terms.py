@@ -42,7 +42,7 @@ class RowTerms(ABC):
     """
 
     #: a class of epochs for coordinate ascent, such as
-    #: :class:`maxmargin.risks.binary_coordinates.BinaryCoordinates`; None where the library has epochs for
+    #: :class:`maxmargin.duals.one_score.BinaryCoordinates`; None where the library has epochs for
     #: this form
     coordinates: Any = None
     #: kappa, zero where a dual is linear

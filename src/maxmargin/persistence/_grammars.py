@@ -9,9 +9,9 @@ import numpy as np
 from maxmargin.estimators import GrammarParser
 from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
 from maxmargin.persistence._values import ModelFileError, encode, section, shown
-from maxmargin.tasks.grammar import Grammar, Rule, Symbol
-from maxmargin.tasks.lexicon import Lexicon
-from maxmargin.tasks.parsing import Parsing
+from maxmargin.tasks.parsing.grammar import Grammar, Rule, Symbol
+from maxmargin.tasks.parsing.lexicon import Lexicon
+from maxmargin.tasks.parsing.parsing import Parsing
 
 _OPTIONS = (
     "loss",

@@ -28,7 +28,7 @@ from maxmargin.estimators import (
     SequenceTagger,
     StructuredSVM,
 )
-from maxmargin.estimators._tagging import label_functions
+from maxmargin.estimators.structured.tagged_data import label_functions
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
 from maxmargin.persistence._grammars import read_parser, write_parser
 from maxmargin.persistence._kernel_features import read_features, write_features
@@ -53,8 +53,8 @@ from maxmargin.persistence._values import (
     section,
     shown,
 )
-from maxmargin.tasks.chain import Chain
-from maxmargin.tasks.graph import GraphLabeling
+from maxmargin.tasks.chains.chain import Chain
+from maxmargin.tasks.graphs.labeling import GraphLabeling
 
 # -- the certificate -------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.sampling import Sampler
-from maxmargin.estimators._kernel_methods import METHODS
-from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.kernel.methods import METHODS
+from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._arrays import DTYPES, ArrayReader, ArrayWriter

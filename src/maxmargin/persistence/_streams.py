@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.design import CSRDesign, DenseDesign, as_design
+from maxmargin.duals.loaded_rows import InMemory, LoadedRows
+from maxmargin.duals.one_pass import SupportStream
+from maxmargin.duals.rows import Rows
+from maxmargin.duals.terms import into_box
 from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
 from maxmargin.persistence._losses import LOSSES, make_loss, own_loss, plain_params
 from maxmargin.persistence._values import ModelFileError, count, decode, encode, section, shown
-from maxmargin.risks.held_rows import Held, InMemory
-from maxmargin.risks.multipliers import into_box
-from maxmargin.risks.rows import Rows
-from maxmargin.risks.support_stream import SupportStream
 
 #: numbers of the plane that folded rows became
 _PLANE = ("offset", "bend", "limit", "demands", "reach")
@@ -156,7 +156,7 @@ def _read_rows(kind: Any, stream: SupportStream, name: str, reader: ArrayReader)
         off[np.arange(n), y] = 0.0
     if np.abs(into_box(rows, stream.C, alpha) - off).max(initial=0.0) > 1e-9 * stream.C:
         raise ModelFileError(f"{name} holds multipliers that are not feasible")
-    stream.held, stream.alpha = Held(index, rows), alpha
+    stream.held, stream.alpha = LoadedRows(index, rows), alpha
 
 
 def _design(kind: Any, name: str, reader: ArrayReader, n: int, d: int) -> InMemory:

@@ -1,8 +1,8 @@
 """Risks: data and a loss, or data and a task, as functions that answer with cuts."""
 
-from maxmargin.risks.kernel import KernelRisk
-from maxmargin.risks.latent import CompletedRisk
-from maxmargin.risks.score import ScoreRisk
-from maxmargin.risks.task import TaskRisk
+from maxmargin.risks.kernels.exact import KernelRisk
+from maxmargin.risks.scores.risk import ScoreRisk
+from maxmargin.risks.structured.latent import CompletedRisk
+from maxmargin.risks.structured.risk import TaskRisk
 
 __all__ = ["CompletedRisk", "KernelRisk", "ScoreRisk", "TaskRisk"]

@@ -7,8 +7,9 @@ to a problem as a whole or not at all, and a class weight is one factor per shar
 
 Scores of the points a problem has pinned stay with the shards. To hold two of them per problem and
 not three or four, a point on a line is a recipe ``a + t (b - a)`` until it is needed as an end of
-a line, and after a cut only the incumbent stays. As for single risks (:mod:`maxmargin.risks.lines`)
-all of that is a cache: whatever was dropped can be computed anew from its w.
+a line, and after a cut only the incumbent stays. As for single risks
+(:mod:`maxmargin.risks.lines.evaluation`) all of that is a cache: whatever was dropped can be computed anew
+from its w.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from typing import Any
 import numpy as np
 
 from maxmargin.compiled.products import blend
+from maxmargin.core.contract.requests import Breakpoints, Slopes, Toward
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.matrices import is_finite
-from maxmargin.core.requests import Breakpoints, Slopes, Toward
 from maxmargin.core.shared_bundle import PartedCut
 from maxmargin.core.summation import tree_sum
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.design import DenseDesign
-from maxmargin.risks.line_shard import NOT_FINITE
+from maxmargin.risks.lines.shard import NOT_FINITE
 from maxmargin.risks.shared_rows import RowRun, SharedRows
 
 #: columns multiplied at a time: beyond 16 a column costs no less, and the block leaves the cache

@@ -4,9 +4,9 @@ from maxmargin.core.sampling import ByMargin, NonZeroLoss, UniformSample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto, AutoStructured
 from maxmargin.solvers.cccp import LatentResult, minimize_latent
+from maxmargin.solvers.certificate import certify
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.dual_coordinate import DualCoordinate
-from maxmargin.solvers.ending import certify
 from maxmargin.solvers.kernel_blocks import KernelBlocks
 from maxmargin.solvers.minimization import minimize
 from maxmargin.solvers.newton import Newton

@@ -25,14 +25,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from maxmargin.core.requests import Steps
+from maxmargin.core.contract.requests import Steps
+from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.result import relative_gap
-from maxmargin.core.sweeps import Streaming
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.requirements import Needs
-from maxmargin.solvers.row_dual import Coordinates, SecondOrder, Stream, ascend, call_worth
+from maxmargin.solvers.row_ascent import Coordinates, SecondOrder, Stream, ascend, call_worth
 
 #: iterations of a fit by cutting planes; what each costs in visits of all rows, and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxmargin.checkpoints import CheckpointError
+from maxmargin.core.contract.requests import Steps
+from maxmargin.core.contract.row_duals import NO_ROWS, RowDuals, RowShape
+from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.requests import Steps
-from maxmargin.core.result import FeasibleDual, StopReason
-from maxmargin.core.row_duals import NO_ROWS, RowDuals, RowShape
+from maxmargin.core.result import StopReason
 from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.requirements import Needs

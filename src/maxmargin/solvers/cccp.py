@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
+from maxmargin.core.contract.latent import LatentRisk
 from maxmargin.core.interrupts import interrupt, outermost
-from maxmargin.core.latent import LatentRisk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
@@ -49,14 +49,14 @@ ENDING = ("interrupted", "callback", "max_seconds")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ConvexStepRule:
     """The stopping rule of a convex step that began at an objective of ``before``.
 
     Examples
     --------
     >>> from maxmargin.core.stopping import Bounds
-    >>> from maxmargin.solvers.cccp import Progress
-    >>> rule = Progress(before=10.0, tol=1e-2)
+    >>> from maxmargin.solvers.cccp import ConvexStepRule
+    >>> rule = ConvexStepRule(before=10.0, tol=1e-2)
     >>> rule.met(Bounds(upper=6.0, lower=5.0, C=1.0)), rule.met(Bounds(upper=9.0, lower=5.0, C=1.0))
     (True, False)
     """
@@ -446,7 +446,7 @@ def _run(
         before = procedure.best[1]
         rule: StoppingRule = RelativeGap(max(FIRST, tol))
         if np.isfinite(before):
-            rule = Progress(before, tol)
+            rule = ConvexStepRule(before, tol)
         left = max_seconds
         if max_seconds is not None:
             left = max(0.0, max_seconds - (time.perf_counter() - procedure.started))

@@ -27,10 +27,10 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
+from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
+from maxmargin.core.contract.requests import Cuts, Evaluate, Report, Request, Steps, Toward
 from maxmargin.core.cut import Cut
-from maxmargin.core.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.line_search import minimize_on_line
-from maxmargin.core.requests import Cuts, Evaluate, Report, Request, Steps, Toward
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Problem, SolverState, StallDetector

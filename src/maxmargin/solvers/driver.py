@@ -11,28 +11,28 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from maxmargin.checkpoints import CheckpointError
-from maxmargin.core import requests as ask
-from maxmargin.core.answers import Answers
-from maxmargin.core.block_duals import BlockDuals
+from maxmargin.core.contract import requests as ask
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.block_duals import BlockDuals
+from maxmargin.core.contract.risk import Risk
+from maxmargin.core.contract.row_duals import NO_ROWS, RowDualRisk
+from maxmargin.core.contract.sampled import GrowingRisk
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     IterationRecord,
     StopReason,
     relative_gap,
 )
-from maxmargin.core.risk import Risk
-from maxmargin.core.row_duals import NO_ROWS, RowDualRisk
-from maxmargin.core.sampled import GrowingRisk
 from maxmargin.core.stopping import StoppingRule
-from maxmargin.core.sweeps import SweepStats
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.core.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.solvers.base import Problem, Solver, SolverState
+from maxmargin.solvers.checkpointing import CheckpointWriter, require_same
 from maxmargin.solvers.dual_coordinate import DualCoordinate
-from maxmargin.solvers.finite import check_answer, require_numbers
-from maxmargin.solvers.keeping import compare, identity, restore
-from maxmargin.solvers.kept_history import counted
-from maxmargin.solvers.recorder import Recorder, require_same
+from maxmargin.solvers.finite_answers import check_answer, require_numbers
+from maxmargin.solvers.history_columns import counted
+from maxmargin.solvers.solver_state import compare, identity, restore
 
 #: evaluations after a resume at which what was restored is compared with the risk
 DOUBTS = 3
@@ -77,7 +77,7 @@ class Driver:
     warned: bool = False
     spent: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
-    recorder: Recorder | None = None
+    recorder: CheckpointWriter | None = None
     #: the incumbent of a checkpoint and its F, which must be the same here
     expected: tuple[Array, float] | None = None
     #: evaluations at which planes of a checkpoint have still to prove themselves
@@ -330,7 +330,7 @@ class Driver:
 
 
 def prepare(
-    driver: Driver, solver: Solver, recorder: Recorder | None, kept: dict[str, Any] | None
+    driver: Driver, solver: Solver, recorder: CheckpointWriter | None, kept: dict[str, Any] | None
 ) -> None:
     """Let a driver go on from a checkpoint, and write its own."""
     own = identity(driver.problem, solver)

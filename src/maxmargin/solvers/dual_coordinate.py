@@ -19,8 +19,8 @@ whose reduced problem is solved by the epochs. In dear mode (an oracle that cost
 the sets) the stream is cut into chunks with epochs over all examples after each, more examples are skipped,
 and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same time.
 
-Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_dual`. Rows that are not in
-memory are streamed (:mod:`maxmargin.risks.streamed_rows`) by the same loop.
+Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Rows that are not
+in memory are streamed (:mod:`maxmargin.duals.out_of_core`) by the same loop.
 
 Schedules of exploring against optimising: "gap" is the rule above; "larank" visits ten cached examples for
 each new one, as LaRank does; "fill" asks for all first and optimises then (for rows: when the cache is
@@ -39,15 +39,24 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from maxmargin.core.contract.requests import (
+    Ask,
+    Confirm,
+    Evaluate,
+    OpenSets,
+    Report,
+    Request,
+    Steps,
+    Sweep,
+)
+from maxmargin.core.contract.sweeps import Schedule, Streaming, SweepStats
+from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.requests import Ask, Confirm, Evaluate, OpenSets, Report, Request, Steps, Sweep
 from maxmargin.core.rounding import Attained
-from maxmargin.core.sweeps import Schedule, Streaming, SweepStats
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.core.working_sets import WorkingSets
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
-from maxmargin.solvers.row_dual import Coordinates, Outlook, Stream, ascend
+from maxmargin.solvers.row_ascent import Coordinates, Outlook, Stream, ascend
 
 Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance

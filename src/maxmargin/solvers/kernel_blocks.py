@@ -1,6 +1,6 @@
 """Exact kernel machines by large blocks: the loop.
 
-improve   one block of the dual (:mod:`maxmargin.risks.kernel_duals`); F and D come with it, from scores in
+improve   one block of the dual (:mod:`maxmargin.duals.kernel_blocks`); F and D come with it, from scores in
           single precision and of the rows that are followed
 audit     when these meet the stopping rule: F of the point and D of its multipliers, over all rows and in
           double precision. If they do not meet it, go on from there; in double precision if it was
@@ -13,8 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from maxmargin.core.block_duals import BlockDuals
-from maxmargin.core.requests import Evaluate, Improve, OpenBlocks, Report, Request, Steps
+from maxmargin.core.contract.block_duals import BlockDuals
+from maxmargin.core.contract.requests import Evaluate, Improve, OpenBlocks, Report, Request, Steps
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState, StallDetector

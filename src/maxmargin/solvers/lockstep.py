@@ -1,6 +1,6 @@
 """Many problems in lockstep: their solvers' questions are answered together.
 
-A solver is a generator of requests (:mod:`maxmargin.core.requests`). One generator runs per problem;
+A solver is a generator of requests (:mod:`maxmargin.core.contract.requests`). One generator runs per problem;
 questions about lines are answered at once from stored scores, until every generator waits for a
 product with X. Then one pass over the data evaluates all points, or takes all cuts, together. A
 problem that ends is certified by the next pass, from its point and its dual point alone, and the
@@ -17,10 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from maxmargin.core.cut import Cut
-from maxmargin.core.evaluation import Evaluation, LineEvaluation, OracleKind
-from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.requests import (
+from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation, OracleKind
+from maxmargin.core.contract.requests import (
     Breakpoints,
     Cuts,
     Evaluate,
@@ -30,15 +28,17 @@ from maxmargin.core.requests import (
     Steps,
     Toward,
 )
+from maxmargin.core.contract.risk import Capabilities
+from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, relative_gap
-from maxmargin.core.risk import Capabilities
 from maxmargin.core.shared_bundle import PlanePool, PooledBundle
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, Solver, SolverState
+from maxmargin.solvers.certificate import certify
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.ending import certify
-from maxmargin.solvers.finite import check_answer
+from maxmargin.solvers.finite_answers import check_answer
 
 
 class ManyRisks(Protocol):

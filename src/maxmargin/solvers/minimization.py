@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.contract.risk import Risk
 from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start, bounds_in_words
-from maxmargin.core.risk import Risk
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver, SolverState
+from maxmargin.solvers.certificate import finish
+from maxmargin.solvers.checkpointing import open_checkpoint
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
-from maxmargin.solvers.ending import finish
-from maxmargin.solvers.recorder import opened
 from maxmargin.solvers.requirements import require
-from maxmargin.solvers.rows_space import minimize_in_rows
+from maxmargin.solvers.wide_fit import minimize_in_rows
 
 
 def minimize(
@@ -165,7 +165,7 @@ def solve(
             "maxmargin.core.Risk."
         )
     require(solver, solver.needs, risk, regularizer)
-    recorder, kept = opened(checkpoint, resume_from, about)
+    recorder, kept = open_checkpoint(checkpoint, resume_from, about)
     if isinstance(solver, CuttingPlane) and solver.space == "rows":
         return minimize_in_rows(
             risk,

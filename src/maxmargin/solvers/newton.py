@@ -2,7 +2,7 @@
 
 The hinge's dual is a quadratic programme in a box: an interior-point method takes ten to twenty steps,
 each one Gram matrix X' D X and its factor. The squared hinge is piecewise quadratic: a semismooth Newton
-method with exact line search. The loop is that of :mod:`maxmargin.solvers.row_dual`; the steps are in
+method with exact line search. The loop is that of :mod:`maxmargin.solvers.row_ascent`; the steps are in
 ``maxmargin.risks``.
 """
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from maxmargin.core.requests import Steps
+from maxmargin.core.contract.requests import Steps
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.requirements import Needs
-from maxmargin.solvers.row_dual import SecondOrder, ascend
+from maxmargin.solvers.row_ascent import SecondOrder, ascend
 
 
 @dataclass(frozen=True, slots=True)

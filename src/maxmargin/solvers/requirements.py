@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from maxmargin.core.contract.risk import Risk
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.risk import Risk
 
 #: what helps wherever a method does not fit: cutting planes need nothing but evaluations
 INSTEAD = "Use solver=CuttingPlane()."
@@ -18,7 +18,7 @@ class Needs:
     Parameters
     ----------
     methods : tuple of str
-        Names of methods over rows: see :class:`maxmargin.core.row_duals.RowDualRisk`.
+        Names of methods over rows: see :class:`maxmargin.core.contract.row_duals.RowDualRisk`.
     working_sets : bool
         Working sets of single examples.
     sampled_cuts : bool

@@ -30,9 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.cut import Cut
-from maxmargin.core.evaluation import LineEvaluation
-from maxmargin.core.requests import (
+from maxmargin.core.contract.evaluation import LineEvaluation
+from maxmargin.core.contract.requests import (
     Cuts,
     Evaluate,
     Extend,
@@ -43,6 +42,7 @@ from maxmargin.core.requests import (
     Toward,
     Weigh,
 )
+from maxmargin.core.cut import Cut
 from maxmargin.core.sampling import (
     Draw,
     NonZeroLoss,

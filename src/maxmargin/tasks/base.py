@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.core.evaluation import OracleKind
-from maxmargin.core.examples import Examples
+from maxmargin.core.contract.evaluation import OracleKind
+from maxmargin.core.contract.examples import Examples
 from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, from_pairs, sparsify
 
 

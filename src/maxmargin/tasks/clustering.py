@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from maxmargin.compiled.partition import best_partition, greedy_partition
-from maxmargin.core.evaluation import OracleKind
+from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.tasks.base import Bounded, Task
 

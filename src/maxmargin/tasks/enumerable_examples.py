@@ -26,12 +26,12 @@ from maxmargin.compiled.candidates import (
     row_values,
     stream_sweep,
 )
-from maxmargin.core.answers import Answers
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
-from maxmargin.core.flat import check_multipliers
-from maxmargin.core.kept import count, entries, floats, integers
 from maxmargin.core.matrices import canonical, place_in
-from maxmargin.core.sweeps import SweepStats
+from maxmargin.core.ragged import check_multipliers
+from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
 #: multipliers are scaled back when their sum left the cap by more than this share of it

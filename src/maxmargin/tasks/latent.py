@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.core.evaluation import OracleKind
-from maxmargin.core.examples import LatentExamples
+from maxmargin.core.contract.evaluation import OracleKind
+from maxmargin.core.contract.examples import LatentExamples
 from maxmargin.core.vectors import Array, SparseVector, Vector
 
 
@@ -77,7 +77,7 @@ class LatentTask(ABC):
 
     #: True if ``loss_augmented_inference`` looks at outputs other than y only, whatever their h. Then
     #: Delta(y, y, h) must be 0 for all h, and the convex problems are tighter: see
-    #: :mod:`maxmargin.risks.latent`
+    #: :mod:`maxmargin.risks.structured.latent`
     wrong_only: bool = False
 
     @abstractmethod

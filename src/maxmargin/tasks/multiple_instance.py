@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.latent import LatentAnswers
+from maxmargin.core.contract.latent import LatentAnswers
 from maxmargin.core.matrices import checked, stacked
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 from maxmargin.tasks.enumerable_examples import CandidateSets, EnumerableExamples

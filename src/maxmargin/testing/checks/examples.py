@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.answers import Answers
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.examples import Examples
 from maxmargin.core.cut import Cut
-from maxmargin.core.examples import Examples
 from maxmargin.core.vectors import Array
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing.checks._common import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.contract.evaluation import Evaluation
+from maxmargin.core.contract.risk import Risk
 from maxmargin.core.cut import add_cuts
-from maxmargin.core.evaluation import Evaluation
-from maxmargin.core.risk import Risk
 from maxmargin.core.vectors import Array
 from maxmargin.testing.checks._common import (
     points,

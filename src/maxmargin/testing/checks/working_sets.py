@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.answers import Answers
-from maxmargin.core.evaluation import OracleKind
-from maxmargin.core.examples import ConstraintCache, Examples
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.evaluation import OracleKind
+from maxmargin.core.contract.examples import ConstraintCache, Examples
+from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.vectors import Array
-from maxmargin.core.working_sets import WorkingSets
 from maxmargin.testing.checks._common import (
     require,
     require_at_least,

@@ -1,0 +1,216 @@
+"""What a solver may ask for.
+
+A solver is a generator: it yields one of the requests below and is sent the answer, a passive
+value. It does no input or output, starts no thread and reads no clock. So the same loop can be
+answered from one risk, driven in lockstep for many problems by one pass over the data, checkpointed
+between two questions, or tested with a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from maxmargin.core.contract.block_duals import BlockDuals
+from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
+from maxmargin.core.contract.row_duals import RowDuals
+from maxmargin.core.contract.sampled import SampledEvaluation
+from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.contract.working_sets import WorkingSets
+from maxmargin.core.sampling import Draw
+from maxmargin.core.vectors import Array, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluate:
+    """Evaluate the risk at ``w``. Answer: an Evaluation."""
+
+    w: Array
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Toward:
+    """The evaluation at ``a.w + t (b.w - a.w)``. Answer: a LineEvaluation; no pass over the data.
+
+    ``value=False``: only its cut will be asked for, so the value need not be summed.
+    """
+
+    a: LineEvaluation
+    b: LineEvaluation
+    t: float
+    value: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    """Right derivatives of the risk on the line from ``a`` to ``b``. Answer: an array."""
+
+    a: LineEvaluation
+    b: LineEvaluation
+    ts: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Breakpoints:
+    """Kinks of the risk on the line, in (lo, hi). Answer: (ts, jumps), or None if too many."""
+
+    a: LineEvaluation
+    b: LineEvaluation
+    lo: float
+    hi: float
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """The cut at an evaluated point, one per block if asked. Answer: a list of cuts.
+
+    ``trial`` solves the reduced problem, and ``model`` is the model's risk there: for whoever draws cuts
+    from some of the examples."""
+
+    at: Evaluation
+    per_block: bool
+    trial: Evaluation | None = None
+    model: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weigh:
+    """The exact cut at an evaluated point, example by example, seen from ``trial``. Answer: Terms.
+
+    ``examples``: only of these, as if they were all there are. ``afresh``: not as the change of a plane."""
+
+    at: SampledEvaluation
+    trial: SampledEvaluation
+    examples: IntArray | None = None
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A cut at an evaluated point made of few examples, as a new plane. Answer: a cut.
+
+    ``whole``: its offset, and the plane in free coordinates, are those of all examples."""
+
+    at: SampledEvaluation
+    draw: Draw
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extend:
+    """Draw so many of all examples, with this seed; the risk is that of the examples drawn so far, each of
+    which stands for as many. Answer: the numbers, among those, of the ones drawn now. Points must be
+    evaluated anew."""
+
+    size: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenSets:
+    """Working sets for the problem's C: fresh ones, or those held from another C. Answer: WorkingSets."""
+
+    held: WorkingSets | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """One sweep over the examples in this order. Answer: SweepStats."""
+
+    sets: WorkingSets
+    kind: Literal["stream", "epoch"]
+    order: IntArray
+    skip_below: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """The oracle for the examples of ``order`` that lack something, ``at_once`` of them at one w, each
+    batch followed by its block steps. Answer: SweepStats."""
+
+    sets: WorkingSets
+    order: IntArray
+    skip_below: float
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confirm:
+    """The oracle on all examples at ``w``, the sets' present point. Answer: (value, upper) of C R(w).
+
+    ``dear``: ask for few examples at a time, and tell how many have been answered."""
+
+    sets: WorkingSets
+    w: Array
+    dear: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenDuals:
+    """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
+
+    method: Literal["coordinate", "newton", "stream"]
+    C: float
+    streaming: Streaming | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenBlocks:
+    """Fresh multipliers of a kernel machine. Answer: BlockDuals."""
+
+    C: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Improve:
+    """One epoch, Newton step or block. Answer: SweepStats."""
+
+    duals: RowDuals | BlockDuals
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """Show the duals the scores of ``at``, which was evaluated at their present point. Answer: None."""
+
+    duals: RowDuals
+    at: LineEvaluation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """End of an iteration. Answer: a stop reason, or None to go on.
+
+    ``C`` is the one the iteration worked at, where that is not yet the problem's own.
+    """
+
+    n_cuts: int
+    n_active: int
+    step: float | None = None
+    method: str = ""
+    C: float | None = None
+
+
+Request: TypeAlias = (
+    Evaluate
+    | Toward
+    | Slopes
+    | Breakpoints
+    | Cuts
+    | Weigh
+    | Sample
+    | Extend
+    | OpenSets
+    | Sweep
+    | Ask
+    | Confirm
+    | OpenDuals
+    | OpenBlocks
+    | Improve
+    | Check
+    | Report
+)
+Steps: TypeAlias = Generator[Request, Any, None]

@@ -1,0 +1,69 @@
+"""Which dual point serves which loss."""
+
+from __future__ import annotations
+
+from maxmargin.core.contract.row_duals import RowDuals
+from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.duals.coordinates import coordinates
+from maxmargin.duals.free_intercept import FreeCoordinates, serves
+from maxmargin.duals.interior_point import InteriorPoint
+from maxmargin.duals.out_of_core import StreamedRows
+from maxmargin.duals.rows import Rows
+from maxmargin.duals.smooth_newton import SmoothNewton
+from maxmargin.duals.terms import require_true_terms
+from maxmargin.losses.dual_terms import DualTerms
+
+METHODS = ("coordinate", "newton", "stream")
+
+
+def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
+    """Why this method cannot train this problem; None if it can."""
+    if method not in METHODS:
+        return f"it is for kernels, and {type(rows.design).__name__} has features"
+    if method == "stream" and not hasattr(rows.design, "block"):
+        return f"{type(rows.design).__name__} does not show its rows: it has no block(lo, hi)"
+    if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
+        return f"{type(rows.design).__name__} does not show single rows in memory"
+    terms = rows.loss.dual_terms(rows.y[:1])
+    if method == "newton" and not isinstance(terms, DualTerms):
+        if rows.loss.newton_terms(rows.y[:1]) is None:
+            return (
+                f"the loss {type(rows.loss).__name__} offers neither dual_terms (of one score per row) nor "
+                "newton_terms"
+            )
+    elif terms is None:
+        return f"the loss {type(rows.loss).__name__} offers no dual_terms"
+    signs = method == "coordinate" and terms is not None and terms.keeps_signs
+    if len(regularizer.nonnegative) and not signs:
+        return "it does not keep weights from becoming negative"
+    if method == "coordinate" and serves(rows, regularizer):
+        return None
+    if method != "newton" and len(regularizer.free):
+        return "it penalises every coordinate, and an intercept that is not penalised is asked for"
+    return None
+
+
+def row_duals(
+    method: str,
+    rows: Rows,
+    C: float,
+    regularizer: SquaredNorm,
+    streaming: Streaming | None = None,
+) -> RowDuals:
+    """A fresh dual point."""
+    why = refusal(method, rows, regularizer)
+    if why is not None:
+        raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
+    require_true_terms(rows.loss, rows.y)
+    if method == "newton":
+        terms = rows.loss.dual_terms(rows.y[:1])
+        by_points = isinstance(terms, DualTerms) and terms.capped
+        return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
+    if method == "stream":
+        return StreamedRows(rows, C, streaming or Streaming())
+    if len(regularizer.free):
+        return FreeCoordinates(rows, C, regularizer)
+    duals: RowDuals = coordinates(rows)(rows, C, regularizer)
+    return duals

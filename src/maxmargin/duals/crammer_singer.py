@@ -1,0 +1,220 @@
+"""Dual points of the Crammer-Singer loss, improved by epochs of coordinate ascent.
+
+The mathematics is at the top of :mod:`maxmargin.compiled.class_dual`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import class_dual
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
+from maxmargin.duals.terms import contribution, row_terms
+from maxmargin.losses.dual_terms import ClassTerms
+
+#: neighbours that are visited in a row while w has at most so many entries and most rows are active
+BLOCK, SMALL = 4, 2**17
+
+
+def padded(height: int, columns: int) -> Array:
+    """Zero weights with padded columns, at the beginning of a cache line."""
+    width = -(-columns // class_dual.LANES) * class_dual.LANES
+    room: Array = np.zeros(height * width + 8)
+    skip = -(room.ctypes.data // 8) % 8
+    return room[skip : skip + height * width].reshape(-1, width)
+
+
+class ClassCoordinates:
+    """See :class:`maxmargin.core.RowDuals`.
+
+    ``weights``: a :func:`padded` array to work on instead of one's own; see
+    :class:`maxmargin.duals.one_score.BinaryCoordinates`.
+    """
+
+    n_steps = 1
+
+    def __init__(
+        self,
+        rows: Rows,
+        C: float,
+        regularizer: SquaredNorm | None = None,
+        *,
+        weights: Array | None = None,
+        slack: float = np.inf,
+    ) -> None:
+        design, terms = rows.design, row_terms(rows)
+        assert isinstance(terms, ClassTerms)
+        cost = terms.cost
+        n, d = design.shape
+        if isinstance(design, CSRDesign):
+            indptr, indices, data = design.indptr, design.indices, design.data
+        else:
+            assert isinstance(design, DenseDesign)
+            indptr, indices, data = np.arange(n + 1) * d, None, design.X.reshape(-1)
+        self.rows, self.C = rows, C
+        self.n_examples = rows.n
+        square = np.empty(n)
+        class_dual.squares(indptr, data, rows.intercept, square)
+        y = np.array(rows.y, dtype=np.int64)  # writable: read-only is another type to Numba
+        offset = None
+        if rows.offset is not None:
+            offset = rows.offset - rows.offset[np.arange(n), y][:, None]
+        self._compiled = class_dual.ClassRows(
+            indptr, indices, data, y, square, cost, rows.intercept, offset
+        )
+        self._caps: Array = C * rows.weight[:]
+        self._members: IntArray = rows.indices()
+        self._alpha: Array = np.zeros((n, len(cost)))
+        # a row of zeros has its dearest class as violator whatever w is, and is never visited
+        moves = square[self._members] > 0.0
+        still = self._members[~moves]
+        self._visited: IntArray = self._members[moves]
+        self._still: IntArray = still
+        demands = cost[y[still]] + (0.0 if offset is None else offset[still])
+        self._dearest: IntArray = demands.argmax(axis=1)
+        self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
+        self._alpha[still, self._dearest] = self._caps[still]
+        self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
+        self._block = BLOCK if rows.dim <= SMALL else 1
+        self._W: Array = padded(d + 1, rows.n_columns) if weights is None else weights
+        self._offset = float(self._caps[still] @ demands.max(axis=1, initial=0.0))
+        self._half_square = 0.0
+        self._start(slack)
+
+    def _start(self, slack: float = np.inf) -> None:
+        """All rows are active, and none is dropped until an epoch has shown what a violation is."""
+        self._active = self._visited.copy()
+        self.slack = slack
+
+    @property
+    def w(self) -> Array:
+        """The weights without their padding."""
+        K = self.rows.n_columns
+        return self._W[: self.rows.dim // K, :K].ravel()
+
+    @property
+    def n_active(self) -> int:
+        """Rows on the list."""
+        return len(self._active)
+
+    @property
+    def n_support(self) -> int:
+        """Rows with a multiplier off the true class."""
+        return int(class_dual.count_support(self._compiled, self._alpha, self._members))
+
+    def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
+        """One epoch over the active rows, or a few where one would be over before it is called."""
+        visited, gap = 0, 0.0
+        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
+            count, stats = self.n_active, np.zeros(4)
+            block = self._block if 4 * count > len(self._visited) else 1
+            left = class_dual.epoch(
+                self._compiled, self._caps, self._alpha, self._W, self._active, block, seed + k,
+                self.slack, stats,
+            )  # fmt: skip
+            self._active = self._active[:left]
+            self.slack = float(stats[class_dual.VIOLATION])
+            self._offset += float(stats[class_dual.OFFSET])
+            visited, gap = visited + count, float(stats[class_dual.GAP])
+        return SweepStats(visited, gap, 0)
+
+    def check(self, scores: Array) -> None:
+        """Choose the active rows from exact scores."""
+        active = np.empty_like(self._visited)
+        left = class_dual.choose_active(
+            self._compiled, self._alpha, scores, self._visited, self.slack, active
+        )
+        self._active = active[:left]
+
+    def dual_estimate(self, C: float) -> float:
+        """The dual value for this C, at the w kept by the epochs."""
+        # summed anew: the differences an epoch reports cancel, and a multiple magnifies what is left
+        self._half_square = 0.5 * float(np.vdot(self._W, self._W))
+        t = 1.0
+        if C != self.C:  # the best multiple
+            t = C / self.C
+            if self._half_square > 0.0:
+                t = min(t, max(0.0, 0.5 * self._offset / self._half_square))
+        return t * self._offset - t * t * self._half_square
+
+    def dual_value(self, C: float) -> float:
+        """The dual value, recomputed from the multipliers."""
+        self._W[:] = 0.0
+        self._offset = float(
+            class_dual.rebuild(self._compiled, self._alpha, self._members, self._W)
+        )
+        self._half_square = 0.5 * float(np.vdot(self._W, self._W))
+        return self.dual_estimate(C)
+
+    def proved_value(self, C: float, negligible: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        lengths = np.sqrt(self._compiled.square)
+        return proved_multiple(
+            self.rows, C, self.C, SquaredNorm(), self._alpha, lengths, negligible
+        )
+
+    def aggregate(self) -> Cut:
+        """The multipliers as one cut."""
+        coef = contribution(self.rows, self.C, self._alpha)[0]
+        sizes = Scale.of(self.rows, self._alpha, coef, 0.0, np.sqrt(self._compiled.square))
+        return Cut(self._offset / self.C, self.w / -self.C, sizes.of_cut() / self.C)
+
+    @property
+    def multipliers(self) -> Array:
+        """One per row and class, the true one included."""
+        return self._alpha
+
+    @property
+    def active(self) -> IntArray:
+        """Numbers of the rows the next step will visit."""
+        return self._active
+
+    def adopt(self, multipliers: Array) -> None:
+        """Take multipliers that have their share in the weights already: off the true class as given, or
+        less; the rest is its own."""
+        rows, alpha = self._visited, self._alpha
+        y, caps = self._compiled.y[rows], self._caps[rows]
+        here = np.arange(len(rows))
+        new = np.maximum(multipliers[rows], 0.0)
+        new[here, y] = 0.0
+        total = new.sum(axis=1)
+        new *= np.minimum(1.0, caps / np.where(total > 0.0, total, 1.0))[:, None]
+        new[here, y] = np.maximum(0.0, caps - new.sum(axis=1))
+        alpha[:] = 0.0
+        alpha[rows] = new
+        alpha[self._still, self._dearest] = self._caps[self._still]
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers."""
+        self.adopt(multipliers)
+        self.dual_value(self.C)
+        self._start()
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`."""
+        return {"multipliers": self.multipliers}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`; which rows are active is found again."""
+        self.load(same_shape(state["multipliers"], self.multipliers))
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """A point says nothing about multipliers: the start stays as it is."""
+
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """Carry over to another C."""
+        factor, self.C = C / self.C, C
+        self._caps[:] = C * self.rows.weight[:]
+        self._alpha *= factor
+        self._W *= factor
+        self._offset *= factor
+        self._half_square *= factor * factor
+        self._start()

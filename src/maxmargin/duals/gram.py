@@ -1,0 +1,167 @@
+"""Products with the signed rows of a problem, for methods that need Z' diag(theta) Z.
+
+Z has one row ``y_i x_i`` for every row of the problem that has a weight; see ``compiled/gram``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+
+from maxmargin.compiled import gram
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.duals.rows import Rows
+
+#: rows of a dense block whose Gram matrix BLAS computes at once
+BLOCK = 512
+#: measured costs: a scattered multiply-add, an entry written to a block, a multiply-add of BLAS
+SCATTER, WRITE, BLAS = 0.8, 2.0, 0.034
+
+
+class RowProducts:
+    """Margins, sums and Gram matrices of the rows that have a weight."""
+
+    def __init__(self, rows: Rows, y: Array) -> None:
+        design = rows.design
+        self.index: IntArray = rows.indices()
+        self.y: Array = np.ascontiguousarray(y[self.index], dtype=np.float64)
+        self.n, self.dim = len(self.index), rows.dim
+        self._constant, self._n_stored = rows.intercept, design.shape[0]
+        self._data: tuple[Any, ...]
+        if isinstance(design, CSRDesign):
+            self._data = (design.indptr, design.indices, design.data)
+            lengths = np.diff(design.indptr)[self.index].astype(np.float64)
+            pairs = 0.5 * float((lengths * (lengths + 1.0)).sum())
+            block = self.n * self.dim * (WRITE + 0.5 * BLAS * self.dim)
+            self._scatter = SCATTER * pairs < block
+            self._margins, self._combine, self._block = (
+                gram.csr_margins, gram.csr_combine, gram.csr_block,
+            )  # fmt: skip
+        else:
+            assert isinstance(design, DenseDesign)
+            self._data, self._scatter = (design.X,), False
+            self._margins, self._combine, self._block = (
+                gram.dense_margins, gram.dense_combine, gram.dense_block,
+            )  # fmt: skip
+
+    def of_scores(self, scores: Array) -> Array:
+        """Z w from the scores X w of all rows."""
+        out: Array = self.y * scores[self.index]
+        return out
+
+    def spread(self, multipliers: Array) -> Array:
+        """One number for each row of Z, from the multipliers of all rows."""
+        out: Array = multipliers[self.index]
+        return out
+
+    def gather(self, alpha: Array) -> Array:
+        """The multipliers of all rows, from those of Z."""
+        out = np.zeros(self._n_stored)
+        out[self.index] = alpha
+        return out
+
+    def margins(self, w: Array) -> Array:
+        """Z w."""
+        out = np.empty(self.n)
+        self._margins(*self._data, self._constant, w, self.index, self.y, out)
+        return out
+
+    def combine(self, coef: Array) -> Array:
+        """Z' coef."""
+        out = np.zeros(self.dim)
+        self._combine(*self._data, self._constant, coef, self.index, self.y, out)
+        return out
+
+    def mean_square(self) -> float:
+        """The mean of |x|^2, over all rows there are."""
+        values = self._data[-1].ravel()
+        squares = float(np.einsum("i,i->", values, values, dtype=np.float64))
+        return squares / max(1, self._n_stored) + self._constant**2
+
+    def gram(self, theta: Array) -> tuple[Array, int]:
+        """Z' diag(theta) Z for theta >= 0, and how many rows took part."""
+        if self._scatter:
+            pairs, squares = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
+            count = gram.csr_outer(*self._data, self._constant, theta, self.index, pairs, squares)
+            pairs += pairs.T
+            pairs[np.diag_indices(self.dim)] += squares
+            return pairs, int(count)
+        lower = np.zeros((self.dim, self.dim), order="F")
+        block = np.empty((BLOCK, self.dim))
+        count = start = 0
+        while start < self.n:
+            new, start = self._block(*self._data, self._constant, theta, self.index, start, block)
+            if new:
+                count += new
+                lower = sl.blas.dsyrk(1.0, block.T, beta=1.0, c=lower, lower=True, overwrite_c=True)
+        return np.tril(lower) + np.tril(lower, -1).T, count
+
+
+class BothSides:
+    """The same where Z holds every row twice, as x and as -x: the two sides of a tube.
+
+    A row's multiplier is that of x less that of -x.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._one = RowProducts(rows, np.ones(rows.design.shape[0]))
+        self.index: IntArray = np.tile(self._one.index, 2)
+        self.y: Array = np.concatenate([self._one.y, -self._one.y])
+        self.n, self.dim = 2 * self._one.n, self._one.dim
+        self.mean_square = self._one.mean_square
+
+    def of_scores(self, scores: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._signed(self._one.of_scores(scores))
+
+    def spread(self, multipliers: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return np.maximum(0.0, self._signed(self._one.spread(multipliers)))
+
+    def gather(self, alpha: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._one.gather(alpha[: self._one.n] - alpha[self._one.n :])
+
+    def margins(self, w: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._signed(self._one.margins(w))
+
+    def combine(self, coef: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._one.combine(coef[: self._one.n] - coef[self._one.n :])
+
+    def gram(self, theta: Array) -> tuple[Array, int]:
+        """See :class:`RowProducts`."""
+        return self._one.gram(theta[: self._one.n] + theta[self._one.n :])
+
+    def _signed(self, values: Array) -> Array:
+        return np.concatenate([values, -values])
+
+
+class Factor:
+    """A Cholesky factor of a matrix that may be singular to rounding."""
+
+    def __init__(self, H: Array) -> None:
+        diagonal = np.diagonal(H)
+        # columns of very different size (features that were not scaled): unit diagonal first
+        self._scale: Array = np.where(diagonal > 0.0, diagonal, 1.0) ** -0.5
+        scaled = H * self._scale * self._scale[:, None]
+        self.ok = bool(np.isfinite(scaled).all())
+        ridge = 0.0
+        while self.ok:
+            scaled[np.diag_indices(len(scaled))] = 1.0 + ridge
+            try:
+                self._factor = sl.cho_factor(scaled, lower=True, check_finite=False)
+                return
+            except np.linalg.LinAlgError:
+                ridge = max(1e-15, 10.0 * ridge)
+                self.ok = ridge < 1e-3
+
+    def solve(self, b: Array) -> Array:
+        """The solution of H x = b."""
+        x = sl.cho_solve(self._factor, self._scale * b, check_finite=False)
+        out: Array = self._scale * x
+        return out

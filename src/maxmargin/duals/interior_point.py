@@ -1,0 +1,247 @@
+"""Losses with bounded multipliers (the hinge) by a primal-dual interior-point method (Mehrotra's predictor
+and corrector, then Gondzio's correctors, which share the factor and lengthen the step).
+
+    primal   min |w|^2 / 2 + sum_i c_i xi_i         with m_i = <z_i, w> - d_i = u_i - xi_i,  u, xi >= 0
+    dual     max sum_i d_i a_i - |Z' a|^2 / 2       with 0 <= a_i <= c_i,  t_i = c_i - a_i
+
+At the optimum w = Z' a, a_i u_i = 0 and t_i xi_i = 0. The method keeps all of a, t, u, xi positive and
+takes Newton steps towards a_i u_i = t_i xi_i = sigma mu c_i. Eliminating all but w leaves
+
+    (P + Z' diag(theta) Z) dw = P w residual - Z' theta rho,    1 / theta_i = u_i / a_i + xi_i / t_i
+
+where P is one on penalised coordinates and zero on the others. It starts in the middle of the box
+with w = 0, so w = Z' a does not hold at first; the residual shrinks with every step, and the dual
+value is always that of the multipliers themselves, inside the box: true at any time.
+
+    F(w) - D(a) <= sum_i a_i u_i + t_i xi_i + |w - Z' a|^2 / 2.
+
+A loss whose dual is curved, d(a) = d_i a - q_i a^2 / 2, has m_i + q_i a_i = u_i - xi_i instead. Then m + q a
+takes the place of m in all formulas, and q is added to 1 / theta. Weights c are those of the losses times
+their steepest slope, and q_i = kappa / c_i.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import interior
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.duals.gram import Factor
+from maxmargin.duals.newton import NewtonDuals
+from maxmargin.duals.rows import Rows, same_shape
+from maxmargin.losses.dual_terms import DualTerms
+
+#: the first point has a u = t xi = FIRST c
+FIRST = 0.7
+#: part of the way to the nearest bound that a step may take
+BACK = 0.99
+#: Gondzio's correctors: how many at most, and how much longer a step each aims at
+CORRECTORS, LONGER = 2, 0.3
+#: halvings of the interval in which a curved dual's centre lies: a start need not be exact
+BISECTIONS = 30
+
+
+class InteriorPoint(NewtonDuals):
+    """Newton steps for losses with bounded multipliers."""
+
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+        super().__init__(rows, C, regularizer)
+        assert isinstance(self.terms, DualTerms)
+        self._steep = float(self.terms.steepest)
+        self._kappa = float(self.terms.curvature) * self._steep
+        self._weight = self._steep * self._weight
+        self._c = self._steep * self._c
+        n = self.products.n
+        self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
+        self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
+        self._restarted = False
+        self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
+        # what is demanded: with margins or targets of another size all slacks have that size
+        self._size = 1.0
+        if not isinstance(self._demand, float) and n:
+            mean = float(self._c @ np.abs(self._demand)) / float(self._c.sum())
+            self._size = mean if mean > 0.0 else 1.0
+        self._centre(FIRST)
+        self._a[:] = self._t[:] = 0.5 * self._c
+        self._look()
+
+    def _centre(self, mu: float) -> None:
+        """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
+        mu = mu * self._size
+        r = self._m if self._kappa == 0.0 else self._centred(mu)
+        large, small = _roots(r, mu)
+        self._u[:] = mu + np.where(r > 0.0, large, small)
+        self._xi[:] = mu + np.where(r > 0.0, small, large)
+        self._a[:] = np.minimum(mu * self._c / self._u, self._c)
+        self._t[:] = mu * self._c / self._xi
+        self._look()
+
+    def _centred(self, mu: float) -> Array:
+        """m + q a at the centre, where a = mu c / u: between m and m + kappa, by bisection."""
+        low, high = self._m.copy(), self._m + self._kappa
+        for _ in range(BISECTIONS):
+            r = 0.5 * (low + high)
+            large, small = _roots(r, mu)
+            above = r - self._m > self._kappa * mu / (mu + np.where(r > 0.0, large, small))
+            low, high = np.where(above, low, r), np.where(above, r, high)
+        out: Array = 0.5 * (low + high)
+        return out
+
+    def _curvature_of(self, alpha: Array) -> float:
+        """The sum of q a^2 / 2."""
+        if self._kappa == 0.0:
+            return 0.0
+        return 0.5 * self._kappa * float(np.sum(alpha * alpha / self._c))
+
+    def _worth(self, alpha: Array) -> float:
+        """What the multipliers contribute to D without w."""
+        return self._demanded(alpha) - self._curvature_of(alpha)
+
+    def _loss(self) -> float:
+        """The loss at the present margins, where it is not the hinge."""
+        short = np.maximum(0.0, -self._m)
+        square = short * short / (2.0 * self._kappa)
+        return float(self._c @ np.where(short > self._kappa, short - 0.5 * self._kappa, square))
+
+    def _look(self) -> None:
+        """Bounds and residual at the present point."""
+        slack, loss, support = interior.summary(
+            self._a, self._t, self._u, self._xi, self._m, self._c
+        )
+        if self._kappa > 0.0:
+            loss = self._loss()
+        combined = self.products.combine(self._a)
+        self._residual: Array = self._penalty * self.w - combined
+        self._slack, self.n_support = float(slack), int(support)
+        self._upper = self.regularizer.value(self.w) + float(loss)
+        if self._balance:
+            # an intercept that is not penalised: the bound pays dearly for classes out of balance,
+            # so the heavier class is scaled down, which stays in the box
+            alpha, plus = self._a.copy(), self.products.y > 0.0
+            heavy, light = float(alpha[plus].sum()), float(alpha[~plus].sum())
+            if heavy < light:
+                plus, heavy, light = ~plus, light, heavy
+            alpha[plus] *= light / max(heavy, 1e-300)
+            self._keep(alpha, self._worth(alpha), self.products.combine(alpha))
+        else:
+            self._keep(self._a, self._worth(self._a), combined)
+
+    def improve(self, seed: int) -> SweepStats:
+        """See :meth:`NewtonDuals.improve`."""
+        if self.products.n == 0:
+            return SweepStats(0, 0.0, 0)
+        step = self._step()
+        if step > 0.0:
+            self._look()
+            merit = self._slack + math.sqrt(float(self._residual @ self._residual))
+        if not step > 0.0 or self._idles(merit):
+            if self._restarted:
+                return SweepStats(self.n_examples, float("inf"), 0)
+            # a start too near a wrong end: once more from w, far from all bounds
+            self._restarted, self._smallest, self._idle = True, np.inf, 0
+            self._m[:] = self._margins(self.w)
+            self._centre(FIRST)
+        return SweepStats(self.n_examples, self._upper - self._lower, 0)
+
+    def _step(self) -> float:
+        """Predictor, corrector, and the step taken; zero if there is none."""
+        asked = self._m
+        if self._kappa > 0.0:
+            q = self._kappa / self._c
+            asked = self._m + q * self._a
+        state = (self._a, self._t, self._u, self._xi, asked)
+        theta, coef, products = self._theta, self._coef, self.products
+        interior.weigh(*state, theta, coef)
+        if self._kappa > 0.0:
+            theta /= 1.0 + q * theta
+            coef[:] = theta * asked
+        H, self.n_active = products.gram(theta)
+        H[np.diag_indices(len(H))] += self._penalty
+        factor = Factor(H)
+        if not factor.ok:
+            return 0.0
+        dw = factor.solve(-self._residual - products.combine(coef))
+        dm = products.margins(dw)
+        k, linear, square = interior.predict(*state, theta, dm)
+        mu = self._slack / (2.0 * float(self._c.sum()))
+        left = max(0.0, 1.0 + (k * linear + k * k * square) / self._slack)
+        target = left**3 * mu
+        interior.correct(*state, theta, dm, target, self._c, self._r, self._s, coef)
+        dw = factor.solve(-self._residual - products.combine(coef))
+        dm = products.margins(dw)
+        step = interior.longest(*state, theta, dm, self._r, self._s)
+        for _ in range(CORRECTORS):
+            if step > 0.9:
+                break
+            r, s = self._r.copy(), self._s.copy()
+            interior.recentre(
+                min(1.0, step + LONGER), target, self._c, *state, theta, dm, r, s, coef
+            )
+            other = factor.solve(-self._residual - products.combine(coef))
+            dm_other = products.margins(other)
+            longer = interior.longest(*state, theta, dm_other, r, s)
+            if not longer > step + 0.1 * LONGER:
+                break
+            step, dw, dm, self._r, self._s = longer, other, dm_other, r, s
+        step = float(min(1.0, BACK * step))
+        if not (np.isfinite(dw).all() and step > 1e-10):
+            return 0.0
+        interior.move(step, *state, self._c, theta, dm, self._r, self._s)
+        if self._kappa > 0.0:  # what was moved is m + q a
+            self._m += step * dm
+        self.w += step * dw
+        return step
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """See :meth:`NewtonDuals.start_at`."""
+        self._restarted = False
+        self.w[:] = w
+        self._m[:] = self._margins(self.w)
+        self._centre(min(0.3, 0.3 * math.sqrt(gap)))
+
+    def state(self) -> dict[str, Any]:
+        """See :meth:`NewtonDuals.state`."""
+        point = {"a": self._a, "t": self._t, "u": self._u, "xi": self._xi}
+        return {**super().state(), **point, "restarted": self._restarted}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :meth:`NewtonDuals.restore`."""
+        super().restore(state)
+        a, t, u, xi = (same_shape(state[name], self._a) for name in ("a", "t", "u", "xi"))
+        inside = all((part > 0.0).all() for part in (a, t, u, xi)) and (a <= self._c).all()
+        if not inside:  # an underflow, perhaps: the centre is always
+            self._centre(FIRST)
+            return
+        self._a[:], self._t[:], self._u[:], self._xi[:] = a, t, u, xi
+        self._restarted = state["restarted"] is True
+        self._look()
+
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """See :meth:`NewtonDuals.rescale`; the farther the new C, the more central the point."""
+        self._restarted = False
+        ratio = max(C / self.C, self.C / C)
+        self._forget(C, regularizer)
+        np.minimum(self._alpha, self._c, out=self._alpha)
+        self.dual_value(C)
+        self._centre(min(0.3, 0.1 * math.sqrt(ratio)))
+
+    def _top(self) -> Array | float:
+        return self._c
+
+    def _curved_size(self, alpha: Array) -> float:
+        return self._curvature_of(alpha)
+
+    def _linear_part(self) -> float:
+        return self._worth(self._alpha)
+
+
+def _roots(r: Array, mu: float) -> tuple[Array, Array]:
+    """u xi = mu (u + xi) with u - xi = r: both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2; the large one and the
+    small one, less mu."""
+    large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
+    return large, mu * mu / large

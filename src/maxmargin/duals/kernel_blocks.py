@@ -1,0 +1,349 @@
+"""The dual of a kernel problem, improved by blocks.
+
+    maximise  D(beta) = <y, beta> - 1/2 beta' K beta     over  beta_i in y_i [0, c_i]  (and sum beta = 0)
+
+beta_i = y_i alpha_i, f = K beta, and v = y - f is the gradient.
+
+start     rows in clusters, the dual solved on each of them alone; joined, that is a feasible point
+blocks    the rows that lack most of the gap: with m_i = y_i (v_i - b) row i lacks
+          c_i max(0, m_i) - alpha_i m_i, which adds up to F - D; then those between their bounds. The dual
+          over them with the others held (:mod:`maxmargin.compiled.smo`), and one product that brings
+          the scores of the others up to date. Kernel values are what costs, so a block is solved well
+shrink    once the gap is small, scores are followed for *active* rows only: those with a multiplier, and
+          those whose margin could be reached by a few moves as large as the last one
+columns   of rows between their bounds, which move in every block, are held where that pays
+          (:mod:`maxmargin.duals.kernel_rows`)
+
+All this in single precision first, in double precision where that is not enough. D and F from such scores
+steer the loop; what is claimed is computed by :meth:`KernelDual.value` and the risk, in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled.smo import pair_steps, single_steps
+from maxmargin.core.box_qp import solve_box
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Attained
+from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.duals.kernel_rows import KernelColumns
+from maxmargin.kernels.clusters import clusters
+from maxmargin.kernels.extent import LARGEST
+from maxmargin.kernels.functions import FromCallable
+from maxmargin.kernels.rounding import UNIT
+
+#: steps of one call of compiled code, after which Ctrl-C is heard; steps of a block, for each of its rows
+STEPS, EFFORT = 20_000, 50
+#: the parts of the memory for a block and for held columns; the rest is for what is in between
+BLOCK_SHARE, HELD_SHARE = 0.3, 0.5
+#: rows of clusters; of blocks at least; of blocks for each row between its bounds; share of all rows
+CLUSTER, LEAST, PER_FREE, SHARE = 4000, 6000, 2.0, 0.125
+#: clusters are solved in pieces of about so many kernel values
+PIECE = 200_000_000
+#: features from which on a kernel value costs more than the memory to hold it
+HOLD_FROM = 100
+#: rows up to which all multipliers can be solved for at once
+DIRECT = 1000
+#: the part of the violation at which a block counts as solved
+INNER = 0.03
+#: relative gap below which rows are left aside; how many of the last moves their margins must withstand
+NEAR, MOVES = 0.2, 3.0
+#: rows are left aside when fewer than this part of those followed are left
+WORTH_IT = 0.8
+
+
+def best_intercept(v: Array, c: Array, y: Array) -> float:
+    """The b that minimises sum_i c_i max(0, 1 - y_i (f_i + b)), where v = y - f are the kinks."""
+    order = np.argsort(v, kind="stable")
+    passed = np.cumsum(c[order])
+    k = int(np.searchsorted(passed, float(c[y > 0.0].sum())))
+    return float(v[order[min(k, len(v) - 1)]])
+
+
+def feasible(beta: Array, lo: Array, hi: Array, balanced: bool) -> Array:
+    """The multipliers inside their box and, if asked, with a sum of zero: what is missing is given to those
+    with the most room."""
+    beta = np.clip(beta, lo, hi)
+    if not balanced:
+        return beta
+    rest = math.fsum(beta[beta != 0.0])
+    while rest != 0.0:
+        room, before = beta - lo if rest > 0.0 else hi - beta, rest
+        most = min(16, len(beta))
+        for k in np.argpartition(-room, most - 1)[:most]:
+            beta[k] = min(max(beta[k] - rest, lo[k]), hi[k])
+            rest = math.fsum(beta[beta != 0.0])
+            if rest == 0.0:
+                break
+        if abs(rest) >= abs(before):
+            break  # below the rounding of any multiplier
+    return beta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelDual:
+    """Feasible multipliers that nothing moves any more."""
+
+    risk: Any
+    beta: Array
+
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+        """D(beta), in double precision, less what rounding may have added."""
+        value = float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
+        linear = (len(self.beta) + 1) * UNIT * float(np.abs(self.beta).sum())
+        return value - float(self.risk.rounding.of_norm(self.beta)) - linear
+
+
+class KernelDuals:
+    """Multipliers of the rows and their scores."""
+
+    def __init__(self, risk: Any, C: float) -> None:
+        self.risk, self.C = risk, C
+        n = self.n_examples = risk.n_examples
+        self._y, self._c = risk.y, C * risk.weight
+        self._lo, self._hi = np.minimum(0.0, self._y) * self._c, np.maximum(0.0, self._y) * self._c
+        # multipliers and their scores: always replaced together
+        self._now = (np.zeros(n), np.zeros(n))
+        self._move = np.inf
+        self._rng = np.random.default_rng(0)
+        self.n_rows = 0
+        self.steps = 0
+        #: whether the time is over: the driver's to say, where there is a limit
+        self.late: Callable[[], bool] = lambda: False
+        self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
+        self._open(risk.dtype)
+        self._start = self._clusters() if n > min(self._most, LEAST) else None
+
+    def _open(self, dtype: Any) -> None:
+        memory = self.risk.memory
+        self.dtype = np.dtype(dtype)
+        self._columns = KernelColumns(self.risk, int(HELD_SHARE * memory), dtype)
+        share = BLOCK_SHARE if self._hold else BLOCK_SHARE + HELD_SHARE
+        self._most = max(64, int(np.sqrt(share * memory / self.dtype.itemsize)))
+
+    # -- what the loop sees ------------------------------------------------------------------------
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows' scores are up to date."""
+        return bool(self.n_active == self.n_examples)
+
+    @property
+    def n_active(self) -> int:
+        """Rows whose scores are followed."""
+        return len(self._columns.active)
+
+    @property
+    def n_support(self) -> int:
+        """Rows with a multiplier."""
+        return int(np.count_nonzero(self._now[0]))
+
+    def bounds(self) -> tuple[float, float, float]:
+        """(F, D, b) at the present point, from scores as they are: F is that of the active rows only, the
+        others are expected to lose nothing."""
+        active = self._columns.active
+        beta, f, y, c = (a[active] for a in (*self._now, self._y, self._c))
+        square, v = float(beta @ f), y - f
+        b = best_intercept(v, c, y) if self.risk.fit_intercept else 0.0
+        loss = float(c @ np.maximum(0.0, y * (v - b)))
+        return 0.5 * square + loss, float(y @ beta) - 0.5 * square, b
+
+    def kept(self, b: float) -> tuple[Array, KernelDual]:
+        """The present point w, and its multipliers as a dual point."""
+        beta = frozen(feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept))
+        w = frozen(np.append(beta, b)) if self.risk.fit_intercept else beta
+        return w, KernelDual(self.risk, beta)
+
+    def load(self, beta: Array) -> None:
+        """Start from these, brought into the box."""
+        beta = feasible(beta, self._lo, self._hi, self.risk.fit_intercept)
+        self._now, self._start = (beta, self._scores(beta)), None
+
+    def refresh(self, sharper: bool) -> None:
+        """Follow all rows again, from scores in double precision; ``sharper``: and stay with it."""
+        beta = feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept)
+        f = np.array(self.risk.values(beta))
+        if sharper and self.dtype == np.float32:
+            self._open(np.float64)
+        else:
+            self._columns.follow(np.arange(self.n_examples), np.zeros(self.n_examples, dtype=bool))
+        self._now = (beta, f)
+
+    def solve_directly(self) -> bool:
+        """All multipliers at once, by :func:`maxmargin.core.box_qp.solve_box`; False where there are too many
+        rows, or nothing better was found."""
+        if self.n_examples > DIRECT:
+            return False
+        kept = np.flatnonzero(self._hi > self._lo)
+        packed = self.risk.rows(kept, np.float64)
+        K = np.asarray(packed.block(packed), dtype=np.float64)
+        self.risk.kernel_values += K.size
+        lo, hi, balanced = self._lo[kept], self._hi[kept], self.risk.fit_intercept
+        found = solve_box(0.5 * (K + K.T), self._y[kept], lo, hi, balanced) if len(kept) else None
+        if found is None:
+            return False
+        beta, before = np.zeros(self.n_examples), self._now
+        beta[kept] = found
+        F, D, _ = self.bounds()
+        self._now, self._start = (beta, before[1]), None
+        self.refresh(sharper=True)
+        better_F, better_D, _ = self.bounds()
+        if better_F - better_D < F - D:
+            return True
+        self._now = before
+        self.refresh(sharper=True)
+        return False
+
+    def improve(self, seed: int) -> SweepStats:
+        """One piece of the start, or one block."""
+        if self._start is not None:
+            if next(self._start, None) is not None:
+                return SweepStats(0, np.inf, 0)
+            self._start = None
+        F, D, b = self.bounds()
+        self._shrink(NEAR * abs(F) >= F - D, b)
+        rows = self._choose(b)
+        if not len(rows):
+            return SweepStats(0, F - D, 0)
+        beta, f = self._now
+        # pairs see differences of v only; those near b are told apart better when they are near zero
+        part, v = beta[rows], (self._y - f)[rows] - b
+        self._solve(self._columns.block(rows), rows, part, v, INNER * self._violation)
+        changed = part != beta[rows]
+        moved = beta.copy()
+        moved[rows] = part
+        scores = self._moved(moved, rows[changed], (part - beta[rows])[changed], rows)
+        scores[rows] = self._y[rows] - (v + b)
+        self._now = (moved, scores)
+        return SweepStats(self.n_active, F - D, int(changed.sum()))
+
+    # -- the start ---------------------------------------------------------------------------------
+
+    def _clusters(self) -> Iterator[int]:
+        """The dual on clusters alone, a few at a time."""
+        n = self.n_examples
+        beta, work = np.zeros(n), 0
+        for rows in self._parted(np.arange(n)):
+            packed = self.risk.rows(rows)
+            K = packed.block(packed)
+            self.risk.kernel_values += K.size
+            part = np.zeros(len(rows))
+            self._solve(K, rows, part, self._y[rows].copy(), 2.0 * INNER)
+            beta[rows], work = part, work + K.size
+            if self.late():
+                break  # the clusters so far are a feasible point too
+            if work > PIECE:
+                work = 0
+                yield 0
+        support = np.flatnonzero(beta)
+        self._now = (beta, self._moved(beta, support, beta[support], support[:0]))
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _solve(self, K: Any, rows: IntArray, beta: Array, v: Array, tol: float) -> None:
+        """The dual over these rows, the others held: their multipliers and gradient change in place."""
+        lo, hi = self._lo[rows], self._hi[rows]
+        top = float(np.diagonal(K).max(initial=0.0))
+        # the same steps in units that single precision holds: compiled code needs it in places
+        unit = math.ldexp(1.0, math.frexp(top)[1]) if LARGEST < top < np.inf else 1.0
+        if unit != 1.0:
+            K /= unit
+            for values in (beta, lo, hi):
+                values *= unit
+        steps = pair_steps if self.risk.fit_intercept else single_steps
+        diagonal = np.ascontiguousarray(np.diagonal(K), dtype=np.float32)
+        floor = 4.0 * float(np.finfo(K.dtype).eps) * max(float(np.abs(diagonal).max()), 1e-30)
+        left = EFFORT * len(rows)
+        while left > 0:
+            done, violation = steps(K, diagonal, beta, lo, hi, v, floor, tol, min(STEPS, left))
+            self.steps += done
+            left -= done
+            if done < STEPS or violation <= tol or self.late():
+                break
+        beta /= unit
+
+    def _moved(self, beta: Array, rows: IntArray, change: Array, known: IntArray) -> Array:
+        """The scores after a change of some rows' multipliers to ``beta``; anything for ``known`` rows."""
+        worth = self._free(beta) if self._hold else np.zeros(self.n_examples, dtype=bool)
+        difference = self._columns.times(rows, change, worth, known)
+        self._move = float(np.abs(difference).max(initial=0.0))
+        f = self._now[1].copy()
+        f[self._columns.active] += difference
+        return f
+
+    def _free(self, beta: Array) -> Any:
+        """Which multipliers are between their bounds."""
+        return (beta > self._lo) & (beta < self._hi)
+
+    def _scores(self, beta: Array) -> Array:
+        support = np.flatnonzero(beta)
+        scores: Array = self.risk.products(self.risk.rows(support, self.dtype), beta[support])
+        return scores
+
+    def _shrink(self, near: bool, b: float) -> None:
+        """Leave rows aside that have no multiplier and a margin that will not be reached."""
+        if not near:
+            return
+        active, (beta, f) = self._columns.active, self._now
+        margin = self._y[active] * (f[active] + b)
+        stay = active[(beta[active] != 0.0) | (margin < 1.0 + MOVES * self._move)]
+        if len(stay) <= WORTH_IT * len(active):
+            self._columns.follow(stay, self._free(beta))
+
+    def _choose(self, b: float) -> IntArray:
+        """Active rows that lack most of the gap, then those between their bounds."""
+        active = self._columns.active
+        beta, f, y, c, lo, hi = (
+            a[active] for a in (*self._now, self._y, self._c, self._lo, self._hi)
+        )
+        v = y - f - b
+        rise, fall = beta < hi, beta > lo
+        if not (rise.any() and fall.any()) and self.risk.fit_intercept:
+            return active[:0]
+        up, down = v[rise].max(initial=-np.inf), (-v[fall]).max(initial=-np.inf)
+        self._violation = float(up + down if self.risk.fit_intercept else max(up, down))
+        if not self._violation > 0.0:
+            return active[:0]
+        m = y * v
+        lack = c * np.maximum(0.0, m) - np.abs(beta) * m
+        free = rise & fall
+        lack[free] += 1e-9 * c[free]
+        n_free = int(np.count_nonzero(free))
+        size = min(self._most, int(max(LEAST, PER_FREE * n_free, SHARE * self.n_examples)))
+        chosen = np.flatnonzero(lack > 0.0)
+        if len(active) <= min(size, LEAST):
+            chosen = np.arange(len(active))
+        elif len(chosen) > size:
+            chosen = self._of_clusters(chosen, lack, size)
+        self.n_rows = len(chosen)
+        return active[chosen]
+
+    def _of_clusters(self, rows: IntArray, lack: Array, size: int) -> IntArray:
+        """As many of these active rows as a block holds: whole clusters, those that lack most first. (The
+        rows that lack most, wherever they are, would all move for the sake of those left out, and too far;
+        with the same clusters every time their borders would stay where they are.)"""
+        parts = self._parted(self._columns.active[rows])
+        number = np.empty(self.n_examples, dtype=np.int64)
+        for k, part in enumerate(parts):
+            number[part] = k
+        label = number[self._columns.active[rows]]
+        order = np.argsort(-np.bincount(label, weights=lack[rows]), kind="stable")
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        sequence = np.lexsort((-lack[rows], rank[label]))
+        return np.sort(rows[sequence[:size]])
+
+    def _parted(self, rows: IntArray) -> list[IntArray]:
+        """The rows in clusters that are drawn anew."""
+        largest = min(CLUSTER, self._most)
+        if isinstance(self.risk.kernel, FromCallable):  # whose rows may be anything
+            parts = np.array_split(self._rng.permutation(rows), math.ceil(len(rows) / largest))
+            return [np.sort(part) for part in parts]
+        return [np.sort(part) for part in clusters(self.risk.X, rows, largest, self._rng)]

@@ -1,0 +1,107 @@
+"""Rows that are in memory for a while, with the numbers they have elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
+from maxmargin.duals.rows import Rows
+
+InMemory = DenseDesign | CSRDesign
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedRows:
+    """Some rows in memory, with their numbers."""
+
+    index: IntArray
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def design(self) -> InMemory:
+        """The rows themselves."""
+        design = self.rows.design
+        assert isinstance(design, DenseDesign | CSRDesign)
+        return design
+
+    def take(self, which: IntArray) -> LoadedRows:
+        """Some of them."""
+        rows = self.rows
+        offset = None if rows.offset is None else rows.offset[which]
+        return LoadedRows(
+            self.index[which],
+            part(rows, self.design.take(which), rows.y[which], rows.weight[which], offset),
+        )
+
+    def like(self, other: LoadedRows) -> LoadedRows:
+        """The same rows, dense or sparse as others are."""
+        if type(self.design) is type(other.design):
+            return self
+        return LoadedRows(self.index, replace(self.rows, design=_converted(self.design)))
+
+    @classmethod
+    def read(cls, rows: Rows, lo: int, hi: int) -> LoadedRows:
+        """The rows ``lo .. hi-1`` of others."""
+        some = slice_of(rows, lo, hi)
+        design: BlockDesign = rows.design  # type: ignore[assignment]
+        block = design.block(lo, hi)
+        return cls(np.arange(lo, hi), part(rows, block, some.y, some.weight, some.offset))
+
+    @classmethod
+    def join(cls, parts: Sequence[LoadedRows]) -> LoadedRows:
+        """The rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        every = [held.rows for held in parts]
+        offset = None
+        if every[0].offset is not None:
+            offset = np.concatenate([rows.offset for rows in every])
+        y, weight = (np.concatenate([getattr(r, name) for r in every]) for name in ("y", "weight"))
+        design = stacked([held.design for held in parts])
+        index = np.concatenate([held.index for held in parts])
+        return cls(index, part(every[0], design, y, weight, offset))
+
+
+def part(rows: Rows, design: Any, y: Any, weight: Array, offset: Array | None) -> Rows:
+    """Rows of the same problem."""
+    return replace(
+        rows, design=design, y=y, weight=weight, offset=offset, ranges=((0, len(weight)),)
+    )
+
+
+def slice_of(rows: Rows, lo: int, hi: int) -> Rows:
+    """Labels, weights and offsets of a range; its design stays where it is, and is not to be used."""
+    offset = None if rows.offset is None else rows.offset[lo:hi]
+    y, weight = np.asarray(rows.y[lo:hi]), np.asarray(rows.weight[lo:hi])
+    return part(rows, rows.design, y, weight, offset)
+
+
+def stacked(parts: Sequence[InMemory]) -> InMemory:
+    """One design with the rows of all."""
+    dense = [part.X for part in parts if isinstance(part, DenseDesign)]
+    if len(dense) == len(parts):
+        return DenseDesign(np.concatenate(dense))
+    sparse = [part for part in parts if isinstance(part, CSRDesign)]
+    if len(sparse) < len(parts):
+        raise TypeError("some blocks of the design are dense and others are sparse.")
+    counts = np.concatenate([np.diff(part.indptr) for part in sparse])
+    indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
+    indices = np.concatenate([part.indices for part in sparse])
+    data = np.concatenate([part.data for part in sparse])
+    return CSRDesign.of(indptr, indices, data, (len(counts), sparse[0].shape[1]))
+
+
+def _converted(design: InMemory) -> InMemory:
+    if isinstance(design, DenseDesign):
+        return CSRDesign(sp.csr_matrix(design.X))
+    parts = (design.data, design.indices, design.indptr)
+    return DenseDesign(sp.csr_matrix(parts, shape=design.shape, copy=False).toarray())

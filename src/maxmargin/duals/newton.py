@@ -1,0 +1,264 @@
+"""Dual points over rows that are improved by Newton steps: few features, any C.
+
+    minimise  F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w>),    z_i = y_i x_i
+
+A step needs Z' diag(theta) Z for weights theta of the rows, one Cholesky factor of it, and a few
+products with Z. The number of steps hardly depends on C, the scaling of the features or the number
+of rows. What the methods share is here; losses with bounded multipliers are in ``interior_point``, smooth
+ones in ``smooth_newton``.
+
+Losses are functions of margins, l_i(<z_i, w> - demand_i): the hinge demands its margin, less y_i o_i where
+the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of x_i and
+-x_i, with demands y_i - e_i and -y_i - e_i; at most one of them loses anything, so this holds for squares as
+well.
+Demands are kept as they are, whatever their size: nothing is added to 1, where small targets would drown.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.stored_values import count, number
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import row_lengths
+from maxmargin.duals.gram import BothSides, RowProducts
+from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.rows import Rows, same_shape
+from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
+from maxmargin.losses.dual_terms import DualTerms
+
+#: steps without progress after which a method says so
+PATIENCE = 6
+
+
+class NewtonDuals(ABC):
+    """What the two methods share; see :class:`maxmargin.core.RowDuals`.
+
+    ``w`` is the method's own primal point, which is better than the one of its multipliers. The
+    multipliers of the best dual value are kept beside those the method works on.
+    """
+
+    n_steps = 1
+
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+        self.terms = newton_losses(rows)
+        self.products, self._demand = _signed_rows(rows, self.terms)
+        self.rows, self._offset = rows, rows.offset
+        self.regularizer = regularizer
+        self.n_examples = rows.n
+        self.n_active = self.products.n
+        self.n_support = 0
+        self.C = C
+        self._weight: Array = rows.weight[self.products.index]
+        self._c: Array = C * self._weight
+        self._penalty: Array = np.ones(rows.dim)
+        self._penalty[regularizer.free] = 0.0
+        self.w: Array = np.zeros(rows.dim)
+        self._m: Array = self._margins(self.w)  # Z w - demand
+        self._alpha: Array = np.zeros(self.products.n)
+        self._combined: Array = np.zeros(rows.dim)  # Z' alpha
+        self._linear = 0.0  # what the multipliers alone contribute to D
+        self._lower = 0.0
+        self._smallest, self._idle = np.inf, 0
+
+    def _margins(self, w: Array) -> Array:
+        """Z w - demand."""
+        m = self.products.margins(w)
+        m -= self._demand
+        return m
+
+    def _demanded(self, alpha: Array) -> float:
+        """What the demands contribute to the dual value."""
+        if isinstance(self._demand, float):
+            return self._demand * float(alpha.sum())
+        return float(alpha @ self._demand)
+
+    @property
+    def scale(self) -> float:
+        """See :class:`maxmargin.core.RowDuals`; of no use to these methods themselves."""
+        return 1.0 / max(self.products.mean_square(), 1e-300)
+
+    @abstractmethod
+    def improve(self, seed: int) -> SweepStats:
+        """One Newton step; ``stats.gap`` is F(w) - D, or infinite when steps no longer help."""
+
+    @abstractmethod
+    def start_at(self, w: Array, gap: float) -> None:
+        """Go on from a point that another method found, with this relative gap left."""
+
+    @abstractmethod
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """Carry over to another C: w stays."""
+
+    def check(self, scores: Array) -> None:
+        """Take the exact scores of ``w``."""
+        self._m[:] = self.products.of_scores(
+            scores if self._offset is None else scores - self._offset
+        )
+        self._m -= self._demand
+
+    @abstractmethod
+    def _top(self) -> Array | float:
+        """Upper bounds of the multipliers."""
+
+    @abstractmethod
+    def _curved_size(self, alpha: Array) -> float:
+        """The sum of the absolute values of what ``_linear`` has from the losses' curvature."""
+
+    @abstractmethod
+    def _linear_part(self) -> float:
+        """``_linear``, from the multipliers alone."""
+
+    def dual_estimate(self, C: float) -> float:
+        """The best dual value so far, for this C."""
+        return self._lower if C == self.C else self._value(self._linear, self._combined, C)
+
+    def dual_value(self, C: float) -> float:
+        """The same with all sums over the best multipliers computed anew."""
+        self._combined = self.products.combine(self._alpha)
+        self._linear = self._linear_part()
+        self._lower = self._value(self._linear, self._combined, self.C)
+        return self.dual_estimate(C)
+
+    @property
+    def multipliers(self) -> Array:
+        """The best multipliers, one per row of the design."""
+        return self.products.gather(self._alpha)
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers and their point."""
+        self._alpha[:] = np.clip(self.products.spread(multipliers), 0.0, self._top())
+        self.dual_value(self.C)
+        w = self.regularizer.penalised(self._combined)
+        short = np.maximum(0.0, -self._margins(w))
+        upper = self.regularizer.value(w) + float(
+            self._c @ short
+        )  # of the hinge: a guess for others
+        self.start_at(w, 1.0 - self._lower / upper if 0.0 < self._lower < upper else 1.0)
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`: the best multipliers, and where the method is."""
+        return {"multipliers": self._alpha, "w": self.w, "idle": (self._smallest, self._idle)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`."""
+        alpha = same_shape(state["multipliers"], self._alpha)
+        self._alpha[:] = np.clip(alpha, 0.0, self._top())
+        self.w[:] = same_shape(state["w"], self.w)
+        self._m[:] = self._margins(self.w)
+        idle = state["idle"]
+        if not isinstance(idle, tuple) or len(idle) != 2:
+            raise ValueError("the progress of Newton's method is not known.")
+        self._smallest = number(idle[0], "the merit", finite=False)
+        self._idle = count(idle[1], "the steps without progress")
+        self.dual_value(self.C)
+
+    def proved_value(self, C: float, negligible: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        lengths, alpha = self._lengths(), self.multipliers
+        if isinstance(self.terms, DualTerms):
+            return proved_multiple(
+                self.rows, C, self.C, self.regularizer, alpha, lengths, negligible
+            )
+        value = self.dual_value(C)
+        unit = gamma(len(alpha)) + self.rows.blur
+        lost = self._sizes().error(self.regularizer, self._combined, unit)
+        lost *= max(1.0, C / self.C) ** 2
+        return value - paid(lost, negligible)
+
+    def aggregate(self) -> Cut:
+        """The best multipliers as one cut."""
+        error = self._sizes().of_cut() / self.C
+        return Cut(self._linear / self.C, self._combined / -self.C, error)
+
+    def _lengths(self) -> Array:
+        """The norms of the rows, the constant feature included."""
+        known = row_lengths(self.rows.design, 0, self.rows.design.shape[0])
+        lengths: Array = np.hypot(0.0 if known is None else known, self.rows.intercept)
+        return lengths
+
+    def _sizes(self) -> Scale:
+        """What the dual value is a sum of."""
+        alpha = np.abs(self._alpha)
+        demands = float(np.sum(alpha * np.abs(self._demand)))
+        curved = self._curved_size(alpha)
+        reach = float(self._lengths()[self.products.index] @ alpha)
+        return Scale(demands, curved, reach, len(alpha))
+
+    def _value(self, linear: float, combined: Array, C: float) -> float:
+        """The dual value for C of the best feasible multiple of multipliers that are feasible now.
+
+        A multiple k <= C / self.C is worth at least ``k linear - k^2 |Z' alpha|^2 / 2``: exactly so
+        for the hinge; conjugates of the other losses are convex and zero at zero.
+        """
+        omega = self.regularizer
+        linear -= float(np.abs(combined[omega.free]).sum()) * omega.free_bound
+        square = 2.0 * omega.value(combined)
+        k = C / self.C
+        if linear < k * square:
+            k = max(0.0, linear / square) if square > 0.0 else 0.0
+        return k * linear - 0.5 * k * k * square
+
+    def _keep(self, alpha: Array, linear: float, combined: Array) -> None:
+        """Keep these multipliers if none were better."""
+        lower = self._value(linear, combined, self.C)
+        if lower > self._lower:
+            self._alpha[:] = alpha
+            self._linear, self._combined, self._lower = linear, combined, lower
+
+    def _forget(self, C: float, regularizer: SquaredNorm) -> None:
+        """Another C: multipliers scaled by it are feasible, and worth what they are worth."""
+        self._alpha *= C / self.C
+        self.C, self._c = C, C * self._weight
+        self.regularizer = regularizer
+        self._smallest, self._idle = np.inf, 0
+
+    def _idles(self, merit: float) -> bool:
+        """Whether ``merit`` has stopped falling."""
+        if merit < 0.9 * self._smallest:
+            self._smallest, self._idle = merit, 0
+        else:
+            self._idle += 1
+        return self._idle >= PATIENCE
+
+
+def newton_losses(rows: Rows) -> DualTerms | NewtonTerms:
+    """What the loss declares: the duals of its rows, offsets included, or derivatives."""
+    terms = rows.loss.dual_terms(rows.y[:])
+    if isinstance(terms, DualTerms):
+        return terms.shifted(rows.offset)
+    smooth = rows.loss.newton_terms(rows.y[:])
+    if smooth is None:
+        raise TypeError(
+            f"Newton's method has no form for the loss {type(rows.loss).__name__}: implement dual_terms(y) "
+            "or newton_terms(y), or use solver=CuttingPlane()."
+        )
+    return smooth
+
+
+def smooth_margin(terms: DualTerms | NewtonTerms) -> SmoothMargin:
+    """The smooth loss of margins less what is demanded."""
+    return SquaredMargin(terms.curvature) if isinstance(terms, DualTerms) else terms.margin
+
+
+def _signed_rows(
+    rows: Rows, terms: DualTerms | NewtonTerms
+) -> tuple[RowProducts | BothSides, Array | float]:
+    """The rows z_i, and what is demanded of each, or of all."""
+    if isinstance(terms, NewtonTerms):
+        products = RowProducts(rows, terms.labels)
+        return products, 0.0 if rows.offset is None else 0.0 - products.of_scores(rows.offset)
+    margin = terms.margin
+    if terms.two_sided:
+        both = BothSides(rows)
+        width = margin if np.ndim(margin) == 0 else np.asarray(margin)[both.index]
+        return both, both.of_scores(terms.labels) - width
+    products = RowProducts(rows, terms.labels)
+    return products, float(margin) if np.ndim(margin) == 0 else np.asarray(margin)[products.index]

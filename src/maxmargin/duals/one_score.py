@@ -1,0 +1,234 @@
+"""Dual points of losses of one score per row, improved by epochs of coordinate ascent: every loss that
+declares :class:`maxmargin.losses.DualTerms`.
+
+The mathematics is at the top of :mod:`maxmargin.compiled.row_dual`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import row_dual
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
+from maxmargin.duals.terms import score_terms
+from maxmargin.losses.dual_terms import DualTerms
+
+
+class BinaryCoordinates:
+    """Losses of one score; see :class:`maxmargin.core.RowDuals`.
+
+    Weights that must not be negative, or not below a floor, are those of ``regularizer``.
+
+    ``weights``: an array to work on instead of one's own, where the rows are some of many (then only
+    :meth:`adopt`, :meth:`improve` and what they leave behind make sense). A finite ``slack`` lets the first
+    epoch drop rows already.
+    """
+
+    n_steps = 1
+
+    def __init__(
+        self,
+        rows: Rows,
+        C: float,
+        regularizer: SquaredNorm | None = None,
+        *,
+        weights: Array | None = None,
+        slack: float = np.inf,
+    ) -> None:
+        design, n = rows.design, rows.design.shape[0]
+        self.rows, self.C = rows, C
+        self.n_examples = rows.n
+        self._norm, self._floor = _floors(regularizer, rows.dim)
+        self._u: Array = np.zeros(rows.dim) if weights is None else weights
+        self._terms = score_terms(rows)
+        self._kind, self._steep, self._curvature = compiled_terms(self._terms)
+        margin = self._terms.margin
+        self._common = float(margin) if np.ndim(margin) == 0 else 0.0
+        self._margins: Array | None = None if np.ndim(margin) == 0 else np.asarray(margin)
+        self._state: Array = np.zeros((n, 4))
+        self._state[:, row_dual.LABEL] = self._terms.labels
+        self._state[:, row_dual.CAP] = self._steep * C * rows.weight[:]
+        self._linear, self._curved = 0.0, 0.0  # the two sums of row_dual.signed
+        self._epoch: Any
+        self._data: tuple[Any, ...]
+        if isinstance(design, CSRDesign):
+            self._epoch = row_dual.csr_epoch
+            self._data = (design.indptr, design.indices, design.data)
+            row_dual.csr_squares(design.indptr, design.data, rows.intercept, self._state)
+        else:
+            assert isinstance(design, DenseDesign)
+            self._epoch, self._data = row_dual.dense_epoch, (design.X,)
+            row_dual.dense_squares(design.X, rows.intercept, self._state)
+        self._members: IntArray = rows.indices()
+        squares = self._state[self._members, row_dual.SQUARE]
+        self.scale = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
+        self._start(slack)
+
+    def _start(self, slack: float = np.inf) -> None:
+        """All rows are active, and none is dropped until an epoch has shown what a violation is."""
+        self._active = self._members.copy()
+        self.n_active = len(self._active)
+        self.slack = slack
+        self._scores: Array | None = None  # of the present w, when they are known
+
+    @property
+    def w(self) -> Array:
+        """The weights of the multipliers."""
+        return self._u if self._floor is None else self._norm.primal(self._u)
+
+    @property
+    def active(self) -> IntArray:
+        """Numbers of the rows the next step will visit."""
+        return self._active[: self.n_active]
+
+    def adopt(self, multipliers: Array) -> None:
+        """Take multipliers that have their share in the weights already."""
+        self.multipliers[:] = multipliers
+
+    @property
+    def multipliers(self) -> Array:
+        """One per row."""
+        return self._state[:, row_dual.ALPHA]
+
+    @property
+    def n_support(self) -> int:
+        """Rows whose multiplier is not zero."""
+        return int(row_dual.count_support(self._state))
+
+    def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
+        """One epoch over the active rows, or a few where one would be over before it is called."""
+        visited, gap, self._scores = 0, 0.0, None
+        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
+            count = self.n_active
+            row_dual.shuffle(self._active, count, seed + k)
+            stats = np.zeros(5)
+            self.n_active = self._epoch(
+                *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
+                self._margins, self.slack, self._active, count, self._state, self._u, self._floor,
+                stats,
+            )  # fmt: skip
+            self._linear += float(stats[row_dual.GAIN])
+            self._curved += float(stats[row_dual.BEND])
+            self.slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
+            visited, gap = visited + count, float(stats[row_dual.GAP])
+        return SweepStats(visited, gap, 0)
+
+    def check(self, scores: Array) -> None:
+        """Choose the active rows from exact scores."""
+        self._choose(scores if self.rows.offset is None else scores - self.rows.offset)
+
+    def _choose(self, scores: Array) -> None:
+        self._scores = scores
+        self.n_active = row_dual.choose_active(
+            self._members, scores, self._kind, self._curvature, self._common, self._margins,
+            self.slack, self._state, self._active,
+        )  # fmt: skip
+
+    def dual_estimate(self, C: float) -> float:
+        """The dual value for this C, at the w kept by the epochs."""
+        if self._norm.floor is not None:
+            return self._floored_estimate(C)
+        w = self.w
+        curved = self._curved + 0.5 * float(w @ w)
+        # the best multiple; with curved duals and a larger C their curvature is taken too large: a bound
+        t = 1.0 if C == self.C else C / self.C
+        if C != self.C and curved > 0.0:
+            t = min(t, max(0.0, 0.5 * self._linear / curved))
+        if self._curvature > 0.0 and C < self.C:
+            curved *= self.C / C
+        return t * self._linear - t * t * curved
+
+    def _floored_estimate(self, C: float) -> float:
+        """The same where the w of a multiple of u is not that multiple of w: the better of two."""
+        ratio = C / self.C
+        curved = self._curved * (max(1.0, 1.0 / ratio) if self._curvature > 0.0 else 1.0)
+        values = []
+        for t in {ratio, min(1.0, ratio)}:
+            u = t * self._u
+            omega = self._norm.conjugate(u, self._norm.primal(u))
+            values.append(t * self._linear - t * t * curved - omega)
+        return max(values)
+
+    def dual_value(self, C: float) -> float:
+        """The dual value, recomputed from the multipliers."""
+        coef = np.empty(len(self._state))
+        self._linear, self._curved = row_dual.signed(
+            self._state, self._kind, self._curvature, self._common, self._margins, coef
+        )
+        self._u[:] = self.rows.accumulate(coef)
+        return self.dual_estimate(C)
+
+    def proved_value(self, C: float, negligible: float) -> float:
+        """See :class:`maxmargin.core.RowDuals`."""
+        lengths = np.sqrt(self._state[:, row_dual.SQUARE])
+        alpha = self.multipliers
+        return proved_multiple(self.rows, C, self.C, self._norm, alpha, lengths, negligible)
+
+    def aggregate(self) -> Cut:
+        """The multipliers as one cut."""
+        sizes = Scale.of(
+            self.rows, self.multipliers, self.multipliers, self._curved,
+            np.sqrt(self._state[:, row_dual.SQUARE]),
+        )  # fmt: skip
+        return Cut(
+            (self._linear - self._curved) / self.C, self._u / -self.C, sizes.of_cut() / self.C
+        )
+
+    def load(self, multipliers: Array) -> None:
+        """Start from these multipliers."""
+        self.multipliers[:] = self._terms.into_box(self.C * self.rows.weight[:], multipliers)
+        self.dual_value(self.C)
+        self._start()
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`."""
+        return {"multipliers": np.ascontiguousarray(self.multipliers)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`; which rows are active is found again."""
+        self.load(same_shape(state["multipliers"], self.multipliers))
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """A point says nothing about multipliers: the start stays as it is."""
+
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """Carry over to another C."""
+        factor = C / self.C
+        row_dual.rescale_rows(self._state, self.rows.weight[:], self._steep * C, factor, self._kind)
+        self.C = C
+        # all sums are of the same degree in (alpha, C); what rounding adds goes with the next exact value
+        self._u *= factor
+        self._linear *= factor
+        self._curved *= factor
+        if self._scores is None or self._norm.floor is not None:
+            self._start()
+        else:  # so are scores and violations: most rows stay settled
+            self.slack *= factor
+            self._choose(factor * self._scores)
+
+
+def compiled_terms(terms: DualTerms) -> tuple[int, float, float]:
+    """The kind for compiled loops, caps in units of C times a weight, and curvatures in units of 1 / cap."""
+    kind = row_dual.CAPPED if terms.capped else 0
+    kind |= row_dual.CURVED if terms.curvature > 0.0 else 0
+    kind |= row_dual.TWO_SIDED if terms.two_sided else 0
+    steep = float(terms.steepest) if terms.capped else 1.0
+    return kind, steep, float(terms.curvature) * steep
+
+
+def _floors(regularizer: SquaredNorm | None, dim: int) -> tuple[SquaredNorm, Array | None]:
+    """What no weight may fall below, minus infinity for most; None where nothing is."""
+    norm = regularizer or SquaredNorm()
+    if not len(norm.nonnegative):
+        return norm, None
+    floor = np.full(dim, -np.inf)
+    floor[norm.nonnegative] = norm.floors
+    return norm, floor

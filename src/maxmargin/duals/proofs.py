@@ -1,0 +1,233 @@
+"""The last look at a result: what rounding may have done to its bounds, and bounds of twice the precision.
+
+For multipliers with coefficients g_i = +-alpha_i of the rows in u = X'g,
+
+    D = sum_i d_i(alpha_i) - conjugate(u)
+
+is computed with an error of at most
+
+    gamma(n) ( sum_i |alpha_i| demand_i  +  e |u| + e^2 )        with  e = sum_i |g_i| |x_i|
+
+and F(w) with an error that the losses' slopes bound likewise (:mod:`maxmargin.core.rounding`). Mostly that is
+far below any tolerance, and is taken off the bound. Where it is not (a large C, features of very different
+sizes, tiny targets) the sums are computed again in twice the precision, if the rows are in memory: then the
+error has gamma(n)^2 in the place of gamma(n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.compiled import precise
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import UNIT, gamma, paid, unseen
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.duals.rows import Rows
+from maxmargin.duals.terms import contribution, into_box, row_terms
+
+#: multipliers are left as they are where another multiple of them would hardly be better
+NEARLY = 0.999
+
+
+def proved_multiple(
+    rows: Rows,
+    C: float,
+    own: float,
+    omega: SquaredNorm,
+    alpha: Array,
+    lengths: Array,
+    negligible: float,
+) -> float:
+    """A lower bound of F(w*) at C, from the best multiple of multipliers that are feasible for the C ``own``.
+
+    ``lengths`` are the norms of the rows. What rounding may have added is taken off unless it is negligible.
+    """
+    value = DualValue.of(rows, own, alpha)
+    bend = value.curved + omega.value(omega.primal(value.u))
+    best, t = 0.5 * value.linear / bend if bend > 0.0 else np.inf, C / own
+    if omega.floor is None and best < NEARLY * t:  # with floors D of a multiple has another form
+        t = max(0.0, best)
+    if t != 1.0:
+        alpha = into_box(rows, C, t * alpha)
+        value = DualValue.of(rows, C, alpha)
+    return _proved(rows, omega, alpha, value, lengths, negligible)
+
+
+class DualValue(NamedTuple):
+    """What multipliers are worth: their coefficients in u = X'g, u, and the parts of D."""
+
+    coef: Array
+    u: Array
+    linear: float
+    curved: float
+
+    @classmethod
+    def of(cls, rows: Rows, C: float, alpha: Array) -> DualValue:
+        """Computed from the multipliers alone."""
+        coef, linear, curved = contribution(rows, C, alpha)
+        return cls(coef, rows.accumulate(coef), linear, curved)
+
+
+def _proved(
+    rows: Rows,
+    omega: SquaredNorm,
+    alpha: Array,
+    dual: DualValue,
+    lengths: Array,
+    negligible: float,
+) -> float:
+    """D of feasible multipliers, less what rounding may have added to it."""
+    coef, u, linear, curved = dual
+    unit = gamma(len(alpha))
+    value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
+    scale = Scale.of(rows, alpha, coef, curved, lengths)
+    error = scale.error(omega, u, unit + rows.blur)
+    if error <= negligible or not _in_memory(rows):
+        return value - paid(error, negligible)
+    high, low = _combined(rows, coef)
+    exact = (
+        row_terms(rows).linear_part(alpha, rows.offset, _dot)
+        - curved
+        - _conjugate(omega, high, low)
+    )
+    exact -= _for_free(omega, high + low)
+    # sums of terms of one sign, the last roundings, and those of the caps
+    rest = unit * (curved + omega.value(u)) + 8.0 * UNIT * abs(exact)
+    proved = exact - scale.error(omega, u, unit**2 + rows.blur) - rest
+    return proved if np.isfinite(proved) else value - error
+
+
+def _for_free(omega: SquaredNorm, u: Array) -> float:
+    """What the bound pays for coordinates that are not penalized and not zero in u."""
+    return float(np.abs(u[omega.free]).sum()) * omega.free_bound if len(omega.free) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The sizes of what a dual value is a sum of: terms of its linear part, its curvature, and |X|'|g|."""
+
+    demands: float
+    curved: float
+    reach: float
+    terms: int
+
+    @classmethod
+    def of(
+        cls, rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Array | float
+    ) -> Scale:
+        """Those of multipliers of the rows, whose norms are ``lengths``."""
+        sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
+        reach = float(np.sum(sizes * lengths))
+        demands = row_terms(rows).demands(alpha, rows.offset)
+        return cls(demands, curved, reach, len(alpha))
+
+    def __add__(self, other: Scale) -> Scale:
+        return Scale(
+            self.demands + other.demands,
+            self.curved + other.curved,
+            self.reach + other.reach,
+            self.terms + other.terms,
+        )
+
+    def of_cut(self) -> float:
+        """What rounding may have done to the cut that the multipliers are (times C)."""
+        return gamma(self.terms) * (self.demands + self.curved + self.reach)
+
+    def error(self, omega: SquaredNorm, u: Array, unit: float) -> float:
+        """What an error of ``unit`` in each product and sum may do to the dual value."""
+        wrong = unit * self.reach
+        length = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
+        free = wrong * omega.free_bound if len(omega.free) else 0.0
+        return unit * (self.demands + self.curved) + wrong * (length + wrong) + free
+
+
+def _in_memory(rows: Rows) -> bool:
+    return isinstance(rows.design, CSRDesign | DenseDesign)
+
+
+def _combined(rows: Rows, coef: Array) -> tuple[Array, Array]:
+    """X' coef as flat pairs, the constant feature included."""
+    design, d = rows.design, rows.design.shape[1]
+    shape = (rows.dim // rows.n_columns, rows.n_columns)
+    high, low = np.zeros(shape), np.zeros(shape)
+    ones = np.ones(len(coef))
+    for k, column in enumerate(coef.reshape(len(coef), -1).T):
+        column = np.ascontiguousarray(column)
+        h, l = np.zeros(d), np.zeros(d)
+        if isinstance(design, CSRDesign):
+            precise.csr_combine(design.indptr, design.indices, design.data, column, h, l)
+        elif isinstance(design, DenseDesign):
+            precise.dense_combine(design.X, column, h, l)
+        high[:d, k], low[:d, k] = h, l
+        if rows.intercept != 0.0:
+            h, l = precise.dot(ones, column)
+            high[d, k], low[d, k] = rows.intercept * h, rows.intercept * l
+    return high.ravel(), low.ravel()
+
+
+def _conjugate(omega: SquaredNorm, high: Array, low: Array) -> float:
+    """max of <u, w> - Omega(w) at u = high + low, which is not below a value at any w."""
+    w = omega.primal(high)
+    clipped = w != high
+    low = np.where(clipped, 0.0, low)
+    if len(omega.free):
+        w, low = omega.penalised(w), omega.penalised(low)
+    h, l = precise.dot(w, w)
+    square = 0.5 * float(h + l) + float(w @ low) + 0.5 * float(low @ low)
+    if omega.floor is not None:
+        here = omega.nonnegative
+        square += float((high[here] - w[here]) @ w[here])
+    return square
+
+
+def _dot(a: Array, b: Any) -> float:
+    h, l = precise.dot(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b, np.float64).ravel())
+    return float(h + l)
+
+
+def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
+    """The scores of all rows in memory as pairs, offsets included, and per row the sum of the absolute
+    values of what they are sums of."""
+    design, n, d = rows.design, rows.design.shape[0], rows.design.shape[1]
+    K = rows.n_columns
+    high = np.zeros((n, K)) if rows.offset is None else rows.offset.reshape(n, K).copy()
+    low, sizes = np.zeros((n, K)), np.zeros((n, K))
+    for k, column in enumerate(w.reshape(-1, K).T):
+        column = np.ascontiguousarray(column)
+        h, l = np.ascontiguousarray(high[:, k]), np.zeros(n)
+        size = np.abs(h)
+        if rows.intercept != 0.0:
+            constant = np.full((n, 1), rows.intercept)
+            precise.dense_scores(constant, column[d:], h, l, size)
+        if isinstance(design, CSRDesign):
+            precise.csr_scores(design.indptr, design.indices, design.data, column[:d], h, l, size)
+        elif isinstance(design, DenseDesign):
+            precise.dense_scores(design.X, column[:d], h, l, size)
+        high[:, k], low[:, k], sizes[:, k] = h, l, size
+    shape = (n,) if rows.loss.n_outputs() is None else (n, K)
+    return high.reshape(shape), low.reshape(shape), sizes.max(axis=1)
+
+
+def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
+    """R(w), computed as ``value`` with at most this ``error``; where that is above ``enough`` an upper bound
+    of it, of twice the precision if the rows are in memory."""
+    enough += unseen(rows.n) * value
+    if error <= enough or not _in_memory(rows):
+        return value + paid(error, enough)
+    high, low, size = precise_scores(rows, w)
+    # what is left of the error of a score; sums of positive terms are wrong by a share of themselves
+    off = gamma(rows.design.shape[1]) ** 2 * size
+    total = 0.0
+    for lo, hi in rows.ranges:
+        part = rows.loss.precise_value(
+            high[lo:hi], low[lo:hi], off[lo:hi], rows.y[lo:hi], rows.weight[lo:hi]
+        )
+        if part is None:
+            return value + error
+        total += part
+    total += gamma(rows.n) * abs(total)
+    return total if np.isfinite(total) else value + error

@@ -1,0 +1,154 @@
+"""The rows of a score risk, as its shards and its dual points see them, and how they travel.
+
+A shard is made of a :class:`RowPart` of the rows. In this process that is the rows themselves and a range. A
+part that is pickled becomes its own rows alone; what pickles as a path anyway (a data set on disk, its
+columns) is left out of it, and goes to a worker once, with the factory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.stored_values import floats
+from maxmargin.core.vectors import Array, IntArray, writable
+from maxmargin.data.columns import LazyColumn, Window
+from maxmargin.data.design import Design, RangeDesign
+from maxmargin.losses.base import ScoreLoss
+
+#: entries whose visit takes as long as what surrounds an epoch
+CALL = 20_000.0
+
+
+def epochs_per_call(work: float) -> int:
+    """How many epochs of this much work to run at a time."""
+    return int(min(5.0, max(1.0, CALL / max(1.0, work))))
+
+
+def same_shape(given: Any, own: Array) -> Array:
+    """Numbers from a file, if they can be those of these rows."""
+    return floats(given, "the numbers of rows", own.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """All rows there are, and the ranges of them that belong to the problem.
+
+    A fold of a cross-validation is two ranges of rows that were reordered once: no copy, no mask.
+    Arrays of one number per row have the length of the design; what lies outside the ranges is
+    never looked at. Labels and weights may be lazy columns, which are read a range at a time.
+    ``offset`` is added to the scores: one number per row and column.
+    """
+
+    design: Design
+    y: Any
+    weight: Any
+    loss: ScoreLoss
+    intercept: float
+    ranges: tuple[tuple[int, int], ...]
+    offset: Array | None = None
+    #: relative error of entries and offsets that are not data but were computed from it
+    blur: float = 0.0
+
+    @property
+    def n(self) -> int:
+        """Rows in the ranges."""
+        return sum(hi - lo for lo, hi in self.ranges)
+
+    @property
+    def n_columns(self) -> int:
+        """Scores per row."""
+        return self.loss.n_outputs() or 1
+
+    @property
+    def dim(self) -> int:
+        """Length of w: the features, then the constant one if there is any, times the columns."""
+        return (self.design.shape[1] + int(self.intercept != 0.0)) * self.n_columns
+
+    def work(self, n_rows: int) -> float:
+        """Entries in so many rows, times the columns."""
+        n = max(1, self.design.shape[0])
+        return n_rows * self.n_columns * self.design.nnz / n
+
+    def indices(self) -> IntArray:
+        """Numbers of the rows that have a weight, ascending."""
+        weighed = [lo + np.flatnonzero(self.weight[lo:hi] > 0.0) for lo, hi in self.ranges]
+        here: IntArray = np.concatenate(weighed)
+        return here
+
+    def light(self) -> Rows:
+        """What all parts share once they have travelled."""
+        nothing: Any = None
+        return replace(
+            self,
+            design=nothing if hasattr(self.design, "part") else self.design,
+            y=self.y if isinstance(self.y, LazyColumn) else None,
+            weight=self.weight if isinstance(self.weight, LazyColumn) else None,
+            offset=None,
+        )
+
+    def accumulate(self, coef: Array) -> Array:
+        """The flat ``X' coef`` over the ranges, the constant feature included."""
+        d = self.design.shape[1]
+        out = np.zeros((self.dim // self.n_columns, *coef.shape[1:]))
+        for lo, hi in self.ranges:
+            self.design.accumulate(coef[lo:hi], lo, hi, out[:d])
+            if self.intercept != 0.0:
+                out[d] += self.intercept * coef[lo:hi].sum(axis=0)
+        return out.ravel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPart:
+    """The rows ``lo .. hi-1``, of which a shard is made."""
+
+    rows: Rows
+    lo: int
+    hi: int
+
+    def on(self, light: Rows) -> tuple[Rows, int, int]:
+        """Rows and a range of them."""
+        return self.rows, self.lo, self.hi
+
+    def __reduce__(self) -> Any:
+        rows, lo, hi = self.rows, self.lo, self.hi
+        columns = [rows.y, rows.weight, rows.offset]
+        cut = [None if c is None or isinstance(c, LazyColumn) else c[lo:hi] for c in columns]
+        design = rows.design.part(lo, hi) if hasattr(rows.design, "part") else None
+        return PlacedRowPart, (lo, hi, design, *cut)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedRowPart:
+    """A part that has travelled: what is missing is found in the rows that all parts share."""
+
+    lo: int
+    hi: int
+    design: Design | None
+    y: Any
+    weight: Any
+    offset: Array | None
+
+    def on(self, light: Rows) -> tuple[Rows, int, int]:
+        """Rows and a range of them, which is all."""
+        lo, hi = self.lo, self.hi
+        rows = Rows(
+            RangeDesign(light.design, lo, hi) if self.design is None else self.design,
+            _column(self.y, light.y, lo, hi),
+            _column(self.weight, light.weight, lo, hi),
+            light.loss,
+            light.intercept,
+            ((0, hi - lo),),
+            None if self.offset is None else writable(self.offset),
+            light.blur,
+        )
+        return rows, 0, hi - lo
+
+
+def _column(own: Any, shared: LazyColumn | None, lo: int, hi: int) -> Any:
+    """One that travelled with the part, or a window of the one that all parts share, if there is any."""
+    if own is not None:
+        return writable(own)
+    return None if shared is None else Window(shared, lo, hi)

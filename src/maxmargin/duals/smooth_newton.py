@@ -1,0 +1,140 @@
+"""Smooth losses (squares, the logistic loss, those that declare derivatives) by Newton's method with an exact
+line search.
+
+    F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w> - d_i),    H = P + Z' diag(theta) Z,    theta_i = l_i''
+
+w is moved along -H^-1 grad F to the minimiser on that line. With alpha_i = -l_i' the dual
+value is F(w) - |grad F(w)|^2 / 2. For squares theta changes only where a row enters or
+leaves the margin, so H is updated by these rows, and the method ends after finitely many steps.
+(P is one on penalised coordinates and zero on the others.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.duals.gram import Factor
+from maxmargin.duals.newton import NewtonDuals, smooth_margin
+from maxmargin.duals.rows import Rows
+
+#: trials of a line search, most of which need less than ten
+SEARCHES = 60
+
+
+class SmoothNewton(NewtonDuals):
+    """Newton steps for smooth losses of margins."""
+
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+        super().__init__(rows, C, regularizer)
+        n = self.products.n
+        self._margin = smooth_margin(self.terms)
+        self._multipliers, self._theta = np.zeros(n), np.zeros(n)
+        self._hessian: Array = np.zeros((0, 0))
+        self._hessian_theta: Array = np.zeros(0)
+        self._updates = 0
+        self._look()
+
+    def _look(self) -> None:
+        """Loss, multipliers and gradient at w."""
+        loss, linear, support = self._margin.fill(self._m, self._c, self._multipliers, self._theta)
+        combined = self.products.combine(self._multipliers)
+        self._gradient: Array = self._penalty * self.w - combined
+        self._upper = self.regularizer.value(self.w) + loss
+        self.n_support = int(support)
+        self._keep(self._multipliers, linear + self._demanded(self._multipliers), combined)
+
+    def improve(self, seed: int) -> SweepStats:
+        """See :meth:`NewtonDuals.improve`."""
+        before = self._upper
+        factor = Factor(self._matrix())
+        step = 0.0
+        if factor.ok:
+            direction = factor.solve(-self._gradient)
+            dm = self.products.margins(direction)
+            step = self._search(direction, dm)
+        if not step > 0.0:
+            return SweepStats(self.n_examples, float("inf"), 0)
+        self.w += step * direction
+        self._m += step * dm
+        self._look()
+        gap = self._upper - self._lower
+        # the gap may rise on the way; F falls until rounding ends the method
+        falls = before - self._upper > 1e-9 * abs(before)
+        idle = self._idles(gap) and not falls
+        return SweepStats(self.n_examples, float("inf") if idle else gap, 0)
+
+    def _matrix(self) -> Array:
+        """The Hessian; of squares, updated by the rows whose curvature changed."""
+        n = self.products.n
+        if self._margin.piecewise_quadratic and len(self._hessian_theta):
+            change = self._theta - self._hessian_theta
+            few = int(np.count_nonzero(change))
+            if few + self._updates <= max(n // 4, int(np.count_nonzero(self._theta)) // 2):
+                self._hessian += self.products.gram(np.maximum(change, 0.0))[0]
+                self._hessian -= self.products.gram(np.maximum(-change, 0.0))[0]
+                self._hessian_theta[:] = self._theta
+                self._updates += few
+                self.n_active = few
+                return self._hessian
+        self._hessian, self.n_active = self.products.gram(self._theta)
+        self._hessian[np.diag_indices(len(self.w))] += self._penalty
+        self._hessian_theta, self._updates = self._theta.copy(), 0
+        return self._hessian
+
+    def _search(self, direction: Array, dm: Array) -> float:
+        """The step of smallest F, by Newton's method on the slope, kept inside a bracket."""
+        omega = self.regularizer
+        square = omega.inner(direction, direction)
+        linear = omega.inner(self.w, direction)
+        start = linear - self._margin.slope(self._m, dm, self._c, 0.0)[0]
+        if not start < 0.0:
+            return 0.0
+        lo, hi, k = 0.0, np.inf, 1.0
+        for _ in range(SEARCHES):
+            sum_alpha, sum_theta = self._margin.slope(self._m, dm, self._c, k)
+            slope, curvature = linear + square * k - sum_alpha, square + sum_theta
+            if abs(slope) <= 1e-9 * -start:
+                return k
+            lo, hi = (k, hi) if slope < 0.0 else (lo, k)
+            if hi - lo <= 1e-12 * hi:
+                return k
+            k = k - slope / curvature if curvature > 0.0 else np.inf
+            if not lo < k < hi:
+                k = 0.5 * (lo + hi) if np.isfinite(hi) else 4.0 * lo
+        return k
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """See :meth:`NewtonDuals.start_at`."""
+        self.w[:] = w
+        self._m[:] = self._margins(self.w)
+        self._look()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :meth:`NewtonDuals.restore`: all else follows from w."""
+        super().restore(state)
+        self._look()
+
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """See :meth:`NewtonDuals.rescale`: multipliers and matrix follow from w."""
+        combined = C / self.C * self._combined
+        self._forget(C, regularizer)
+        self._hessian_theta = np.zeros(0)
+        self._combined, self._linear = combined, self._linear_part()
+        self._lower = self._value(self._linear, combined, C)
+        self._look()
+
+    def _top(self) -> Array | float:
+        top = self._margin.steepest
+        return np.inf if top == np.inf else top * self._c
+
+    def _curved_size(self, alpha: Array) -> float:
+        return self._margin.size(alpha, self._c)
+
+    def _linear_part(self) -> float:
+        a, c = self._alpha, self._c
+        return self._margin.dual_sum(a, c) + self._demanded(a)

@@ -1,0 +1,119 @@
+"""Published arrays of the process engine, in segments that its workers map.
+
+Arrays are written one after the other, each once and to memory that was never used before. So whoever still
+has one, the caller or a shard, can look at it for as long as it likes. A segment is closed when it is full
+and the last handle of an array in it is gone. Many arrays share one: a process can have only so many
+descriptors open.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.engine import Handle
+from maxmargin.engines.shared_memory import Packed, Packer, Segment
+from maxmargin.engines.worker_process import Reference, Snapshot
+
+#: bytes of a segment that arrays share; a larger one has its own. What is not written to takes no memory.
+ROOM = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Published(Handle):
+    """A large snapshot: its number on a shelf."""
+
+    number: int
+    shelf: Shelf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    segment: int
+    array: Packed
+    handle: weakref.ref[Published]
+
+
+class Shelf:
+    """Segments with published arrays."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._stored: dict[int, _Stored] = {}
+        self._segments: dict[int, Segment] = {}
+        self._current = -1
+        self._used = 0
+        self._view = memoryview(b"")
+
+    @property
+    def segments(self) -> Mapping[int, Segment]:
+        """By their numbers."""
+        return self._segments
+
+    def put(self, array: npt.NDArray[Any]) -> Handle:
+        """Take a snapshot."""
+        self.sweep()
+        number = next(self._numbers)
+        segment, packed, snapshot = self._write(array)
+        handle = Published(snapshot, number, self)
+        self._stored[number] = _Stored(segment, packed, weakref.ref(handle))
+        return handle
+
+    def packed(self, argument: Any, used: set[int]) -> Any:
+        """An argument as it travels; the segment it is in is added to those used."""
+        if not isinstance(argument, Handle):
+            return argument
+        if not isinstance(argument, Published) or argument.shelf is not self:
+            return Snapshot(argument.array)
+        stored = self._stored.get(argument.number)
+        if stored is None:  # the engine was closed since
+            segment, packed, _ = self._write(argument.array)
+            stored = _Stored(segment, packed, weakref.ref(argument))
+            self._stored[argument.number] = stored
+        used.add(stored.segment)
+        return Reference(stored.segment, stored.array)
+
+    def sweep(self) -> None:
+        """Close what nobody holds."""
+        self._stored = {n: s for n, s in self._stored.items() if s.handle() is not None}
+        alive = {stored.segment for stored in self._stored.values()} | {self._current}
+        for number in self._segments.keys() - alive:
+            self._segments.pop(number).close()
+
+    def clear(self) -> None:
+        """Close all; handles that live on can still be used."""
+        self._stored, self._current = {}, -1
+        self._view = memoryview(b"")
+        for number in list(self._segments):
+            self._segments.pop(number).close()
+
+    def _write(self, array: npt.NDArray[Any]) -> tuple[int, Packed, npt.NDArray[Any]]:
+        if not array.flags.forc:
+            array = np.array(array, order="C")
+        if array.nbytes > ROOM:
+            number, start = next(self._numbers), 0
+            segment = self._segments[number] = Segment(array.nbytes)
+            view = segment.view()
+        else:
+            number, start, segment, view = self._place(array.nbytes)
+        packer = Packer(start)
+        packed = packer.add(array)
+        packer.write(segment.descriptor)
+        if number == self._current:
+            self._used = packer.size
+        return number, packed, packed.unpack(view)
+
+    def _place(self, size: int) -> tuple[int, int, Segment, memoryview]:
+        """Where to write in the shared segment: its number, the first free byte, itself and its view."""
+        if self._current < 0 or self._used + size > ROOM:
+            segment = Segment(ROOM)
+            self._view = segment.view()
+            self._current, self._used = next(self._numbers), 0
+            self._segments[self._current] = segment
+        return self._current, self._used, self._segments[self._current], self._view

@@ -1,0 +1,266 @@
+"""What all estimators share: how a fit is run, its record, scikit-learn's callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
+from functools import cache
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from maxmargin.callbacks import ProgressLine
+from maxmargin.core.contract.risk import Risk
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_gap
+from maxmargin.core.stopping import RelativeGap, StoppingRule
+from maxmargin.core.vectors import Array
+from maxmargin.engines import Engine, opened
+from maxmargin.estimators.by_value import needs_value
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.parameters import NamedParameters, require_object
+from maxmargin.model_writer import write_model
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.minimization import solve
+
+try:  # scikit-learn 1.9 or later
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # pragma: no cover
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's mixin, which this version does not have."""
+
+    def with_callbacks(method: Any) -> Any:  # type: ignore[misc]
+        """Stands in for scikit-learn's decorator, which this version does not have."""
+        return method
+
+
+__all__ = ["CertifiedEstimator", "with_callbacks"]
+
+#: reasons after which nothing more of a fit is started
+ENDING = ("interrupted", "callback", "max_seconds")
+
+
+class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
+    """Base of all estimators: fits a risk and keeps its certificate.
+
+    Attributes
+    ----------
+    objective_ : float
+        F of the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        A lower bound of the optimum.
+    gap_ : float
+        (objective_ - lower_bound_) / objective_.
+    converged_ : bool
+        Whether the bounds prove the tolerance.
+    stop_reason_ : str
+        "gap", "max_iter", "max_seconds", "callback", "interrupted" or "stalled".
+    certificate_ : str
+        What the bounds may claim: "exact", "relaxed", "lower-only".
+    n_iter_ : int
+        Iterations.
+    history_ : list of dict
+        One record per iteration.
+    """
+
+    C: float
+    tol: float | StoppingRule
+    max_iter: int | None
+    max_seconds: float | None
+    callbacks: Any
+    verbose: int
+    random_state: Any
+    n_jobs: int | None
+    engine: Any
+
+    def _workers(self) -> AbstractContextManager[Engine]:
+        """The engine of this fit."""
+        require_object("engine", self.engine)
+        return opened(self.engine, self.n_jobs, one_blas_thread, by_value=needs_value(self))
+
+    def _minimize(
+        self,
+        risk: Risk,
+        solver: Solver,
+        *,
+        regularizer: SquaredNorm | None = None,
+        start: Start | SolveResult | None = None,
+        after: Sequence[SolveResult] = (),
+        fitted: Callable[[Array], Mapping[str, Any]] | None = None,
+        data: Mapping[str, Any] | None = None,
+        keeping: FitCheckpoint | None = None,
+        stopping: StoppingRule | None = None,
+    ) -> SolveResult:
+        """Run the solver with this estimator's limits and watchers, and keep the certificate.
+
+        ``after``: results of problems solved before, which together with this one are the fit: their
+        objectives and bounds add up, and what stopped them early stops this one after one iteration.
+        ``keeping``: the checkpoints of the fit. ``stopping``: instead of ``tol``.
+        """
+        stopping = stopping or stopping_rule(self.tol)
+        if keeping is None and getattr(self, "checkpoint", None) is not None:
+            raise ValueError(
+                "checkpoint= is for one fit; paths and grids, whose fits go on from one another, write none. "
+                "Leave it out, or fit the values of C one by one."
+            )
+        require_object("solver", solver)
+        if not hasattr(solver, "steps"):
+            raise ValueError(
+                f"solver={solver!r}: use 'auto' or a solver object such as "
+                "maxmargin.solvers.CuttingPlane(...) or maxmargin.solvers.DualCoordinate(...)."
+            )
+        watchers = list(self.callbacks or [])
+        line = ProgressLine() if self.verbose else None
+        if line is not None:
+            watchers.append(line)
+        try:
+            with (
+                _scikit_callbacks(self, fitted, data) as observer,
+                _blas().limit(limits=1, user_api="blas"),
+            ):
+                result = solve(
+                    risk,
+                    self.C,
+                    solver=solver,
+                    regularizer=regularizer,
+                    stopping=stopping,
+                    max_iter=1 if any(r.stop_reason in ENDING for r in after) else self.max_iter,
+                    max_seconds=_left(self.max_seconds, after),
+                    callbacks=watchers,
+                    observer=observer,
+                    random_state=_seed(self.random_state),
+                    start=start,
+                    checkpoint=None if keeping is None else keeping.recorder,
+                    resume_from=None if keeping is None else keeping.part(len(after)),
+                )
+        finally:
+            if line is not None:
+                line.close()
+        self._keep([*after, result])
+        return result
+
+    def _keep(self, results: Sequence[SolveResult]) -> None:
+        """The certificate of the problems together."""
+        self.objective_ = sum(r.objective for r in results)
+        self.lower_bound_ = sum(r.lower_bound for r in results)
+        self.gap_ = results[0].gap if len(results) == 1 else _gap(results)
+        self.converged_ = all(r.converged for r in results)
+        # Ctrl-C was for all of them; else the first problem that did not reach its goal says why
+        reasons = [r.stop_reason for r in results if not r.converged]
+        # one whose own goal was reached without a bound to prove it is the last to say so
+        reasons.sort(key=lambda reason: reason in ("gap", "sampled"))
+        if any(r.stop_reason == "interrupted" for r in results):
+            reasons = ["interrupted"]
+        self.stop_reason_ = next(iter(reasons), "gap")
+        if len(results) == 1:
+            self.stop_reason_ = results[0].stop_reason
+        self.certificate_ = results[0].certificate
+        self.n_iter_ = max(r.n_iter for r in results)
+        self.history_ = [_as_dict(record) for r in results for record in r.history]
+        #: until the caller is told, by :mod:`maxmargin.estimators.outcome`
+        self._ended = [(r.stop_reason, r.converged) for r in results]
+
+    def __getstate__(self) -> Any:
+        """Without the working sets of the last fit: they are large, and a copy can do without."""
+        state = dict(super().__getstate__())
+        state.pop("_kept", None)
+        state.pop("_ended", None)
+        return state
+
+    def save(self, path: Any) -> Self:
+        """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
+        write_model(self, path)
+        return self
+
+
+def one_blas_thread() -> None:
+    """In a worker process: what this process does during a fit, for good, so that sums have the same bits."""
+    _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes as long as a small fit."""
+    return ThreadpoolController()
+
+
+_FIELDS = tuple(field.name for field in fields(IterationRecord))
+
+
+def _as_dict(record: IterationRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _FIELDS}  # plain values: no deep copy
+
+
+def _gap(results: Sequence[SolveResult]) -> float:
+    if any(not np.isfinite(r.gap) for r in results):
+        return float("inf")
+    return relative_gap(sum(r.objective for r in results), sum(r.lower_bound for r in results))
+
+
+def _left(seconds: float | None, after: Sequence[SolveResult]) -> float | None:
+    """What is left of a time limit after these results."""
+    if seconds is None:
+        return None
+    return max(0.0, seconds - sum(r.history[-1].elapsed for r in after if r.history))
+
+
+def stopping_rule(tol: Any) -> StoppingRule:
+    """A number is a relative gap; anything else must be a stopping rule."""
+    if isinstance(tol, Real):
+        return RelativeGap(float(tol))
+    if not hasattr(tol, "met"):
+        raise ValueError(
+            f"tol={tol!r}: give a number (the relative gap) or a rule from maxmargin.solvers, such as "
+            "AbsoluteGap(...)."
+        )
+    rule: StoppingRule = tol
+    return rule
+
+
+def _seed(random_state: Any) -> int:
+    """A seed from scikit-learn's ``random_state``; None asks for a fresh one."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return int(random_state.randint(2**31 - 1))
+
+
+@contextmanager
+def _scikit_callbacks(
+    estimator: Any,
+    fitted: Callable[[Array], Mapping[str, Any]] | None,
+    data: Mapping[str, Any] | None = None,
+) -> Iterator[Callable[[IterationRecord, Array], bool] | None]:
+    """Report each iteration to callbacks set by scikit-learn's ``set_callbacks``, if there are any.
+
+    ``fitted`` turns weights into the attributes that make an estimator ready to predict; ``data`` are the
+    ``X`` and ``y`` of the fit, for callbacks that score (scikit-learn's ScoringMonitor logs nothing without).
+    """
+    if not getattr(estimator, "_skl_callbacks", None):
+        yield None
+        return
+    limit = estimator.max_iter  # even a limit of 0 reports one iteration
+    context = estimator._init_callback_context(
+        max_subtasks=None if limit is None else max(1, int(limit))
+    )
+    data = dict(data or {})
+    context.call_on_fit_task_begin(estimator=estimator, **data)
+
+    def observe(record: IterationRecord, w: Array) -> bool:
+        step = context.subcontext(task_name="iteration")
+        step.call_on_fit_task_begin(estimator=estimator, **data)
+        attributes = None if fitted is None else (lambda: dict(fitted(w)))
+        return bool(
+            step.call_on_fit_task_end(
+                estimator=estimator, reconstruction_attributes=attributes, **data
+            )
+        )
+
+    yield observe
+    # not after an error: then the fit has not ended, and scikit-learn's decorator cleans up
+    context.call_on_fit_task_end(estimator=estimator, **data)

@@ -1,0 +1,224 @@
+"""From classes to kernel problems and back.
+
+Two classes are one problem. More are one problem for each pair of them (one against one, as LIBSVM), on the
+rows of the two, or one problem for all (Crammer and Singer's). The functions of the pairs are kept as
+LIBSVM does: a row of class c occurs in the K - 1 pairs of c only, so K - 1 coefficients say it all, the
+r-th for the pair with the r-th of the other classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.result import Certificate, SolveResult, relative_gap
+from maxmargin.core.stopping import Bounds, StoppingRule
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.kernel.problem import KernelSolution
+from maxmargin.kernels.extent import warn_of_no_kernel
+
+KINDS = ("auto", "ovo", "crammer_singer")
+#: what else methods say that adds up over problems
+ADDED = ("restricted_lower_bound_", "kernel_values_", "expected_kernel_values_")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassProblem:
+    """One problem: which rows, and what they are called in it."""
+
+    rows: IntArray
+    y: Any
+    #: the classes of a pair, the first of which is called +1; None where all rows are in the problem
+    pair: tuple[int, int] | None = None
+    #: None for one function
+    n_classes: int | None = None
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether there is one class only: the other one has no weight."""
+        return self.n_classes is None and not np.any(self.y != self.y[:1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expansion:
+    """The functions of all problems over the rows that any of them needs, by class and then ascending."""
+
+    support: IntArray
+    n_support: IntArray
+    #: (outputs, or K - 1 for pairs; rows)
+    coef: Array
+    #: one per output
+    intercept: Array
+
+
+def pairs(n_classes: int) -> list[tuple[int, int]]:
+    """Pairs of classes in the order of their functions."""
+    return list(combinations(range(n_classes), 2))
+
+
+def is_joint(kind: str, n_classes: int) -> bool:
+    """Whether several classes are one problem."""
+    if kind not in KINDS:
+        raise ValueError(
+            f"multi_class={kind!r} is not known; use 'auto', 'ovo' or 'crammer_singer'."
+        )
+    return n_classes > 2 and kind == "crammer_singer"
+
+
+def parts(kind: str, codes: IntArray, weight: Array, n_classes: int) -> list[ClassProblem]:
+    """The problems, without the rows of weight zero, which have no say."""
+    some = np.flatnonzero(weight > 0.0)
+    own = codes[some]
+    if is_joint(kind, n_classes):
+        return [ClassProblem(some, own, None, n_classes)]
+    if n_classes == 2:  # the second class is the positive one
+        return [ClassProblem(some, np.where(own == 1, 1.0, -1.0))]
+    out = []
+    for i, j in pairs(n_classes):
+        rows = some[(own == i) | (own == j)]
+        out.append(ClassProblem(rows, np.where(codes[rows] == i, 1.0, -1.0), (i, j)))
+    return out
+
+
+def join(
+    found: Sequence[KernelSolution], split: Sequence[ClassProblem], codes: IntArray, K: int
+) -> Expansion:
+    """One expansion from the answers to the problems."""
+    used = [part.rows[fit.support] for part, fit in zip(split, found, strict=True)]
+    support = np.unique(np.concatenate(used))
+    support = support[np.argsort(codes[support], kind="stable")]
+    place = np.empty(len(codes), dtype=np.int64)
+    place[support] = np.arange(len(support))
+    first = split[0].pair is None
+    coef = np.zeros((found[0].coef.shape[1] if first else K - 1, len(support)))
+    for part, fit, rows in zip(split, found, used, strict=True):
+        if part.pair is None:
+            coef[:, place[rows]] = fit.coef.T
+        else:
+            i, j = part.pair
+            coef[np.where(codes[rows] == i, j - 1, i), place[rows]] = fit.coef[:, 0]
+    n_support = np.bincount(codes[support], minlength=K)
+    return Expansion(support, n_support, coef, np.concatenate([fit.intercept for fit in found]))
+
+
+def columns(K: int) -> list[IntArray]:
+    """For each class, which pairs its K - 1 coefficients belong to."""
+    number = {pair: k for k, pair in enumerate(pairs(K))}
+    others = [[o for o in range(K) if o != c] for c in range(K)]
+    return [
+        np.array([number[min(c, o), max(c, o)] for o in others[c]], dtype=np.int64)
+        for c in range(K)
+    ]
+
+
+def by_row(
+    part: ClassProblem, codes: IntArray, support: IntArray, coef: Array, outputs: int
+) -> Array:
+    """The coefficients of an earlier expansion, for every row of a problem: where a fit may start."""
+    inside = np.isin(support, part.rows)
+    where = np.searchsorted(part.rows, support[inside])
+    out = np.zeros((len(part.rows), outputs))
+    if part.pair is None:
+        out[where] = coef[:, inside].T
+    else:
+        i, j = part.pair
+        own = codes[support[inside]]
+        out[where, 0] = coef[np.where(own == i, j - 1, i), np.flatnonzero(inside)]
+    return out
+
+
+def constant(part: ClassProblem, weight: Array, C: float, fit_intercept: bool) -> KernelSolution:
+    """The best constant of a problem with two classes: that of the heavier one, whose F is 2 C times the
+    weight of the other. No F is negative, so where there is no other this is the optimum."""
+    heavy = np.array([weight[part.y > 0].sum(), weight[part.y < 0].sum()])
+    sign = (1.0 if heavy[0] >= heavy[1] else -1.0) if fit_intercept else 0.0
+    F = float(C * (2.0 * heavy.min() if fit_intercept else heavy.sum()))
+    gap = 1.0 if F > 0.0 else 0.0
+    result = SolveResult(np.zeros(0), F, 0.0, gap, gap == 0.0, "gap", "exact", 0, [])
+    none = np.zeros(0, dtype=np.int64)
+    said = {"method_": "constant: rows of one class at most have weight"}
+    return KernelSolution(result, none, np.zeros((0, 1)), np.array([sign]), said)
+
+
+def untouched(
+    part: ClassProblem, weight: Array, C: float, fit_intercept: bool, last: SolveResult
+) -> KernelSolution:
+    """The answer to a problem that is not begun, because the fit was stopped in ``last``."""
+    fitted = constant(part, weight, C, fit_intercept)
+    result = replace(
+        fitted.result, stop_reason=last.stop_reason, certificate=last.certificate, converged=False
+    )
+    if last.certificate in ("restricted", "measured"):
+        result = result.claiming("restricted" if last.certificate == "restricted" else "measured")
+    return replace(fitted, result=result, extras={"method_": "not begun: the fit was stopped"})
+
+
+def interrupted(semidefinite: bool) -> SolveResult:
+    """Ctrl-C before there was any result."""
+    kind: Certificate = "exact" if semidefinite else "measured"
+    return SolveResult(np.zeros(0), np.inf, 0.0, np.inf, False, "interrupted", kind, 0, [])
+
+
+def not_worse(
+    fitted: KernelSolution,
+    part: ClassProblem,
+    weight: Array,
+    C: float,
+    fit_intercept: bool,
+    rule: StoppingRule,
+) -> KernelSolution:
+    """The answer to a problem of two classes, or the best constant where that is better: after a limit, or
+    with a function that is no kernel. No true lower bound is above the F of the constant."""
+    if part.n_classes is not None:
+        return fitted
+    plain, result = constant(part, weight, C, fit_intercept), fitted.result
+    # not below the sum of weights as it is
+    F = plain.result.objective * (1.0 + (len(part.y) + 4) * float(np.finfo(np.float64).eps))
+    if result.lower_bound > F * (1.0 + 1e-9):
+        warn_of_no_kernel()
+        result = result.claiming("measured")
+    proved = result.stop_reason == "gap" and result.certificate != "measured"
+    if proved or not result.objective > F:
+        return fitted if result is fitted.result else replace(fitted, result=result)
+    extras = dict(fitted.extras)
+    if "restricted_lower_bound_" in extras:
+        extras["restricted_gap_"] = relative_gap(F, extras["restricted_lower_bound_"])
+    result = replace(result, objective=F, gap=relative_gap(F, result.lower_bound))
+    met = result.certificate == "exact" and rule.met(Bounds(F, result.lower_bound, C))
+    if met and result.stop_reason == "stalled":
+        result = replace(result, converged=True, stop_reason="gap")
+    return replace(plain, result=result, extras=extras)
+
+
+def weakest(results: Sequence[SolveResult]) -> Certificate:
+    """What the certificates of several problems may claim together."""
+    held = {result.certificate for result in results}
+    order: tuple[Certificate, ...] = ("measured", "restricted", "exact")
+    return next((kind for kind in order if kind in held), results[0].certificate)
+
+
+def joined_extras(found: Sequence[KernelSolution], method: str) -> dict[str, Any]:
+    """What the methods say besides. Of several problems: bounds and counts add up, the rest is one value if
+    all agree and else a list. ``method`` is what was done where nothing else is said."""
+    found = [replace(fit, extras={"method_": method, **fit.extras}) for fit in found]
+    if len(found) == 1:
+        return dict(found[0].extras)
+    out: dict[str, Any] = {}
+    for name in dict.fromkeys(name for fit in found for name in fit.extras):
+        values = [fit.extras[name] for fit in found if name in fit.extras]
+        if name in ADDED:
+            out[name] = sum(values)
+        else:
+            out[name] = values[0] if all(_same(values[0], v) for v in values) else values
+    if "restricted_lower_bound_" in out:
+        F = sum(fit.result.objective for fit in found)
+        out["restricted_gap_"] = max(0.0, F - out["restricted_lower_bound_"]) / F if F > 0 else 0.0
+    return out
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and not isinstance(a, np.ndarray) and bool(a == b)

@@ -1,0 +1,182 @@
+"""Kernel classifiers once they are fitted: scores and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.matrices import is_canonical, summed
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.kernel.classes import columns, pairs
+from maxmargin.estimators.kernel.scores import KernelScores, Segment
+from maxmargin.estimators.validation import loaded, scored
+from maxmargin.kernels import Kernel
+
+
+class KernelDecision(ClassifierMixin):
+    """What ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``classes_`` say about new rows."""
+
+    kernel: Any
+    kernel_: Kernel
+    support_vectors_: Any
+    dual_coef_: Array
+    intercept_: Array
+    n_support_: IntArray
+    classes_: Any
+    decision_function_shape: str
+    n_jobs: int | None
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            Two classes: the larger, the more of the second class. Several, one against one: with
+            ``decision_function_shape="ovr"`` the votes of each class and, in the digits behind, how clear
+            they were; with "ovo" the functions of the pairs (0, 1), (0, 2), ..., positive for the first
+            class of the pair. Crammer and Singer: the function of each class.
+
+        Notes
+        -----
+        With 1000 support vectors or more kernel values are in single precision: scores have errors of about
+        1e-7 times the sum of the coefficients' sizes, and may differ by as much between calls with other rows
+        besides. Rows whose label that might change are computed in double precision, so labels are right.
+        """
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return scores[:, 0]
+        if self._voting and self.decision_function_shape == "ovr":
+            votes: Array = _ovr_decision_function(scores <= 0, -scores, len(self.classes_))
+            return votes
+        return scores
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row: by the sign, by the votes of the pairs (the first of the classes that have
+        most), or by the largest score.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(scores[:, 0] > 0).astype(int)]
+        if not self._voting:
+            return self.classes_[scores.argmax(axis=1)]
+        return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of samples with the right label.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        y : array of shape (n_samples,)
+            True labels; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples; those of a data set by default.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        y, sample_weight = scored(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the features, one row per function; for ``kernel="linear"`` only."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self, "dual_coef_")
+        out = np.zeros((len(self.intercept_), self.support_vectors_.shape[1]))
+        for rows, coef, where in self._segments():
+            out[where] += (self.support_vectors_[rows].T @ coef).T
+        return out
+
+    @property
+    def _voting(self) -> bool:
+        """Whether the functions are those of pairs."""
+        return 2 < len(self.classes_) == len(self.dual_coef_) + 1
+
+    def _segments(self) -> list[Segment]:
+        if not self._voting:
+            n = self.dual_coef_.shape[1]
+            return [Segment(slice(0, n), self.dual_coef_.T, slice(None))]
+        ends = np.cumsum(self.n_support_)
+        return [
+            Segment(slice(hi - n, hi), self.dual_coef_[:, hi - n : hi].T, where)
+            for hi, n, where in zip(ends, self.n_support_, columns(len(self.classes_)), strict=True)
+        ]
+
+    def _scores(self, X: Any) -> Array:
+        """All functions, one column each."""
+        check_is_fitted(self, "dual_coef_")
+        X = loaded(X, None, None)[0]
+        X = validate_data(self, X, reset=False)
+        if sp.issparse(X) and not is_canonical(X):
+            X = summed(X)
+        if "_evaluator" not in self.__dict__:  # a copy, or read from a file
+            self._ready()
+        return self._evaluator(X, self.n_jobs, self._in_doubt)
+
+    def _ready(self) -> None:
+        """What predictions are made with."""
+        self._evaluator = KernelScores(
+            self.kernel_, self.support_vectors_, self._segments(), self.intercept_
+        )
+
+    def _in_doubt(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
+        """Rows whose label such errors might change."""
+        if len(self.classes_) == 2:
+            return np.asarray(np.abs(scores[:, 0]) <= error)
+        if self._voting:
+            K, error = len(self.classes_), error[:, None]
+            sure = _votes(scores > error, scores < -error, K)
+            possible = _votes(scores >= -error, scores <= error, K)
+            first = np.arange(len(scores)), sure.argmax(axis=1)
+            possible[first] = -1
+            return np.asarray(possible.max(axis=1) >= sure[first])
+        best = np.partition(scores, -2, axis=1)[:, -2:]
+        return np.asarray(best[:, 1] - best[:, 0] <= 2.0 * error)
+
+    def __getstate__(self) -> Any:
+        """Without the packed support vectors, which are made when they are needed."""
+        state = dict(super().__getstate__())
+        state.pop("_evaluator", None)
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _votes(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], K: int) -> IntArray:
+    """Votes by class, from the pairs that are for their first and for their second class."""
+    votes = np.zeros((len(first), K), dtype=np.int64)
+    for k, (i, j) in enumerate(pairs(K)):
+        votes[:, i] += first[:, k]
+        votes[:, j] += second[:, k]
+    return votes

@@ -1,0 +1,56 @@
+"""Kernel machines solved exactly, by blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.result import SolveResult, Start
+from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
+from maxmargin.kernels.extent import looked_at, looks_semidefinite
+from maxmargin.risks import KernelRisk
+from maxmargin.solvers import KernelBlocks
+
+
+def solve_exactly(
+    estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: KernelBlocks
+) -> KernelSolution:
+    """Two classes, with the certificate of the problem itself."""
+    if problem.n_classes is not None:
+        raise ValueError(
+            "method='exact' solves problems of two classes: use multi_class='ovo', or method='map' for "
+            "several classes at once."
+        )
+    sound = looks_semidefinite(problem.kernel, problem.X)
+    with estimator._workers() as engine:
+        risk = KernelRisk(
+            problem.kernel,
+            problem.X,
+            np.asarray(problem.y, dtype=np.float64),
+            sample_weight=problem.weight,
+            fit_intercept=problem.fit_intercept,
+            memory=problem.memory,
+            engine=engine,
+        )
+        start = None
+        if problem.start is not None:
+            duals = risk.block_duals(problem.C)
+            duals.load(problem.start[risk.here, 0])
+            start = Start(np.zeros(risk.dim), duals)
+        result = estimator._minimize(
+            risk, settings, regularizer=risk.norm, start=start, after=after
+        )
+    if not sound:
+        result = result.claiming("measured")
+    looks = looked_at(problem.kernel, len(problem.y)) if problem.kernel.positive_semidefinite else 0
+    beta = result.w[: risk.n_examples]
+    support = np.flatnonzero(beta)
+    return KernelSolution(
+        result=result,
+        support=risk.here[support],
+        coef=beta[support, None],
+        intercept=result.w[risk.n_examples :] if problem.fit_intercept else np.zeros(1),
+        extras={"kernel_values_": risk.kernel_values + looks},
+    )

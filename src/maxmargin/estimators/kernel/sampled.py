@@ -1,0 +1,134 @@
+"""Kernel problems by cuts that are drawn: :class:`maxmargin.solvers.SampledCuts`.
+
+The planes are made in single precision unless the tolerance asks for more. What is claimed at the end, F of
+the function that is returned, is measured by one pass over all rows in double precision: n times the number
+of support vectors kernel values. There is no lower bound; the value of the reduced problem over drawn cuts is
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.engine import Engine
+from maxmargin.core.result import SolveResult
+from maxmargin.core.sampling import excess_bound
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
+from maxmargin.kernels import KernelRows
+from maxmargin.kernels.extent import precision
+from maxmargin.losses import CrammerSinger, Hinge
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.kernels.pool import GrowingKernelRisk
+from maxmargin.risks.kernels.sampled import SampledKernelRisk
+from maxmargin.risks.kernels.shard import AuditShard, KernelPart
+from maxmargin.solvers.sampled import SampledCuts
+
+#: below this tolerance single precision is too coarse; below so many rows double precision is as quick
+SINGLE_FROM, FEW_ROWS = 1e-4, 4096
+#: rows that are measured at a time
+PIECE = 2048
+
+
+def fit_sampled(
+    estimator: Any,
+    problem: KernelProblem,
+    after: Sequence[SolveResult],
+    settings: SampledCuts,
+) -> KernelSolution:
+    """Solve one problem; see :data:`maxmargin.estimators.kernel.problem.Method`."""
+    n = problem.X.shape[0]
+    centre = problem.centre()
+    tol = getattr(estimator.tol, "tol", estimator.tol)
+    single = precision(problem.kernel, problem.X) == np.float32
+    double = n <= FEW_ROWS or tol < SINGLE_FROM or not single
+    rows = KernelRows(problem.kernel, problem.X, np.float64 if double else np.float32, centre)
+    loss: ScoreLoss = Hinge()
+    if problem.n_classes is not None:
+        loss = CrammerSinger(1.0 - np.eye(problem.n_classes))
+    with estimator._workers() as engine:
+        kind = GrowingKernelRisk if settings.constant_time else SampledKernelRisk
+        risk = kind(
+            rows,
+            problem.y,
+            loss,
+            problem.C,
+            weight=problem.weight,
+            fit_intercept=problem.fit_intercept,
+            memory=problem.memory,
+            change=settings.n_drawn if settings.differences and not settings.constant_time else 0,
+            engine=engine,
+        )
+        result = estimator._minimize(risk, settings, regularizer=risk.regularizer, after=after)
+        support, coef, intercept = risk.expansion(result.w)
+        objective = result.objective
+        values = risk.kernel_values
+        if settings.measure:
+            objective = _measured(problem, loss, centre, support, coef, intercept, engine)
+            values += n * len(support)
+        elif settings.constant_time:
+            objective = float("nan")
+    # in constant time free coordinates are drawn too: all of them together are not larger than this
+    drawn_free = settings.constant_time and problem.fit_intercept
+    reach = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
+    # there the point of a cut is somewhere on a line, where the draw says: each row changes its answer there
+    # less often than there are outputs, and has one of its own at each of these kinks
+    on_a_line = settings.constant_time and settings.line_search
+    choices = 1 + 2 * n * risk.n_columns if on_a_line else 1
+    extras = _said(result, settings, problem.C, objective, reach, choices)
+    extras["kernel_values_"] = values
+    result = replace(result, objective=objective, dual=None).claiming("measured")
+    return KernelSolution(result, support, coef, intercept, extras)
+
+
+def _measured(
+    problem: KernelProblem,
+    loss: ScoreLoss,
+    centre: Array | None,
+    support: IntArray,
+    coef: Array,
+    intercept: Array,
+    engine: Engine,
+) -> float:
+    """F of a function, in double precision: |f|^2 is the sum of coef_j f(z_j)."""
+    rows = KernelRows(problem.kernel, problem.X, np.float64, centre)
+    n = len(rows)
+    parts = [
+        KernelPart(
+            rows.take(slice(lo, lo + PIECE)),
+            problem.y[lo : lo + PIECE],
+            problem.weight[lo : lo + PIECE],
+            loss,
+            0,
+            0,
+        )
+        for lo in range(0, n, PIECE)
+    ]
+    engine.open(AuditShard, parts)
+    answers = engine.gather(AuditShard.measure, rows.take(support), coef, intercept)
+    scores = np.concatenate([own for _, own in answers])
+    square = float(np.vdot(coef, scores[support]))
+    value = 0.5 * square + problem.C * float(sum(value for value, _ in answers))
+    return problem.upper(value, rows.rounding(), coef, intercept)
+
+
+def _said(
+    result: SolveResult,
+    settings: SampledCuts,
+    C: float,
+    objective: float,
+    reach: float,
+    choices: int,
+) -> dict[str, Any]:
+    """The probabilistic bound of F(w) - F*, and whether it says anything: F* >= 0 is known anyway."""
+    record = result.dual.record
+    bound = excess_bound(record, objective, C, settings.delta, reach=reach, choices=choices)
+    return {
+        "probabilistic_bound_": bound,
+        "probabilistic_bound_is_vacuous_": bool(not bound < objective),
+        "reduced_value_": record.reduced,
+    }

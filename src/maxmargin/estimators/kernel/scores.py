@@ -1,0 +1,172 @@
+"""Sums over support vectors at new rows, a tile of kernel values at a time.
+
+Where there are many support vectors, values and the sums of a tile are in single precision, and tiles are
+added up in double. Next to the sums goes that of the terms' sizes, which tells how far rounding can have
+moved them: rows whose label that might change are computed once more in double precision.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.base import _blas
+from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, centre_of
+from maxmargin.kernels.thin import is_thin, thin_squares
+
+#: rows that a thread takes at a time: fixed, so that the number of threads changes no bit
+ROWS = 256
+#: support vectors of a tile; the values of both stay in the cache
+TILE = 1024
+#: with fewer support vectors all is done in double precision
+FEW = 1000
+#: error of a term in single precision, in units of its size
+ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
+
+
+class Segment(NamedTuple):
+    """Neighbouring support vectors with the outputs that they belong to."""
+
+    rows: slice
+    #: one row each, one column per output
+    coef: Array
+    #: which outputs these are
+    columns: IntArray | slice
+
+
+class Tile(NamedTuple):
+    """Some support vectors, packed."""
+
+    rows: KernelRows
+    #: a last column has the largest coefficient of each row
+    coef: npt.NDArray[Any]
+    columns: IntArray | slice
+
+
+class KernelScores:
+    """The functions of a fitted model: ``segments`` over ``rows``, plus ``intercept``."""
+
+    def __init__(
+        self, kernel: Kernel, rows: Any, segments: Sequence[Segment], intercept: Array
+    ) -> None:
+        self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
+        movable = kernel.shift_invariant and not is_thin(rows) and rows.shape[0]
+        # rows far from zero would lose digits in differences
+        self._centre = centre_of(rows) if movable else None
+        self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
+        pieces = (rows[lo : lo + TILE] for lo in range(0, rows.shape[0], TILE))
+        squares = (float(_squares(some, self._centre).max()) for some in pieces)
+        self._furthest = max(squares, default=0.0)
+        self._all = sum(float(np.abs(part.coef).max(axis=1).sum()) for part in segments)
+
+    @cached_property
+    def _tiles(self) -> list[Tile]:
+        """Packed once, when they are needed: then single rows are quick."""
+        return self._packed(np.float64 if self._double else np.float32)
+
+    def __call__(
+        self, X: Any, n_jobs: int | None, in_doubt: Callable[[Array, Array], npt.NDArray[np.bool_]]
+    ) -> Array:
+        """All outputs at some rows. ``in_doubt(scores, errors)`` says which rows are not clear."""
+        out, error = np.empty((X.shape[0], len(self.intercept))), np.empty(X.shape[0])
+        tiles = self._tiles  # before threads ask for them
+
+        def work(lo: int) -> None:
+            here = slice(lo, lo + ROWS)
+            # what is too large for single precision is done again
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[here], error[here] = self._sums(X[here], tiles)
+
+        _in_threads(work, range(0, X.shape[0], ROWS), n_jobs)
+        if self._double:
+            return out
+        known = np.isfinite(error) & np.isfinite(out).all(axis=1)
+        again = np.flatnonzero(in_doubt(out, error) | ~known)
+        if len(again):
+            exact = self._packed(np.float64)
+
+            def repeat(lo: int) -> None:
+                here = again[lo : lo + ROWS]
+                out[here], _ = self._sums(X[here], exact)
+
+            _in_threads(repeat, range(0, len(again), ROWS), n_jobs)
+        return out
+
+    def _packed(self, dtype: Any) -> list[Tile]:
+        out = []
+        for rows, coef, columns in self.segments:
+            for lo in range(rows.start, rows.stop, TILE):
+                hi = min(rows.stop, lo + TILE)
+                part = coef[lo - rows.start : hi - rows.start]
+                part = np.column_stack([part, np.abs(part).max(axis=1, initial=0.0)])
+                packed = KernelRows(self.kernel, self.rows[lo:hi], dtype, self._centre)
+                out.append(Tile(packed, np.ascontiguousarray(part, dtype=dtype), columns))
+        return out
+
+    def _sums(self, X: Any, tiles: Sequence[Tile]) -> tuple[Array, Array]:
+        """Outputs, and how far rounding may have moved them."""
+        scores, size = np.zeros((X.shape[0], len(self.intercept))), np.zeros(X.shape[0])
+        if not tiles:
+            return scores + self.intercept, size
+        positive = isinstance(self.kernel, RBF)
+        left = KernelRows(self.kernel, X, tiles[0].rows.dtype, self._centre)
+        for tile in tiles:
+            values = left.block(tile.rows)
+            sums = values @ tile.coef
+            scores[:, tile.columns] += sums[:, :-1]
+            size += sums[:, -1] if positive else np.abs(values, out=values) @ tile.coef[:, -1]
+        return scores + self.intercept, ROUNDING * self._growth(X, size)
+
+    def _growth(self, X: Any, size: Array) -> Array:
+        """The error of a sum in units of one operation's; ``size`` is that of its terms, sum |c_j| |k_j|.
+
+        RBF: the exponent's error is one of gamma (|x|^2 + |z|^2). Otherwise the argument t of the function is
+        wrong by r = gamma |x| |z|, however small t itself is, and t^p by p (|t| + r)^(p - 1) r. Hoelder's and
+        Minkowski's inequalities sum this: sum |c| (|t| + r)^(p - 1) <= S ((size / S)^(1/p) + r)^(p - 1) with
+        S = sum |c|. (tanh is no steeper than p = 1.)
+        """
+        squares = _squares(X, self._centre)
+        if isinstance(self.kernel, RBF):
+            return (1.0 + self.kernel.gamma * (squares + self._furthest)) * size
+        p = getattr(self.kernel, "degree", 1)
+        if p == 0 or self._all == 0.0:
+            return size
+        r = abs(getattr(self.kernel, "gamma", 0.0)) * np.sqrt(squares * self._furthest)
+        terms: Array = (size / self._all) ** (1.0 / p) + ROUNDING * r
+        return (1.0 + p) * size + self._all * p * r * terms ** (p - 1)
+
+
+def _squares(X: Any, centre: Array | None) -> Array:
+    """|x - centre|^2 of each row."""
+    if sp.issparse(X) and centre is None:
+        return thin_squares(X)
+    X = X.toarray() if sp.issparse(X) else X
+    X = X if centre is None else X - centre
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+
+def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
+    """All items, by this many threads; BLAS has one each, so that sums have the same bits."""
+    n = (
+        1
+        if n_jobs is None
+        else n_jobs
+        if n_jobs > 0
+        else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    )
+    with _blas().limit(limits=1, user_api="blas"):
+        if n == 1 or len(items) < 2:
+            for item in items:
+                work(item)
+            return
+        with ThreadPoolExecutor(min(n, len(items))) as pool:
+            for _ in pool.map(work, items):
+                pass

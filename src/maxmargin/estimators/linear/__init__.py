@@ -1,0 +1,1 @@
+"""Linear models: classification, regression, measures, ranking, and grids of them."""

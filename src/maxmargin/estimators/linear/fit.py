@@ -1,0 +1,133 @@
+"""How linear estimators are fitted: one problem after the other, from the last fit if that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from maxmargin.core.result import SolveResult, Start
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import Design, compact
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.linear.problem import LinearModel
+from maxmargin.estimators.linear.refit import KeptPlanes, bundles_for, grow, keep_planes
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import Auto
+
+#: methods whose multipliers one fit can hand to the next
+COORDINATE_METHODS = ("coordinate", "stream")
+
+
+class LinearFits(NamedTuple):
+    """What a fit leaves for the next one on a path."""
+
+    design: Design
+    results: list[SolveResult]
+
+
+class LinearFit(CertifiedEstimator):
+    """What linear estimators share."""
+
+    solver: Any
+    warm_start: bool
+    coef_: Array
+    intercept_: Array
+
+    def _train(
+        self,
+        model: LinearModel,
+        design: Design,
+        data: Mapping[str, Any],
+        last: LinearFits | None,
+        grown: Any = None,
+        keeping: FitCheckpoint | None = None,
+    ) -> LinearFits:
+        """Solve the problems of the model, going on from ``last``: the same data with another C.
+
+        ``grown``: a data set that says all there is to say about the rows, and may be one that an earlier
+        fit saw, with more rows.
+        """
+        self.__dict__.pop("_streams", None)  # of partial_fit: another fit begins
+        # taken out: they are changed in place, and if this fit fails they are nobody's any more
+        planes = self.__dict__.pop("_planes", None)
+        design = last.design if last is not None else compact(design)
+        results: list[SolveResult] = []
+        if keeping is not None:
+            keeping.expect(len(model.targets))
+        with self._workers() as engine:
+            for k, target in enumerate(model.targets):
+                weights = model.weights[k]
+                problem = partial(
+                    ScoreRisk,
+                    design,
+                    target,
+                    model.loss,
+                    sample_weight=model.weight,
+                    intercept=model.intercept,
+                    offset=model.offsets[k],
+                )
+                risk = weights.risk(problem(engine=engine))
+                start: Start | SolveResult | None
+                if last is None:
+                    start = self._start(model, k, risk, problem, grown, planes)
+                else:
+                    start = last.results[k]
+                results.append(
+                    self._minimize(
+                        risk,
+                        Auto() if self.solver == "auto" else self.solver,
+                        regularizer=weights.norm,
+                        start=start,
+                        fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
+                        data=data,
+                        after=results,
+                        keeping=keeping,
+                    )
+                )
+        for name, value in model.attributes([r.w for r in results]).items():
+            setattr(self, name, value)
+        if self.warm_start:
+            self._multipliers = [_multipliers(result) for result in results]
+            self._planes = keep_planes(self, grown, results)
+        return LinearFits(design, results)
+
+    def _start(
+        self,
+        model: LinearModel,
+        k: int,
+        risk: Any,
+        problem: Any,
+        grown: Any,
+        planes: KeptPlanes | None,
+    ) -> Start | None:
+        """The previous fit's weights, planes and multipliers, as far as they fit this problem."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        weights = model.flatten(self.coef_, self.intercept_)
+        if weights is None:
+            return None
+        bundles = bundles_for(planes, self, grown)
+        if bundles is not None:
+            of_rows = lambda ranges: model.weights[k].risk(problem(ranges=ranges))  # noqa: E731
+            return Start(weights[k], dual=grow(bundles[k], planes, risk, of_rows, weights[k]))
+        kept = getattr(self, "_multipliers", [])
+        method, C, alpha = kept[k] if k < len(kept) else ("coordinate", self.C, None)
+        norm = model.weights[k].norm
+        if alpha is None or method not in risk.methods(norm):
+            return Start(weights[k])
+        duals = risk.row_duals(method, C, norm, getattr(self.solver, "streaming", None))
+        if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
+            return Start(weights[k])
+        duals.load(alpha)
+        return Start(weights[k], duals={method: duals})
+
+
+def _multipliers(result: SolveResult) -> tuple[str, float, Array | None]:
+    """C and the multipliers of the coordinate methods, if one ran: feasible for any rows in their place."""
+    for method in COORDINATE_METHODS:
+        duals = result.duals.get(method)
+        if duals is not None:
+            return method, duals.C, duals.multipliers.copy()
+    return "coordinate", 0.0, None

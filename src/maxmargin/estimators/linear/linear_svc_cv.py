@@ -1,0 +1,486 @@
+"""LinearSVCCV: a whole grid of linear classifiers for the price of a few."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from maxmargin.core.interrupts import outermost
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import as_design
+from maxmargin.estimators.base import _blas, _seed, stopping_rule
+from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.grid_table import CellId, Done, GridTable
+from maxmargin.estimators.linear.decision import LinearDecision
+from maxmargin.estimators.linear.grid_paths import GridTrainer
+from maxmargin.estimators.linear.grid_plan import Grid, choose_scheme, coordinate_ascent
+from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.linear.problem import LinearModel, linear_model
+from maxmargin.estimators.outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators.parameters import NamedParameters, check_parameters
+from maxmargin.estimators.validation import Classes, Training, loaded
+from maxmargin.losses import DualTerms
+
+#: columns of weights that score the held-out rows at a time
+COLUMNS = 16
+#: attributes that come from the fit to all rows
+REFITTED = ("best_estimator_", "coef_", "intercept_")
+
+
+class _Known(LinearSVC):
+    """A fitted classifier that knows its scores on one set of rows."""
+
+    def know(self, X: Any, scores: Any) -> Self:
+        """Remember."""
+        self._rows, self._scores = X, scores
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """The scores, computed before for the rows known."""
+        if X is self._rows:
+            known: Array = self._scores
+            return known
+        return super().decision_function(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy; scikit-learn's looks through all labels first, which takes longer than a cell."""
+        return float(np.average(self.predict(X) == y, weights=sample_weight))
+
+
+class LinearSVCCV(LinearDecision, NamedParameters):
+    """Linear support vector classification with C and class weights chosen by cross-validation.
+
+    Trains :class:`LinearSVC` for all folds, values of C and class weights, each cell certified to the
+    same tolerance, far cheaper than one by one: neighbouring cells start from each other's
+    solutions, and where it pays all of them are trained together, one pass over X for all. Takes
+    the place of ``GridSearchCV(LinearSVC(...), {"C": ..., "class_weight": ...})``.
+
+    Parameters
+    ----------
+    Cs : int or array, default 10
+        Values of C; a number asks for that many between 1e-4 and 1e4.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn: 5 stratified ones by default.
+    class_weights : list, optional
+        Class weights to try, each a dict, "balanced" or None; ``[None]`` by default.
+    scoring : str or callable, optional
+        A scikit-learn scorer; accuracy by default.
+    loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
+        The loss, as in :class:`LinearSVC`.
+    refit : bool, default True
+        Train the best setting on all rows.
+    prune : bool, default False
+        Stop raising C, for each class weight, once the mean score has fallen below the best one by
+        more than that one's standard error twice in a row. Cells left out hold NaN.
+    tol : float or stopping rule, default 1e-3
+        Relative gap at which each cell stops.
+    fit_intercept, intercept_scaling, penalize_intercept
+        See :class:`LinearSVC`.
+    scheme : {"auto", "path", "lockstep"}, default "auto"
+        How the grid is trained; see ``scheme_``.
+    max_iter : int, optional
+        Limit of iterations per cell.
+    n_jobs : int, optional
+        Threads. They change no bit of the results. There is no ``engine``: most cells are trained by
+        coordinate ascent, in this process's memory. On a cluster use :func:`svc_path`, fold by fold.
+    random_state : int, default 0
+        Seed of the order in which rows are visited.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``param_class_weight``,
+        ``split0_test_score``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``,
+        ``mean_fit_time``, ...), and the certificate of each cell: ``split0_objective``,
+        ``split0_lower_bound``, ``split0_gap``, ``split0_converged``, ``split0_scheme``. The time of
+        a pass shared by several cells is divided among them.
+    best_params_, best_score_, best_index_
+        The best setting.
+    best_estimator_ : LinearSVC
+        Trained on all rows with the best setting, if ``refit``.
+    coef_, intercept_, classes_
+        Those of ``best_estimator_``.
+    scheme_ : str
+        "path": chains of ascending C, each cell from the last one's multipliers; "lockstep": all
+        chains together by cutting planes; "path, lockstep": chains on which the first was slow were
+        handed to the second.
+    n_iter_ : int
+        The most iterations that a cell took.
+    pruned_ : list of dict
+        Settings that were left out.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import LinearSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = LinearSVCCV(Cs=[0.01, 0.1, 1.0], class_weights=[None, "balanced"]).fit(scale(X), y)
+    >>> len(search.cv_results_["params"]), bool(search.cv_results_["split0_converged"].all())
+    (6, True)
+    >>> search.best_score_ > 0.97
+    True
+    """
+
+    def __init__(
+        self,
+        Cs: Any = 10,
+        *,
+        cv: Any = None,
+        class_weights: Any = None,
+        scoring: Any = None,
+        loss: Any = "hinge",
+        refit: bool = True,
+        prune: bool = False,
+        tol: Any = 1e-3,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        penalize_intercept: bool = True,
+        scheme: str = "auto",
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.cv = cv
+        self.class_weights = class_weights
+        self.scoring = scoring
+        self.loss = loss
+        self.refit = refit
+        self.prune = prune
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.penalize_intercept = penalize_intercept
+        self.scheme = scheme
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Train the grid, and the best setting on all rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            float32 and float64 data; dense in C order, or CSR.
+        y : array of shape (n_samples,)
+            Labels.
+        sample_weight : array of shape (n_samples,), optional
+            Factors of C by row. Held-out rows are scored without them.
+        groups : array of shape (n_samples,), optional
+            Groups for the splitter.
+
+        Returns
+        -------
+        LinearSVCCV
+            The fitted estimator.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
+            ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
+        """
+        check_parameters(self)
+        X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "LinearSVCCV needs samples of at least 2 classes in the data, but the data contains only "
+                f"one class: {self.classes_[0]!r}"
+            )
+        weight: Array = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        Cs, choices = self._grid_values()
+        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        splits = [
+            (everyone[train], everyone[test])
+            for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        ]
+        template = self._template()
+        if isinstance(self.scoring, list | tuple | set | dict):
+            raise ValueError(
+                f"scoring={self.scoring!r}: give one scorer, by name or as a callable; the best setting is "
+                "chosen by it."
+            )
+        scorer = check_scoring(template, self.scoring)
+        model = linear_model(template, *_as_rows(X, codes, self.classes_, weight))
+        factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
+        grid = self._grid(model, X, codes, weight, [tr for tr, _ in splits], Cs, factors)
+        trainer = GridTrainer(grid, *self._choose(grid), keep=bool(self.prune))
+        table = GridTable(len(splits), choices, Cs)
+        n_missing = sum(factor is None for by_split in factors for factor in by_split)
+        if n_missing:
+            warnings.warn(
+                f"{n_missing * len(Cs)} of {table.size * len(splits)} cells are left out with score NaN: "
+                "a class is missing from their training rows (or has no weight there). Use stratified "
+                "folds, or fewer of them.",
+                FitFailedWarning,
+                stacklevel=2,
+            )
+        with outermost() as returns:
+            interrupted = self._train(trainer, table, factors, model, scorer, X, y, splits)
+        self.scheme_ = ", ".join(sorted(trainer.used, reverse=True)) or trainer.scheme
+        self.pruned_ = table.pruned
+        self.cv_results_ = table.results()
+        self.n_splits_ = len(splits)
+        self.n_iter_ = max(1, table.n_iter)
+        for name in ("best_index_", "best_score_", "best_params_", *REFITTED):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if interrupted:
+            self._interrupted(table, returns=returns)
+        self._select(table)
+        best = None
+        if self.refit:
+            best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
+            best._fit(X, y, sample_weight)
+            self.best_estimator_ = best
+            self.coef_, self.intercept_ = best.coef_, best.intercept_
+            if best.stop_reason_ == "interrupted" and not returns:
+                raise_from_search(
+                    self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}."
+                )
+        if not interrupted:
+            tell_search(self, table, best)
+        return self
+
+    def _train(
+        self,
+        trainer: GridTrainer,
+        table: GridTable,
+        factors: list[list[Array | None]],
+        model: LinearModel,
+        scorer: Any,
+        X: Any,
+        y: Any,
+        splits: list[Any],
+    ) -> bool:
+        """Train and score the cells; whether Ctrl-C came. What is done by then is kept."""
+        interrupted = False
+        try:
+            with _blas().limit(limits=1, user_api="blas"):
+                for ids in self._levels(table, factors):
+                    found: list[Done] = []
+                    try:
+                        for done in trainer.run(ids):
+                            found.append(done)
+                    except KeyboardInterrupt:
+                        interrupted = True
+                    self._score(model, scorer, X, y, splits, found, table)
+                    if interrupted:
+                        break
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            trainer.close()
+        return interrupted
+
+    def _interrupted(self, table: GridTable, *, returns: bool) -> None:
+        """Ctrl-C goes on to the caller; or the best of what is done is taken."""
+        scores = self.cv_results_["mean_test_score"]
+        done = f"{finished_settings(scores)}; the others hold NaN in cv_results_"
+        nothing = bool(np.isnan(scores).all())
+        if returns and not nothing:
+            warnings.warn(
+                f"interrupted: {done}, and the best of these is taken.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+            return
+        if not nothing:
+            self._select(table)
+        raise_from_search(self, f"{done}, and nothing was refitted.")
+
+    def _grid_values(self) -> tuple[Array, list[Any]]:
+        """The values of C, ascending, and the class weights."""
+        if isinstance(self.Cs, Integral):
+            Cs: Array = np.logspace(-4, 4, int(self.Cs))
+        else:
+            Cs = np.sort(np.asarray(self.Cs, dtype=np.float64).ravel())
+        if not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
+            raise ValueError(f"Cs={self.Cs!r}: give positive numbers, or how many.")
+        choices = [None] if self.class_weights is None else list(self.class_weights)
+        if not choices or isinstance(self.class_weights, dict | str):
+            raise ValueError(
+                f"class_weights={self.class_weights!r}: give a list of class weights, each a dict, "
+                "'balanced' or None."
+            )
+        return Cs, choices
+
+    def _template(self) -> LinearSVC:
+        return LinearSVC(
+            loss=self.loss,
+            tol=self.tol,
+            fit_intercept=self.fit_intercept,
+            intercept_scaling=self.intercept_scaling,
+            penalize_intercept=self.penalize_intercept,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+        )
+
+    def _factors(self, choices: list[Any], y: Any, weight: Array) -> list[Array | None]:
+        """Factors of the classes for the training rows of a split; None if a class is missing."""
+        codes = np.searchsorted(self.classes_, y)
+        if (np.bincount(codes, weights=weight, minlength=len(self.classes_)) == 0.0).any():
+            return [None for _ in choices]
+        factors = [
+            np.asarray(compute_class_weight(choice, classes=self.classes_, y=y), np.float64)
+            for choice in choices
+        ]
+        return [factor if factor.any() else None for factor in factors]
+
+    def _grid(
+        self,
+        model: LinearModel,
+        X: Any,
+        codes: Any,
+        weight: Array,
+        trains: list[Any],
+        Cs: Array,
+        factors: list[list[Array | None]],
+    ) -> Grid:
+        def regularizer(rows: Any, row_weight: Array, C: float) -> SquaredNorm:
+            if model.intercept == 0.0 or self.penalize_intercept:
+                return SquaredNorm()
+            one = self._template().set_params(C=C)
+            part = _as_rows(X[rows], codes[rows], self.classes_, row_weight[rows])
+            return linear_model(one, *part).regularizer
+
+        return Grid(
+            X=X,
+            codes=codes.astype(np.int64),
+            weight=weight,
+            trains=trains,
+            Cs=Cs,
+            factors=factors,
+            loss=model.loss,
+            targets=model.targets,
+            intercept=model.intercept,
+            regularizer=regularizer,
+            stopping=stopping_rule(self.tol),
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+            random_state=_seed(self.random_state),
+        )
+
+    def _choose(self, grid: Grid) -> tuple[Any, bool]:
+        if self.scheme not in ("auto", "path", "lockstep"):
+            raise ValueError(f"scheme={self.scheme!r}: use 'auto', 'path' or 'lockstep'.")
+        if self.scheme == "lockstep" and len(grid.targets) * len(self.classes_) > 2:
+            raise ValueError("scheme='lockstep' trains two classes only; use 'auto' or 'path'.")
+        if not grid.shares_rows():
+            if self.scheme == "lockstep":
+                raise ValueError(
+                    "scheme='lockstep' needs splits of few runs of rows: at most 20 splits, and no row "
+                    "twice in a training set. Use 'auto' or 'path'."
+                )
+            return "path", False
+        terms = grid.loss.dual_terms(grid.targets[0][:1])
+        steep = isinstance(terms, DualTerms) or len(self.classes_) > 2
+        if self.scheme == "lockstep" and not steep:
+            raise ValueError(
+                f"scheme='lockstep' needs to know how steep the loss {grid.loss!r} is, for bounds that have "
+                "paid for rounding: implement dual_terms(y), or use scheme='path'."
+            )
+        if self.scheme != "auto" or not steep:
+            return ("path" if self.scheme == "auto" else self.scheme), False
+        free = grid.intercept != 0.0 and not self.penalize_intercept
+        return choose_scheme(
+            min(len(train) for train in grid.trains),
+            grid.X.shape[1],
+            len(self.classes_),
+            flat=terms is not None and terms.curvature == 0.0,
+            coordinate=not free and coordinate_ascent(grid),
+        )
+
+    def _levels(
+        self, table: GridTable, factors: list[list[Array | None]]
+    ) -> Iterator[list[CellId]]:
+        """What to train next: everything, or with ``prune`` one value of C after the other."""
+
+        def ids(weights: Sequence[int], Cs: Sequence[int]) -> list[CellId]:
+            splits = range(len(factors))
+            return [
+                (k, j, i) for k in splits for j in weights for i in Cs if factors[k][j] is not None
+            ]
+
+        weights, Cs = list(range(len(table.choices))), list(range(len(table.Cs)))
+        if not self.prune:
+            yield ids(weights, Cs)
+            return
+        for i in Cs:
+            weights = [j for j in weights if not table.falling(j, i)]
+            yield ids(weights, [i])
+        table.mark_pruned()
+
+    def _score(
+        self,
+        model: LinearModel,
+        scorer: Any,
+        X: Any,
+        y: Any,
+        splits: list[Any],
+        found: list[Done],
+        table: GridTable,
+    ) -> None:
+        """Score the held-out rows: all cells of a split by the same pass over them."""
+        for k, (_, test) in enumerate(splits):
+            mine = [done for done in found if done.id[0] == k]
+            if not mine:
+                continue
+            rows, labels = X[test], y[test]
+            for start in range(0, len(mine), COLUMNS):
+                block = mine[start : start + COLUMNS]
+                fitted = [model.attributes([r.w for r in done.results]) for done in block]
+                W = np.concatenate([f["coef_"] for f in fitted]).T
+                scores = as_design(rows, checked=True).dot(np.ascontiguousarray(W), 0, len(labels))
+                scores += np.concatenate([f["intercept_"] for f in fitted])
+                parts = np.split(scores, len(block), axis=1)
+                for done, attributes, part in zip(block, fitted, parts, strict=True):
+                    known = part[:, 0].copy() if part.shape[1] == 1 else part
+                    svc = self._known(table.params(table.row(done.id)), attributes, X.shape[1])
+                    table.put(done, float(scorer(svc.know(rows, known), rows, labels)))
+
+    def _known(
+        self, setting: dict[str, Any], attributes: dict[str, Any], n_features: int
+    ) -> _Known:
+        svc = _Known(**{**self._template().get_params(deep=False), **setting})
+        svc.classes_, svc.n_features_in_ = self.classes_, n_features
+        for name, value in attributes.items():
+            setattr(svc, name, value)
+        return svc
+
+    def _select(self, table: GridTable) -> None:
+        means = self.cv_results_["mean_test_score"]
+        if np.isnan(means).all():
+            raise ValueError(
+                "no setting has a score for every fold: the training rows of each lack a class, or the "
+                "scorer returned NaN. Use stratified folds, fewer folds or another scoring."
+            )
+        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
+        self.best_score_ = float(means[self.best_index_])
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+
+
+def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
+    counts = np.bincount(codes, minlength=len(classes))
+    return Training(as_design(X, checked=True), codes, weight), Classes(classes, codes, counts)

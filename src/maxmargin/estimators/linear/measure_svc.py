@@ -1,0 +1,343 @@
+"""MeasureSVC: a linear classifier trained for a measure of the whole table of its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
+
+from maxmargin.core.result import Start
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import compact, take
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.linear.decision import LinearDecision
+from maxmargin.estimators.linear.measures import (
+    as_copies,
+    counts_rows,
+    declared,
+    measure_loss,
+    measured,
+    threshold,
+)
+from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.validation import scored, training
+from maxmargin.estimators.weights import Weighing, weigh
+from maxmargin.losses import ScoreLoss
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import Auto
+
+
+class MeasureSVC(LinearDecision, CertifiedEstimator):
+    """Linear classification of two classes, trained for a joint measure, certified.
+
+    Minimises ``1/2 |w|^2 + C R(w)``, where ``R(w)`` is the maximum over labellings v of the training set of
+    ``n loss(v) + sum_i 1/2 (v_i - y_i) s_i`` with scores ``s = X w + intercept``: a convex bound of n times
+    the measure's loss. With ``measure="error"`` this is ``LinearSVC`` at the same C. The second of
+    ``classes_`` is the positive class.
+
+    Parameters
+    ----------
+    measure : str, callable or loss object, default "f1"
+        "error", "balanced_error", "f1", "fbeta", "prbep" (the break-even point of precision and recall),
+        "precision_at_k", "recall_at_k", "roc_auc"; for quantifiers "ae", "nae", "rae", "kld", "nkld", "q".
+        A callable ``(tp, fp, fn, tn) -> loss`` may be any loss of the table, 0 if there are no errors. All
+        tables are tried, so more than 4 million of them (4,000 rows if half are positive) are refused. An
+        object of a class derived from :class:`maxmargin.losses.TableLoss` has no such limit; see the user
+        guide, "A measure of your own".
+    C : float, default 1.0
+        Weight of R.
+    beta : float, default 1.0
+        For "fbeta" and "q".
+    k : int, optional
+        For "precision_at_k" and "recall_at_k": training rows called positive.
+    rescaling : {"margin", "slack"}, default "margin"
+        "slack" maximises ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)``, by trying all tables: the same
+        limit. Not for "roc_auc".
+    tol : float or stopping rule, default 1e-3
+        Relative gap at which to stop.
+    fit_intercept : bool, default True
+        Whether there is an intercept. It cannot matter for "roc_auc" and "prbep": there the problem has none,
+        and it is set after training so that as many training rows are called positive as are positive.
+    intercept_scaling : float, default 1.0
+        The constant feature whose weight gives the intercept; the larger, the less it is penalised.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
+        constant, is not part of ``objective_``.
+    nonnegative, nonpositive : list, optional
+        Features (indices or names) whose weights must not become negative, or positive.
+    solver : "auto" or solver object, default "auto"
+        "auto" is optimised cutting planes, and for "error" the portfolio of ``LinearSVC``.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads. The result has the same bits for any number of them.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
+    warm_start : bool, default False
+        Start from the weights of the previous fit.
+    random_state : int, default 0
+        Seed for solvers that visit rows in random order.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+        Weights.
+    intercept_ : array of shape (1,)
+        Intercept.
+    classes_ : array of shape (2,)
+        The classes; the second is the positive one.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if X had names.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.metrics import f1_score
+    >>> from maxmargin import LinearSVC, MeasureSVC
+    >>> X, y = make_classification(
+    ...     500, 10, weights=[0.9], class_sep=0.5, flip_y=0.05, random_state=0
+    ... )
+    >>> svc = MeasureSVC("f1").fit(X, y)
+    >>> svc.converged_, svc.certificate_
+    (True, 'exact')
+    >>> plain = LinearSVC().fit(X, y)
+    >>> round(f1_score(y, svc.predict(X)), 2), round(f1_score(y, plain.predict(X)), 2)
+    (0.46, 0.2)
+    """
+
+    def __init__(
+        self,
+        measure: Any = "f1",
+        *,
+        C: float = 1.0,
+        beta: float = 1.0,
+        k: int | None = None,
+        rescaling: str = "margin",
+        tol: Any = 1e-3,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        prior: Any = None,
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+    ) -> None:
+        self.measure = measure
+        self.C = C
+        self.beta = beta
+        self.k = k
+        self.rescaling = rescaling
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.prior = prior
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    @certified_fit
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            float32 and float64 data are used without a copy (dense: C order; sparse: CSR).
+        y : array of shape (n_samples,)
+            Labels of two classes.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows. Any for "error", "balanced_error" and "roc_auc"; whole numbers for the other
+            measures, which count rows: a row of weight 2 is two rows.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+
+        Returns
+        -------
+        MeasureSVC
+            The fitted estimator.
+        """
+        data = {"X": X, "y": y}
+        rows = training(self, X, y, sample_weight)
+        keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
+        sign, design = self._signs(rows.y[:]), compact(rows.design)
+        weight = self._checked(rows.weight[:], sign)
+        intercept = self._intercept_feature()
+        names = getattr(self, "feature_names_in_", None)
+        weights = weigh(self, design.shape[1], names, intercept=intercept)
+        if counts_rows(self._declared(), self.rescaling) and (weight != 1.0).any():
+            copies = as_copies(weight, self.measure)
+            design, sign, weight = take(design, copies), sign[copies], np.ones(len(copies))
+        loss = measure_loss(self.measure, self.beta, self.k, self.rescaling, sign)
+        with self._workers() as engine:
+            risk = ScoreRisk(
+                design, sign, loss, sample_weight=weight, intercept=intercept, engine=engine
+            )
+            result = self._minimize(
+                weights.risk(risk),
+                Auto() if self.solver == "auto" else self.solver,
+                regularizer=weights.norm,
+                start=self._start(design.shape[1], intercept, weights),
+                fitted=lambda w: self._attributes(
+                    weights.whole(w), risk, lambda coef: design.dot(coef, 0, len(sign))
+                ),
+                data=data,
+                keeping=keeping,
+            )
+            found = self._attributes(  # now the workers are free to compute scores
+                weights.whole(result.w), risk, lambda coef: risk.scores(risk.evaluate(coef))
+            )
+        for name, value in found.items():
+            setattr(self, name, value)
+        return self
+
+    def _signs(self, y: Any) -> Array:
+        """-1 for the first class, +1 for the second."""
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(y)}: MeasureSVC measures a positive class against a negative one."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "MeasureSVC needs samples of 2 classes in the data, but the data contains only one "
+                f"class: {self.classes_[0]!r}"
+            )
+        return np.where(y == self.classes_[1], 1.0, -1.0)
+
+    def _checked(self, weight: Array, sign: Array) -> Array:
+        for side, label in zip((-1.0, 1.0), self.classes_, strict=True):
+            if not weight[sign == side].any():
+                raise ValueError(f"all sample weights of class {label} are zero.")
+        return weight
+
+    def _intercept_feature(self) -> float:
+        if not self.fit_intercept or self._set_afterwards():
+            return 0.0
+        if not self.intercept_scaling > 0:
+            raise ValueError(
+                f"intercept_scaling={self.intercept_scaling!r}: it must be positive with fit_intercept=True."
+            )
+        return float(self.intercept_scaling)
+
+    def _declared(self) -> ScoreLoss | None:
+        """The loss that ``measure`` stands for, if it is a name or an object."""
+        return declared(self.measure, self.beta, self.k)
+
+    def _set_afterwards(self) -> bool:
+        loss = self._declared()
+        return loss is not None and loss.shift_invariant
+
+    def _attributes(
+        self, w: Array, risk: ScoreRisk, scores: Callable[[Array], Array]
+    ) -> dict[str, Any]:
+        d, intercept = risk.rows.design.shape[1], risk.rows.intercept
+        coef, bias = w[:d].copy(), 0.0
+        if intercept != 0.0:
+            bias = intercept * float(w[d])
+        elif self.fit_intercept and self._set_afterwards():
+            sign, weight = risk.rows.y, risk.rows.weight
+            bias = -threshold(scores(coef), weight, float(np.sum(weight[sign > 0])))
+        return {"coef_": coef[None], "intercept_": np.array([bias])}
+
+    def _start(self, n_features: int, intercept: float, weights: Weighing) -> Start | None:
+        """The previous fit's weights, as far as they fit this problem."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        if self.coef_.shape != (1, n_features):
+            return None
+        tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
+        return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The measure that the classifier was trained for: 1 - its loss, so that higher is better.
+
+        F1 for ``measure="f1"``, accuracy for "error", balanced accuracy for "balanced_error", the ROC AUC for
+        "roc_auc", 1 - the quantification error for "ae" and the like, 1 - what it returns for a callable.
+        "prbep", "precision_at_k" and "recall_at_k" are those of the P or k highest scores. 1 is the best.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
+            The samples.
+        y : array of shape (n_samples,)
+            True labels; left out for a data set, which has its own.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the samples, as in ``fit``; those of a data set by default.
+
+        Returns
+        -------
+        float
+            1 - the loss.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.metrics import f1_score
+        >>> from maxmargin import MeasureSVC
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> svc = MeasureSVC("f1").fit(X, y)
+        >>> bool(abs(svc.score(X, y) - f1_score(y, svc.predict(X))) < 1e-12)
+        True
+        """
+        scores = self.decision_function(X)
+        y, sample_weight = scored(X, y, sample_weight)
+        y = column_or_1d(y)
+        check_consistent_length(scores, y)
+        strange = ~np.isin(y, self.classes_)
+        if strange.any():
+            raise ValueError(
+                f"y holds the label '{y[strange][0]}', which is not one of the classes {self.classes_}."
+            )
+        weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        positive, called = y == self.classes_[1], scores > 0
+        if counts_rows(self._declared(), self.rescaling) and (weight != 1.0).any():
+            copies = as_copies(weight, self.measure)
+            scores, positive, called = scores[copies], positive[copies], called[copies]
+            weight = np.ones(len(copies))
+        return measured(self.measure, self.beta, self.k, scores, positive, called, weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,80 @@
+"""A path of C: every fit starts where the one before ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.interrupts import outermost
+from maxmargin.estimators.base import ENDING
+from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.outcome import tell_path
+
+
+def svc_path(
+    X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **params: Any
+) -> list[LinearSVC]:
+    """Fit a :class:`LinearSVC` for each C, for little more than the price of the hardest one.
+
+    From one C to the next larger one multipliers and weights are scaled and planes are kept, which saves
+    most of the work wherever the rows that decide hardly change.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        The rows.
+    y : array of shape (n_samples,)
+        Labels.
+    Cs : sequence of float
+        Values of C, in any order.
+    sample_weight : array of shape (n_samples,), optional
+        Factors of C by row.
+    **params
+        Further parameters of :class:`LinearSVC`.
+
+    Returns
+    -------
+    list of LinearSVC
+        Fitted estimators, each with its own certificate, in the order of ``Cs``. A callback or
+        ``max_seconds`` (of one fit) ends the path: then those that are done, the smallest C first of all.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: ``error.result`` is the list of the estimators that are done, the interrupted one
+        included; that is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import svc_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = svc_path(scale(X), y, Cs=[0.01, 0.1, 1.0])
+    >>> [svc.converged_ for svc in path]
+    [True, True, True]
+    >>> path[0].objective_ < path[2].objective_
+    True
+    """
+    values = [float(C) for C in np.ravel(Cs)]
+    if not values:
+        raise ValueError("Cs is empty: give at least one value of C.")
+    fitted: dict[float, LinearSVC] = {}
+    previous: Any = None
+    interrupted = False
+    with outermost() as returns:
+        for C in sorted(set(values)):
+            svc = LinearSVC(C=C, **params)
+            try:
+                previous = svc._fit(X, y, sample_weight, previous)
+            except KeyboardInterrupt:  # before the solver began, or after it
+                interrupted = True
+                break
+            fitted[C] = svc
+            if svc.stop_reason_ in ENDING:
+                break
+    path = [fitted[C] for C in values if C in fitted]
+    tell_path("svc_path", path, interrupted, returns=returns)
+    return path

@@ -1,0 +1,305 @@
+"""From an estimator's parameters and checked data to the problems that a solver minimises."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array
+from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
+from maxmargin.estimators.margins import with_margins
+from maxmargin.estimators.validation import Classes, Training
+from maxmargin.estimators.weights import Weighing, free_bound, says_something, weigh
+from maxmargin.losses import CrammerSinger, DualTerms, Hinge, ScoreLoss, SquaredHinge
+
+#: losses of one score that have a name
+LOSSES: dict[str, type[ScoreLoss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge}
+KINDS = ("auto", "crammer_singer", "ovr")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """What the parameters of a linear estimator say about the problem, once there is data.
+
+    With one target the problem is one; one-against-the-rest has a target per class. Regression has no
+    classes, and its ``coef_`` one dimension, as in scikit-learn.
+    """
+
+    loss: ScoreLoss
+    targets: tuple[Any, ...]
+    weight: Any
+    intercept: float
+    n_features: int
+    n_classes: int
+    regularizer: SquaredNorm
+    #: how the weights of each problem are learned
+    weights: tuple[Weighing, ...]
+    #: what is added to the scores of each problem, None for nothing
+    offsets: tuple[Array | None, ...]
+
+    def attributes(self, ws: list[Array]) -> dict[str, Any]:
+        """coef_ and intercept_ from the flat weights of the problems."""
+        pairs = zip(self.weights, ws, strict=True)
+        W = np.concatenate([own.whole(w).reshape(self._height, -1) for own, w in pairs], axis=1)
+        coef = W[: self.n_features].T
+        bias = self.intercept * W[-1] if self.intercept != 0.0 else np.zeros(W.shape[1])
+        if W.shape[1] == 2 and self.n_classes == 2:  # two classes with a cost matrix
+            coef, bias = coef[1:] - coef[:1], bias[1:] - bias[:1]
+        if not self.n_classes:
+            coef = coef[0]
+        return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
+
+    def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
+        """The flat weights of fitted attributes, as solvers see them, if they fit these problems."""
+        columns, coef = (self.loss.n_outputs() or 1) * len(self.targets), np.atleast_2d(coef)
+        if coef.shape != (columns, self.n_features):
+            return None
+        parts = [coef.T]
+        if self.intercept != 0.0:
+            parts.append(bias[None] / self.intercept)
+        W = np.concatenate(parts)
+        flat = [W.ravel()]
+        if len(self.targets) > 1:
+            flat = [np.ascontiguousarray(W[:, k]) for k in range(columns)]
+        return [own.learned(w) for own, w in zip(self.weights, flat, strict=True)]
+
+    @property
+    def _height(self) -> int:
+        return self.n_features + int(self.intercept != 0.0)
+
+
+def linear_model(
+    estimator: Any, data: Training, classes: Classes, margin: Array | None = None
+) -> LinearModel:
+    """Check the parameters against the data; ``margin`` is what each row is asked for, 1 by default."""
+    weight = _weights(estimator.class_weight, data.weight, classes)
+    loss, targets = _loss(estimator, classes)
+    intercept = intercept_feature(estimator)
+    asked, offsets = with_margins(loss, targets, margin)
+    reach = 1.0 if margin is None else float(np.abs(margin).max())
+    own = loss.dual_terms(np.asarray(targets[0][:1]))
+    if own is not None and loss.n_outputs() is None and margin is None:
+        reach = own.reach
+    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, reach)
+    if own is not None and loss.n_outputs() is not None:
+        reach *= own.reach
+    return LinearModel(
+        asked,
+        targets,
+        weight,
+        intercept,
+        data.n_features,
+        len(classes.names),
+        regularizer,
+        weighings(estimator, data, targets, weight, asked, intercept, regularizer, offsets, reach),
+        offsets,
+    )
+
+
+def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
+    """Weights of rows times those of their classes."""
+    if class_weight is not None:
+        factors, codes = class_factors(class_weight, classes), classes.codes
+        if isinstance(weight, LazyColumn) or isinstance(codes, LazyColumn):
+            weight = Weighted(weight, factors, codes)
+        else:
+            weight = weight * factors[codes]
+    return some_weight(weight)
+
+
+def some_weight(weight: Column) -> Column:
+    """The weights, which must not all be zero."""
+    if not any(np.any(weight[lo:hi]) for lo, hi in chunks(len(weight))):
+        raise ValueError("all sample weights are zero: there is nothing to learn from.")
+    return weight
+
+
+def class_factors(class_weight: Any, classes: Classes) -> Array:
+    """scikit-learn's class weights, from the number of rows of each class."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        factors: Array = classes.counts.sum() / (len(classes.names) * classes.counts)
+        return factors
+    named: Array = compute_class_weight(class_weight, classes=classes.names, y=classes.names)
+    return named
+
+
+def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]:
+    kind, codes = estimator.multi_class, classes.codes
+    n_classes = len(classes.names)
+    binary = score_loss(estimator.loss)
+    name = estimator.loss if isinstance(estimator.loss, str) else repr(binary)
+    if kind not in KINDS:
+        raise ValueError(
+            f"multi_class={kind!r} is not known; use 'auto', 'crammer_singer' or 'ovr'."
+        )
+    if kind == "auto":
+        kind = "crammer_singer" if name == "hinge" else "ovr"
+    if estimator.cost is not None:
+        return CrammerSinger(_cost(estimator.cost, name, kind, classes.names)), (codes,)
+    if n_classes > 2 and kind == "crammer_singer":
+        if name != "hinge":
+            raise ValueError(
+                f"Crammer and Singer's loss is a hinge; for loss={estimator.loss!r} and several classes use "
+                "multi_class='ovr'."
+            )
+        return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
+    positive = [1] if n_classes == 2 else range(n_classes)
+    return binary, tuple(classes.signs(k) for k in positive)
+
+
+def score_loss(given: Any) -> ScoreLoss:
+    """The loss of one score per row and a sign that a name or an object stands for."""
+    if isinstance(given, str) and given in LOSSES:
+        return LOSSES[given]()
+    if isinstance(given, type):
+        raise TypeError(
+            f"loss={given.__name__} is a class, not an object: use {given.__name__}(...), with parentheses."
+        )
+    if not isinstance(given, ScoreLoss):
+        names = ", ".join(repr(name) for name in LOSSES)
+        raise ValueError(
+            f"loss={given!r} is not known; use one of {names}, or an object of a class derived from "
+            "maxmargin.losses.ScoreLoss."
+        )
+    why = _unfit(given)
+    if why is not None:
+        raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
+    return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
+
+
+def _unfit(loss: ScoreLoss) -> str | None:
+    """Why a loss is none of one score per row and a sign; None if it is."""
+    if loss.n_outputs() is not None:
+        return f"it has {loss.n_outputs()} scores per row, and one is needed"
+    if not loss.decomposable:
+        return "it is no sum over rows; MeasureSVC trains measures of whole data sets"
+    if loss.label_kind != "sign":
+        return (
+            f"its labels are declared as {loss.label_kind!r}, and signs are needed: set "
+            'label_kind = "sign" if it takes labels -1 and +1'
+        )
+    return None
+
+
+def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
+    if loss != "hinge" or kind != "crammer_singer":
+        raise ValueError(
+            "cost needs loss='hinge' and joint training of the classes (multi_class='crammer_singer')."
+        )
+    matrix: Array = np.asarray(cost, dtype=np.float64)
+    if matrix.shape != (len(classes), len(classes)):
+        raise ValueError(
+            f"cost has shape {matrix.shape}, but there are {len(classes)} classes: give a "
+            f"({len(classes)}, {len(classes)}) matrix in the order of classes_ = {classes}."
+        )
+    return matrix
+
+
+def intercept_feature(estimator: Any) -> float:
+    if not estimator.fit_intercept:
+        return 0.0
+    if not estimator.penalize_intercept:
+        return 1.0  # its scale is without effect when nothing is penalised
+    if not estimator.intercept_scaling > 0:
+        raise ValueError(
+            f"intercept_scaling={estimator.intercept_scaling!r}: it must be positive with "
+            "fit_intercept=True."
+        )
+    return float(estimator.intercept_scaling)
+
+
+def _regularizer(
+    estimator: Any,
+    data: Training,
+    classes: Classes,
+    weight: Column,
+    intercept: float,
+    loss: ScoreLoss,
+    reach: float,
+) -> SquaredNorm:
+    """The norm without the intercept where that is asked, with a bound of the optimal intercept."""
+    if intercept == 0.0 or estimator.penalize_intercept:
+        return SquaredNorm()
+    by_class = totals(classes.codes, weight, len(classes.names))
+    if (by_class == 0.0).any():
+        missing = classes.names[np.flatnonzero(by_class == 0.0)[0]]
+        raise ValueError(
+            f"class {missing!r} has no weight: an intercept that is not penalised would be infinite. "
+            "Remove the class or use penalize_intercept=True."
+        )
+    top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
+    total = estimator.C * float(by_class.sum())
+    return free_intercepts(total, data.n_features, data.largest_norm(), loss, reach, top)
+
+
+def free_intercepts(
+    total: float, d: int, largest: float, loss: ScoreLoss, reach: float = 1.0, top: float = 1.0
+) -> SquaredNorm:
+    """The norm without the intercepts of ``d`` features, with a bound of the optimal ones. ``total`` is C
+    times the sum of all weights, ``largest`` the norm of the longest row, ``top`` the largest cost.
+
+    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
+    S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
+    classes were further apart than the largest cost plus S, every row of the lower group would
+    be lost to the upper one and none the other way round: moving them together would lower the
+    risk. So sorted intercepts are at most that far apart. (One score per row: a row of the margin that the
+    loss asks for, or more, costs nothing, so the intercept is at most that margin + S.) Rows with a margin of
+    their own ask for ``reach`` at most, in its place or as a factor of the costs.
+    """
+    k = loss.n_outputs()
+    if k is None:
+        terms = loss.dual_terms(np.ones(1))
+        if not isinstance(terms, DualTerms) or terms.two_sided:
+            raise ValueError(
+                f"penalize_intercept=False needs to know from which margin on a row costs nothing under "
+                f"{loss!r}: implement dual_terms(y), or use penalize_intercept=True with a large "
+                "intercept_scaling."
+            )
+        radius = np.sqrt(2.0 * total * terms.loss(reach))
+        return SquaredNorm(np.array([d]), float(reach + radius * largest))
+    top *= reach
+    spread = (k - 1) * (top + np.sqrt(2.0) * np.sqrt(2.0 * total * top) * largest)
+    return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * spread))
+
+
+def weighings(
+    estimator: Any,
+    data: Training,
+    targets: tuple[Any, ...],
+    weight: Column,
+    loss: ScoreLoss,
+    intercept: float,
+    regularizer: SquaredNorm,
+    offsets: tuple[Array | None, ...],
+    reach: float,
+) -> tuple[Weighing, ...]:
+    """How the weights of each problem are learned: as the norm says, or by a prior, with signs, and so on."""
+    asked = says_something(estimator)
+    if not asked:
+        return (Weighing(regularizer),) * len(targets)
+    outputs = loss.n_outputs()
+    if outputs == 2:
+        raise ValueError(
+            f"{asked[0]} is about one weight per feature, but a cost matrix for two classes has two of them. "
+            "Use class_weight instead of cost."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    several = len(targets) > 1
+    out = []
+    for k, target in enumerate(targets):
+        own = weigh(
+            estimator, data.n_features, names, columns=len(targets) if several else outputs or 1,
+            intercept=intercept, column=k if several else None,
+        )  # fmt: skip
+        if len(regularizer.free):
+            bound = free_bound(
+                estimator.C, data.design, target, weight, loss, intercept, own, offsets[k], reach
+            )
+            own = own.with_free(regularizer.free, bound)
+        out.append(own)
+    return tuple(out)

@@ -1,0 +1,268 @@
+"""``partial_fit`` and ``verify``: learning from a stream of which every row is seen once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.matrices import check_dense, check_rows, is_finite
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import Certificate, IterationRecord, relative_gap
+from maxmargin.core.stopping import Bounds
+from maxmargin.core.vectors import Array
+from maxmargin.data.dataset import Dataset
+from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
+from maxmargin.duals.one_pass import SupportStream
+from maxmargin.estimators.base import _as_dict, _seed, stopping_rule
+from maxmargin.estimators.weights import says_something
+from maxmargin.losses import ScoreLoss
+
+#: rows of a design that are brought into memory at a time; records of the history that are kept
+BLOCK, RECORDS = 2**16, 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Rows of a stream, and what is asked of them: one problem for each target."""
+
+    design: Design
+    targets: tuple[Any, ...]
+    weight: Any
+    loss: ScoreLoss
+    intercept: float
+    #: attributes of the estimator from the flat weights of the problems
+    attributes: Any
+
+    def parts(self) -> Iterator[tuple[DenseDesign | CSRDesign, int, int]]:
+        """The rows, in memory, a range at a time."""
+        n = self.design.shape[0]
+        for lo in range(0, n, BLOCK):
+            hi = min(n, lo + BLOCK)
+            if not hasattr(self.design, "block"):
+                raise TypeError(
+                    f"{type(self.design).__name__} does not show its rows: a stream needs block(lo, hi)."
+                )
+            rows = self.design.block(lo, hi)
+            if not isinstance(self.design, DenseDesign | CSRDesign | Dataset):  # those were checked
+                _check_block(rows, lo)
+            yield rows, lo, hi
+
+
+class PartialFit:
+    """Adds a stream to an estimator that says in ``_batch`` what its rows mean."""
+
+    C: float
+    tol: Any
+    max_support: int
+    random_state: Any
+    lower_bound_: float
+    certificate_: Certificate
+    stop_reason_: str
+    history_: list[dict[str, Any]]
+
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+        raise NotImplementedError
+
+    def _learn(self, batch: Batch) -> Self:
+        """See the rows of a batch once."""
+        streams = self._open(batch)
+        number = getattr(self, "n_iter_", 0) if hasattr(self, "_streams") else 0
+        rng = np.random.default_rng([_seed(self.random_state), number])
+        try:
+            for rows, lo, hi in batch.parts():
+                weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
+                for stream, target in zip(streams, batch.targets, strict=True):
+                    stream.feed(rows, np.asarray(target[lo:hi]), weight, rng)
+        finally:  # after Ctrl-C the weights are those of the multipliers again
+            lower = [stream.dual_value() for stream in streams]
+        self._streams = streams
+        for name, value in batch.attributes([stream.w.copy() for stream in streams]).items():
+            setattr(self, name, value)
+        self.n_iter_ = number + 1
+        self.n_seen_ = streams[0].n_seen
+        self.n_support_ = sum(stream.n_support for stream in streams)
+        self._say(lower, [float("inf")] * len(lower))
+        history = [] if number == 0 else self.history_
+        history.append(_as_dict(_record(self.n_iter_, self.lower_bound_, self.n_support_, self.C)))
+        self.history_ = history[-RECORDS:]
+        return self
+
+    def _open(self, batch: Batch) -> list[SupportStream]:
+        """The streams so far, or new ones."""
+        if not self.max_support >= 1:
+            raise ValueError(f"max_support={self.max_support!r}: at least one row must be kept.")
+        if not (np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C={self.C!r}: it must be a positive number.")
+        if batch.loss.dual_terms(np.asarray(batch.targets[0][:1])) is None:
+            raise TypeError(
+                f"partial_fit keeps multipliers of rows, but the loss {type(batch.loss).__name__} does not "
+                "declare the dual of a row: implement dual_terms(y), or use fit."
+            )
+        d = batch.design.shape[1]
+        streams: list[SupportStream] | None = getattr(self, "_streams", None)
+        if streams is None:
+            new = (batch.loss, d, float(self.C), batch.intercept, int(self.max_support))
+            return [SupportStream(*new) for _ in batch.targets]
+        self._check_same(streams, batch)
+        for stream in streams:
+            stream.max_support = int(self.max_support)
+            if stream.C != self.C:
+                stream.rescale(float(self.C))
+        return streams
+
+    def _check_same(self, streams: list[SupportStream], batch: Batch) -> None:
+        known = streams[0]
+        same = (
+            len(streams) == len(batch.targets)
+            and known.intercept == batch.intercept
+            and type(known.loss) is type(batch.loss)
+            and all(
+                np.array_equal(value, getattr(batch.loss, name))
+                for name, value in vars(known.loss).items()
+            )
+        )
+        if not same:
+            raise ValueError(
+                "the loss, the intercept or the way to train several classes changed in the middle of a "
+                "stream: a bound over all rows would be of no problem. Begin a new stream with a clone."
+            )
+
+    def _say(self, lower: list[float], upper: list[float]) -> None:
+        """The certificate of the problems together."""
+        known = bool(np.isfinite(upper).all())
+        rule = stopping_rule(self.tol)
+        self.lower_bound_, self.objective_ = float(sum(lower)), float(sum(upper))
+        self.gap_ = relative_gap(self.objective_, self.lower_bound_)
+        bounds = zip(upper, lower, strict=True)
+        self.converged_ = known and all(rule.met(Bounds(u, b, self.C)) for u, b in bounds)
+        self.stop_reason_ = "gap" if self.converged_ else "partial"
+        self.certificate_ = "exact" if known else "lower-only"
+
+    def verify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Complete the certificate of a stream: one exact pass over the rows it was made of.
+
+        Nothing is learned. Afterwards ``objective_`` is F of the weights over all rows, and
+        ``certificate_`` is "exact". That the rows are the same is the caller's word; their number and
+        their weight are compared.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, design, data set or iterable of batches
+            All rows that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or
+            ``(X, y, sample_weight)``.
+        y : array, optional
+            Labels, where ``X`` is a matrix or a design.
+        sample_weight : array, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            The number or the weight of the rows is not that of the stream. The certificate stays as it is.
+        """
+        check_is_fitted(self, "_streams", msg="verify completes partial_fit: there was none.")
+        streams: list[SupportStream] = self._streams
+        if streams[0].C != self.C:
+            raise ValueError(
+                f"C={self.C!r}, but the stream was learned with C={streams[0].C!r}: set it back, or go on "
+                "with partial_fit."
+            )
+        lower = [stream.dual_value() for stream in streams]
+        norm, losses = SquaredNorm(), np.zeros(len(streams))
+        count, total = 0, 0.0
+        for batch in self._batches(X, y, sample_weight):
+            for lo, hi in _ranges(batch.design.shape[0]):
+                weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
+                count, total = count + hi - lo, total + float(weight.sum())
+                for k, (stream, target) in enumerate(zip(streams, batch.targets, strict=True)):
+                    scores = _scores(stream, batch.design, lo, hi)
+                    losses[k] += stream.loss.value(scores, np.asarray(target[lo:hi]), weight)
+        seen = streams[0]
+        if count != seen.n_seen or abs(total - seen.weight_seen) > 1e-9 * seen.weight_seen:
+            raise ValueError(
+                f"these are {count} rows of total weight {total:.12g}; partial_fit saw {seen.n_seen} of "
+                f"weight {seen.weight_seen:.12g}. The bounds belong to the same rows only."
+            )
+        upper = [
+            norm.value(s.w) + s.C * float(loss) for s, loss in zip(streams, losses, strict=True)
+        ]
+        for b, u in zip(lower, upper, strict=True):
+            if b > u + 1e-9 * abs(u) + 1e-300:
+                raise ValueError(
+                    f"F over these rows is {u:.12g}, below {b:.12g}, the bound over the rows that "
+                    "partial_fit saw: they are others. The bounds belong to the same rows only."
+                )
+        # they may be equal up to rounding
+        self._say([min(b, u) for b, u in zip(lower, upper, strict=True)], upper)
+        return self
+
+    def _batches(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Batch]:
+        if y is not None or is_design(X) or hasattr(X, "shape") or not isinstance(X, Iterable):
+            yield self._batch(X, y, sample_weight, first=False)
+            return
+        for item in X:
+            if not isinstance(item, tuple) or len(item) not in (2, 3):
+                raise ValueError("batches are tuples (X, y) or (X, y, sample_weight).")
+            yield self._batch(item[0], item[1], item[2] if len(item) == 3 else None, first=False)
+
+
+def penalises_all(estimator: Any) -> bool:
+    """Whether every weight is penalised: without that a stream has no lower bound."""
+    if estimator.fit_intercept and not estimator.penalize_intercept:
+        raise AttributeError(
+            "partial_fit penalises every weight; with penalize_intercept=False use fit."
+        )
+    return True
+
+
+def check_streamable(estimator: Any) -> None:
+    """Refuse parameters that a stream has no form for."""
+    asked = says_something(estimator)
+    if asked:
+        raise ValueError(f"partial_fit has no form for {asked[0]}=: use fit.")
+
+
+def _check_block(rows: DenseDesign | CSRDesign, first: int) -> None:
+    """Raise ValueError unless rows that a design of somebody else shows can be used."""
+
+    def row(i: int) -> str:
+        return f"row {first + i}"
+
+    if isinstance(rows, DenseDesign):
+        check_dense(rows.X, row=row)
+    else:
+        check_rows(rows.indptr, rows.indices, rows.data, rows.shape, row=row)
+
+
+def _ranges(n: int) -> Iterator[tuple[int, int]]:
+    for lo in range(0, n, BLOCK):
+        yield lo, min(n, lo + BLOCK)
+
+
+def _scores(stream: SupportStream, design: Design, lo: int, hi: int) -> Array:
+    d, w = stream.n_features, stream.w
+    if stream.loss.n_outputs() is not None:
+        w = w.reshape(-1, stream.n_columns)
+    scores = design.dot(np.ascontiguousarray(w[:d]), lo, hi)
+    if stream.intercept != 0.0:
+        scores += stream.intercept * w[d]
+    if not is_finite(scores):
+        raise ValueError("a score is NaN or infinite: check and scale the features.")
+    return scores
+
+
+def _record(number: int, lower: float, n_support: int, C: float) -> IterationRecord:
+    inf = float("inf")
+    return IterationRecord(
+        number, inf, lower, inf, n_support, n_support, None, float(number), 0.0, 0.0, 0.0, 0.0, 0.0,
+        "partial", float(C),
+    )  # fmt: skip

@@ -1,0 +1,209 @@
+"""What a fit tells its caller when it is over: the interrupt that ended it, or that it did not reach ``tol``.
+
+There is one place for both, around every public ``fit``: whatever a fit consists of (classes, pairs, folds,
+values of C), everything is stored by then, and the caller is told once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin.core.interrupts import interrupt, outermost
+from maxmargin.core.result import bounds_in_words, relative_gap
+from maxmargin.core.vectors import Array
+from maxmargin.estimators.base import with_callbacks
+from maxmargin.estimators.grid_table import GridTable
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+#: endings that somebody asked for, or that are a method's own goal
+PLANNED = ("callback", "interrupted", "partial", "cccp", "sampled")
+
+ADVICE = {
+    "max_iter": "Raise max_iter or loosen tol; features of similar scale (StandardScaler) need fewer "
+    "iterations.",
+    "max_seconds": "Raise max_seconds or loosen tol; features of similar scale (StandardScaler) need less "
+    "time.",
+    "one pass": "Use another schedule of the solver, or loosen tol.",
+    "stalled": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
+    "lower-only": "Use an exact argmax, or one that answers with a bound (maxmargin.tasks.Bounded).",
+    "measured": "Use a positive semidefinite kernel, such as 'rbf', for a certified gap.",
+}
+
+
+def certified_fit(fit: Fit) -> Fit:
+    """Decorate a public ``fit``: scikit-learn's callbacks around it, and what its caller is told after it."""
+    inner = with_callbacks(fit)
+
+    @wraps(inner)
+    def outer(self: Any, *args: Any, **options: Any) -> Any:
+        self.__dict__.pop("_ended", None)
+        with outermost() as returns:
+            try:
+                fitted = inner(self, *args, **options)
+            except BaseException:
+                _forget_bounds(self)
+                raise
+        tell(self, returns=returns)
+        return fitted
+
+    return outer  # type: ignore[return-value]
+
+
+def _forget_bounds(estimator: Any) -> None:
+    """After an error, or a late Ctrl-C, when the bounds of a fit were set and its weights perhaps not."""
+    if estimator.__dict__.pop("_ended", None) is not None:
+        estimator.objective_, estimator.lower_bound_ = float("nan"), -float("inf")
+        estimator.gap_, estimator.converged_ = float("inf"), False
+
+
+def tell(estimator: Any, *, returns: bool) -> None:
+    """Raise the interrupt that ended a fit, or warn that it did not reach its tolerance."""
+    name, ended = type(estimator).__name__, estimator.__dict__.pop("_ended", ())
+    if estimator.stop_reason_ == "interrupted":
+        if returns:
+            return
+        raise interrupt(
+            f"{name}: {_reached(estimator)}. The fitted estimator is error.estimator.",
+            estimator=estimator,
+        )
+    kind = _shortfall(estimator, ended)
+    if kind is not None:
+        missed = [why for why, converged in ended if not converged]
+        # those that reached their own goal, where others did not
+        missed = [why for why in missed if why not in ("gap", "sampled")] or missed
+        several = f" in {len(missed)} of {len(ended)} problems" if len(ended) > 1 else ""
+        _warn(
+            f"{name}: {_cause(kind, estimator)}{several}; {_reached(estimator)}. {ADVICE[kind]}", 4
+        )
+
+
+def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
+    """The same for the fits of a path. ``interrupted``: Ctrl-C came between two of them."""
+    kinds = [_shortfall(fit, fit.__dict__.pop("_ended", ())) for fit in fits]
+    torn = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
+    if interrupted or torn:
+        if returns and fits:
+            return
+        done = f"{len(fits) - len(torn)} fits are done"
+        last = f", that of C={torn[-1].C:g} has {_reached(torn[-1])}" if torn else ""
+        error = interrupt(f"{name}: {done}{last}. The list is error.result.", result=list(fits))
+        if torn:
+            error.estimator = torn[-1]  # type: ignore[attr-defined]
+        raise error
+    missed = [fit for kind, fit in zip(kinds, fits, strict=True) if kind is not None]
+    if missed:
+        values = ", ".join(f"{fit.C:g}" for fit in missed)
+        _warn_of_cells(
+            f"{name}: {len(missed)} of {len(fits)} fits",
+            [kind for kind in kinds if kind is not None],
+            f"C={values}; {_largest([fit.gap_ for fit in missed])}",
+            fits[0],
+        )
+
+
+def tell_search(search: Any, table: GridTable, best: Any) -> None:
+    """One warning for the cells of a search and the fit after it, None if there was none."""
+    name, missed = type(search).__name__, [done for done in table.done if not done.converged]
+    kinds = [
+        _kind(result.stop_reason, result.certificate, search.max_iter)
+        for done in missed
+        for result in done.results
+        if not result.converged
+    ]
+    which = f"{len(missed)} of {len(table.done)} cells" if missed else ""
+    gaps = [
+        relative_gap(done.objective, done.lower_bound)
+        if all(np.isfinite(result.gap) for result in done.results)
+        else float("inf")
+        for done in missed
+    ]
+    if best is not None:
+        last = _shortfall(best, best.__dict__.pop("_ended", ()))
+        if last is not None:
+            kinds, gaps = [*kinds, last], [*gaps, best.gap_]
+            which = f"{which} and the final fit" if missed else "the final fit"
+    if kinds:
+        known = f"{_largest(gaps)}; see split0_gap and the like in cv_results_"
+        _warn_of_cells(f"{name}: {which}", kinds, known, search)
+
+
+def raise_from_search(search: Any, note: str) -> NoReturn:
+    """Let Ctrl-C go on from a search that has stored what is done."""
+    raise interrupt(
+        f"{type(search).__name__}: {note} The search is error.estimator.", estimator=search
+    )
+
+
+def finished_settings(scores: Array) -> str:
+    """How much of a search is done, from the mean scores of its settings."""
+    return f"{np.isfinite(scores).sum()} of {len(scores)} settings were trained on every fold"
+
+
+def _warn_of_cells(which: str, kinds: list[str], known: str, template: Any) -> None:
+    kinds = list(dict.fromkeys(kinds))
+    causes = " or ".join(_cause(kind, template) for kind in kinds)
+    _warn(f"{which} {causes}; {known}. {' '.join(ADVICE[kind] for kind in kinds)}", 5)
+
+
+def _warn(text: str, stacklevel: int) -> None:
+    warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
+
+
+def _shortfall(estimator: Any, ended: Sequence[tuple[str, bool]] = ()) -> str | None:
+    """Why a fit did not reach its tolerance, as a key of :data:`ADVICE`; None if it did, or if it ended as it
+    was meant to. ``ended``: stop reason and success of each problem it consists of."""
+    reason = estimator.stop_reason_
+    if estimator.converged_ or reason in PLANNED or any(why == "callback" for why, _ in ended):
+        return None
+    # the goal of landmarks and of sampled cuts is another one, and they have their own numbers for it
+    own_goal = hasattr(estimator, "restricted_gap_") or hasattr(estimator, "probabilistic_bound_")
+    if reason == "gap" and own_goal and estimator.certificate_ in ("restricted", "measured"):
+        return None
+    return _kind(reason, estimator.certificate_, estimator.max_iter)
+
+
+def _kind(reason: str, certificate: str, max_iter: int | None) -> str:
+    """The key of :data:`ADVICE` for an ending that is no success."""
+    if reason == "max_iter" and max_iter is None:
+        return "one pass"
+    if reason in ("max_iter", "max_seconds"):
+        return reason
+    # "gap" without a proof: where bounds could be had, rounding stands between
+    return certificate if certificate in ("lower-only", "measured") else "stalled"
+
+
+def _cause(kind: str, estimator: Any) -> str:
+    before = f"before tol={estimator.tol!r} was reached"
+    if kind in ("max_iter", "max_seconds"):
+        return f"stopped at {kind}={getattr(estimator, kind)!r} {before}"
+    return {
+        "one pass": f"ended after the one pass of the schedule, {before}",
+        "stalled": f"stalled {before}",
+        "lower-only": "without an upper bound, because the argmax may miss the maximum",
+        "measured": "without a lower bound, because the kernel is not positive semidefinite",
+    }[kind]
+
+
+def _largest(gaps: Sequence[float]) -> str:
+    largest = max(gaps)
+    return f"largest gap {largest:.2g}" if np.isfinite(largest) else "not all gaps are certified"
+
+
+def _reached(estimator: Any) -> str:
+    """The bounds of a fit in words; also those of the problem it solved instead."""
+    objective = estimator.objective_
+    if estimator.certificate_ == "local":
+        return (
+            f"objective {objective:.6g}, gap of the last convex problem {estimator.convex_gap_:.2g}"
+        )
+    text = bounds_in_words(objective, estimator.lower_bound_, estimator.gap_)
+    if hasattr(estimator, "restricted_gap_"):
+        text += f", restricted gap {estimator.restricted_gap_:.2g}"
+    return text

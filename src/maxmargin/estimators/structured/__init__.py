@@ -1,0 +1,1 @@
+"""Structured outputs: any argmax, sequences, graphs, trees."""

@@ -1,0 +1,214 @@
+"""Taggers once they are fitted: the parts of their weights, labels, k best and max-marginals."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.vectors import Array
+from maxmargin.estimators.structured import sequences as seq
+from maxmargin.estimators.validation import loaded
+from maxmargin.kernels import KernelExpansion
+from maxmargin.tasks.chains.chain import Chain
+from maxmargin.tasks.chains.examples import NoLabeling, predict_stacked
+from maxmargin.tasks.chains.k_best import k_best_stacked, max_marginals_stacked
+from maxmargin.tasks.chains.second_order import contract
+
+
+class ChainDecision:
+    """What ``weights_``, ``task_`` and ``classes_`` say about new sequences."""
+
+    weights_: Array
+    task_: Chain
+    classes_: list[Hashable]
+    vectorizer_: Any
+    n_features_in_: int
+    #: whether tokens were given as plain strings, or nobody knows
+    _string_tokens: bool = True
+    expansion_: KernelExpansion | None
+
+    @property
+    def states_(self) -> list[Any]:
+        """The labels, or pairs of them."""
+        check_is_fitted(self, "weights_")
+        if self.task_.n_labels == len(self.classes_):
+            return list(self.classes_)
+        return [(before, label) for before in [*self.classes_, None] for label in self.classes_]
+
+    @property
+    def coef_(self) -> Array:
+        """Scores of features, one row per state."""
+        return self._part(0).reshape(-1, self.task_.n_labels).T
+
+    @property
+    def transitions_(self) -> Array:
+        """Scores of neighbours, [from, to]."""
+        return self._part(1).reshape(self.task_.n_labels, -1)
+
+    @property
+    def starts_(self) -> Array:
+        """Scores of first states."""
+        return self._part(2)
+
+    @property
+    def stops_(self) -> Array:
+        """Scores of last states."""
+        return self._part(3)
+
+    def _part(self, number: int) -> Array:
+        check_is_fitted(self, "weights_")
+        K = self.task_.n_labels
+        ends = self.weights_.size - np.array([K * (K + 2), 2 * K, K])
+        return np.split(self.weights_, ends)[number]
+
+    def predict(self, X: Any, lengths: Any = None) -> Any:
+        """The best label sequence for each input.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of lists of labels
+            One list per sequence; one flat list if ``lengths`` was given.
+        """
+        rows, counts = self._stack(X, lengths)
+        with _in_terms_of_labels():
+            flat = self._names(predict_stacked(*self._scorer(), rows, counts))
+        return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    def predict_k_best(
+        self, X: Any, k: int, lengths: Any = None
+    ) -> list[list[tuple[list[Hashable], float]]]:
+        """The k best label sequences for each input, with their scores.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        k : int
+            How many; an input with fewer legal labellings gets all of them.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of lists of (labels, score)
+            For each sequence, best first. The first is the prediction.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger().fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> [labels for labels, score in tagger.predict_k_best([[["red"], ["sky"]]], k=2)[0]]
+        [['A', 'N'], ['A', 'A']]
+        """
+        rows, counts = self._stack(X, lengths)
+        with _in_terms_of_labels():
+            found = k_best_stacked(*self._scorer(), rows, counts, k)
+        return [[(self._names(codes), score) for codes, score in best] for best in found]
+
+    def max_marginals(self, X: Any, lengths: Any = None) -> Any:
+        """How well each label can do at each token: the score of the best sequence through it.
+
+        The largest entry of a row is the score of the prediction; how far the others lie below says how
+        sure the prediction is of that token. Labels that no legal sequence has there get -inf.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Tokens of each sequence when X is one matrix.
+
+        Returns
+        -------
+        list of arrays of shape (n_tokens, n_labels)
+            Columns in the order of ``classes_``; one stacked array if ``lengths`` was given.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger().fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> scores = tagger.max_marginals([[["red"], ["sky"]]])[0]
+        >>> scores.shape, [tagger.classes_[k] for k in scores.argmax(axis=1)]
+        ((2, 2), ['A', 'N'])
+        """
+        rows, counts = self._stack(X, lengths)
+        with _in_terms_of_labels():
+            flat = max_marginals_stacked(*self._scorer(), rows, counts)
+        K = len(self.classes_)
+        flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
+        return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    def _stack(self, X: Any, lengths: Any) -> tuple[Any, seq.Lengths]:
+        check_is_fitted(self, "weights_")
+        X, _, _ = loaded(X, None, None)
+        rows, counts, _, strings = seq.stack(
+            X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
+        )
+        if strings and not self._string_tokens:
+            raise ValueError(
+                f"the tokens of X are strings (token 0 of sequence 0 is {next(t for x in X for t in x)!r}), "
+                "but the tagger was fitted on tokens that are lists of strings or dicts. For one sequence "
+                "pass [X]; a token with a single feature is a list with one string."
+            )
+        if self.expansion_ is not None:
+            # coefficients of landmarks that are much alike are large: too large for single precision
+            rows = self.expansion_(rows)
+        return rows, counts
+
+    def _scorer(self) -> tuple[Chain, Array]:
+        """The chain and its weights for what :meth:`_stack` returns: where the rows are the scores of
+        labels already, a chain whose features are these scores."""
+        if self.expansion_ is None:
+            return self.task_, self.weights_
+        K, chain = self.task_.n_labels, copy.copy(self.task_)
+        chain.n_features = K
+        return chain, np.concatenate([np.eye(K).ravel(), self.weights_[-K * (K + 2) :]])
+
+    def _names(self, states: Any) -> list[Hashable]:
+        return [self.classes_[k] for k in contract(states, len(self.classes_))]
+
+    def score(self, X: Any, y: Any = None, lengths: Any = None) -> float:
+        """Share of tokens with the right label.
+
+        Parameters
+        ----------
+        X, y, lengths : as for ``fit``
+            Labelled sequences; y is left out for a data set, which has its own.
+
+        Returns
+        -------
+        float
+            Token accuracy.
+        """
+        X, y, _ = loaded(X, y, None)
+        rows, counts = self._stack(X, lengths)
+        truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
+        if not truth:
+            raise ValueError("all sequences are empty: there is nothing to score.")
+        with _in_terms_of_labels():
+            predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
+        return float(np.mean([a == b for a, b in zip(predicted, truth, strict=True)]))
+
+
+@contextmanager
+def _in_terms_of_labels() -> Iterator[None]:
+    """Name the parameter of the tagger where the task's masks leave nothing."""
+    try:
+        yield
+    except NoLabeling as error:
+        raise ValueError(
+            f"forbidden_transitions allows no labeling of sequence {error.sequence}, which has "
+            f"{error.length} tokens: allow more transitions, or leave the sequence out."
+        ) from error

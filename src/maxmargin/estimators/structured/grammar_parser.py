@@ -1,0 +1,298 @@
+"""GrammarParser: trees of sentences by a weighted context-free grammar."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.result import Start
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.example_checks import check_example_weights, check_pairs
+from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.parameters import check_parameters
+from maxmargin.risks import TaskRisk
+from maxmargin.solvers import AutoStructured
+from maxmargin.tasks.parsing.parsing import Parsing
+from maxmargin.tasks.parsing.trees import Tree, as_tree, bracket_score, words
+
+
+class GrammarParser(CertifiedEstimator):
+    """Parsing by a weighted context-free grammar, trained with a large margin and certified.
+
+    The grammar is read from the training trees; a tree's score is the sum of its rules' weights. The best
+    tree is found by an exact search (CKY).
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss; it multiplies a sum over sentences.
+    loss : {"span", "zero-one"}, default "span"
+        What training counts: wrong plus missing brackets, or wrong trees.
+    wrong_cost : float, default 1.0
+        With the span loss: what a wrong bracket costs; a missing one costs 1.
+    tol : float or stopping rule, default 5e-2
+        Relative gap at which to stop; accuracy is usually flat well above it.
+    horizontal : int or None, default 1
+        Nodes of more than two children are binarised; how many sisters the symbols made for that
+        remember. None: all of them.
+    parents : bool, default True
+        Whether rules know the parent of a phrase: an NP under S is then another symbol than one under
+        VP. Labels of predicted trees do not show it.
+    attributes : bool, default True
+        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: the
+        weights of rules alone.
+    min_count : int, default 2
+        Words seen less often than this are known by their shape and ending only, as are unknown ones.
+    beam : int, optional
+        For sentences of more than ``max_exact_length`` words: how many symbols each span keeps. None:
+        the search is exact. With training sentences that long no upper bound is known, and the
+        certificate is "lower-only".
+    max_exact_length : int, default 40
+        See ``beam``; without a beam it has no meaning.
+    solver : "auto" or solver object, default "auto"
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads for passes over all sentences.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
+    warm_start : bool, default False
+        Start from the weights of the previous fit if the grammar is as large (cutting planes only).
+    random_state : int, default 0
+        Seed of the order in which sentences are visited.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
+
+    Attributes
+    ----------
+    coef_ : array
+        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs.
+    grammar_ : Grammar
+        The grammar: ``symbols``, ``rules``, ``counts`` of the rules in the training trees.
+    task_ : Parsing
+        The task after ``setup``.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    >>> from maxmargin import GrammarParser
+    >>> trees = ["(S (NP (DT the) (NN cat)) (VP (VBD sat)))",
+    ...          "(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))"]
+    >>> X = [["the", "cat", "sat"], ["the", "dog", "saw", "the", "cat"]]
+    >>> parser = GrammarParser(min_count=1).fit(X, trees)
+    >>> parser.predict([["the", "cat", "saw", "the", "dog"]])[0]
+    ('S', ('NP', ('DT', 'the'), ('NN', 'cat')), ('VP', ('VBD', 'saw'), ('NP', ('DT', 'the'), ('NN', 'dog'))))
+    >>> parser.score(X, trees), parser.certificate_
+    (1.0, 'exact')
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        loss: str = "span",
+        wrong_cost: float = 1.0,
+        tol: Any = 5e-2,
+        horizontal: int | None = 1,
+        parents: bool = True,
+        attributes: bool = True,
+        min_count: int = 2,
+        beam: int | None = None,
+        max_exact_length: int = 40,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+    ) -> None:
+        self.C = C
+        self.loss = loss
+        self.wrong_cost = wrong_cost
+        self.tol = tol
+        self.horizontal = horizontal
+        self.parents = parents
+        self.attributes = attributes
+        self.min_count = min_count
+        self.beam = beam
+        self.max_exact_length = max_exact_length
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    def _task(self) -> Parsing:
+        return Parsing(
+            loss=self.loss,
+            wrong_cost=self.wrong_cost,
+            horizontal=self.horizontal,
+            parents=self.parents,
+            attributes=self.attributes,
+            min_count=self.min_count,
+            beam=self.beam,
+            max_exact_length=self.max_exact_length,
+        )
+
+    @certified_fit
+    def fit(
+        self,
+        X: Sequence[Any] | None,
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
+        """Read the grammar from the trees and train its weights.
+
+        Parameters
+        ----------
+        X : list of lists of words, or None
+            The sentences. None takes them from the trees.
+        y : list of trees
+            Brackets ``"(S (NP ...) ...)"``, nested tuples ``("S", ("NP", ...), ...)`` or nltk's trees. Every
+            word has a tag of its own.
+        sample_weight : array of shape (n_sentences,), optional
+            Factors of C by sentence.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+
+        Returns
+        -------
+        GrammarParser
+            The fitted parser.
+        """
+        check_parameters(self)
+        trees = _trees(y)
+        sentences = [words(tree) for tree in trees] if X is None else X
+        check_pairs(sentences, trees)
+        weight = check_example_weights(sample_weight, len(trees))
+        keeping = FitCheckpoint(self, resume_from, X=sentences, y=trees, sample_weight=weight)
+        task = self._task()
+        dim = task.setup(sentences, trees)
+        # encoded once, not at every call of the oracle
+        coded = [task.sentence(x) for x in sentences]
+        truths = [task.parse(tree) for tree in trees]
+        previous = getattr(self, "coef_", None) if self.warm_start else None
+        start = previous if previous is not None and previous.shape == (dim,) else None
+        with self._workers() as engine:
+            risk = TaskRisk(task, coded, truths, dim, sample_weight=weight, engine=engine)
+            result = self._minimize(
+                risk,
+                AutoStructured() if self.solver == "auto" else self.solver,
+                start=None if start is None else Start(start),
+                fitted=lambda w: {"coef_": w, "task_": task},
+                data={"X": X, "y": y},
+                keeping=keeping,
+            )
+        self.coef_ = result.w
+        self.task_ = task
+        return self
+
+    @property
+    def grammar_(self) -> Any:
+        """The grammar read from the training trees."""
+        check_is_fitted(self, "task_")
+        return self.task_.grammar
+
+    def predict(self, X: Sequence[Any]) -> list[Tree]:
+        """The best tree of each sentence.
+
+        Parameters
+        ----------
+        X : list of lists of words
+            Sentences.
+
+        Returns
+        -------
+        list of nested tuples
+            Trees; :func:`maxmargin.tasks.parsing.trees.write_tree` turns one into brackets. A sentence that
+            the grammar cannot parse gets a flat tree: the commonest top label over the words' best tags.
+        """
+        check_is_fitted(self, "task_")
+        return [self.task_.inference(x, self.coef_) for x in X]
+
+    def predict_k_best(self, X: Sequence[Any], k: int) -> list[list[tuple[Tree, float]]]:
+        """The k best trees of each sentence, with their scores.
+
+        Parameters
+        ----------
+        X : list of lists of words
+            Sentences.
+        k : int
+            How many trees.
+
+        Returns
+        -------
+        list of lists of (tree, score)
+            Best first; fewer than k where there are fewer, none where the grammar has no tree.
+        """
+        check_is_fitted(self, "task_")
+        if k < 1:
+            raise ValueError(f"k={k}: at least one tree must be asked for.")
+        return [self.task_.k_best(x, self.coef_, k) for x in X]
+
+    def score(self, X: Sequence[Any] | None, y: Sequence[Any]) -> float:
+        """Labelled bracket F1 of the predictions, over all sentences together.
+
+        Parameters
+        ----------
+        X : list of lists of words, or None
+            Sentences; None takes them from the trees.
+        y : list of trees
+            As for ``fit``.
+
+        Returns
+        -------
+        float
+            F1 between 0 and 1; :func:`maxmargin.tasks.parsing.trees.bracket_score` has precision and recall,
+            too.
+        """
+        trees = _trees(y)
+        sentences = [words(tree) for tree in trees] if X is None else X
+        check_pairs(sentences, trees)
+        return bracket_score(trees, self.predict(sentences)).f1
+
+    def pcfg(self) -> GrammarParser:
+        """The same grammar with relative frequencies: a copy whose weights are their logarithms.
+
+        A probabilistic context-free grammar, to compare with. The copy has no certificate.
+        """
+        check_is_fitted(self, "task_")
+        other = copy.copy(self)
+        other.coef_ = self.task_.grammar.log_frequencies()
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            if name not in ("coef_", "task_") and not name.startswith("_"):
+                delattr(other, name)
+        return other
+
+
+def _trees(y: Sequence[Any]) -> list[Tree]:
+    trees = []
+    for i, tree in enumerate(y):
+        try:
+            trees.append(as_tree(tree))
+        except ValueError as error:
+            error.add_note(f"in tree {i}")
+            raise
+    return trees

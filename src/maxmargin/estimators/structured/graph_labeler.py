@@ -1,0 +1,321 @@
+"""GraphLabeler: a label for every node of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.result import Start
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.example_checks import check_example_weights, check_pairs
+from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.structured.sequences import cost_matrix
+from maxmargin.estimators.weights import Weighing, weigh
+from maxmargin.risks import TaskRisk
+from maxmargin.solvers import AutoStructured, CuttingPlane
+from maxmargin.tasks.graphs.inputs import Graph, as_graph
+from maxmargin.tasks.graphs.labeling import GraphLabeling
+from maxmargin.tasks.graphs.programs import Relaxed
+
+
+class GraphLabeler(CertifiedEstimator):
+    """Labelling of graphs and grids, trained with a large margin and certified.
+
+    A labelling's score is the sum of its nodes' label scores and of the scores of the pairs of labels
+    along edges, both linear in features. Training counts wrong nodes (Hamming loss, or ``cost``).
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss; it multiplies a sum over graphs.
+    edges : {"full", "symmetric", "potts", "attractive"}, default "full"
+        Which pairs of labels share a weight: "full" gives every ordered pair its own, so that edges are
+        directed from their first node to their second; "symmetric" ignores the direction; "potts" only
+        knows whether the two labels are equal; "attractive" is the same with weights that must not be
+        negative, so that with two labels every argmax is a minimum cut (edge features must not be
+        negative either, and "auto" is then :class:`maxmargin.solvers.CuttingPlane`).
+    inference : {"auto", "messages", "lp"}, default "auto"
+        How the best labelling is found. "auto" is exact on every graph: dynamic programming where there
+        are no cycles, a minimum cut for two labels whose edges prefer to agree, else message passing and,
+        where its bound stays open, an integer programme. "messages" is message passing alone: fast on
+        large graphs, the certificate stays true but its gap may stay open. "lp" trains with the linear
+        relaxation: ``certificate_`` is "relaxed", and predictions are rounded.
+    tol : float or stopping rule, default 5e-2
+        Relative gap at which to stop; accuracy is usually flat well above it.
+    cost : dict or array of shape (n_labels, n_labels), optional
+        Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
+        column's label for the row's, in the order of ``classes_``.
+    prior : GaussianPrior, optional
+        A centre and a spread of the flat ``weights_`` instead of ``1/2 |w|^2``: with the same features and
+        labels, ``GaussianPrior(mean=last.weights_)`` updates an earlier labeler. See the user guide,
+        "Priors".
+    solver : "auto" or solver object, default "auto"
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane`
+        where edges must be attractive or a prior is more than a centre.
+    max_iter, max_seconds : optional
+        Limits. The best point is returned with its bounds.
+    n_jobs : int, optional
+        Threads for passes over all graphs.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are: the result has the same bits on all of them. An engine object is not closed by
+        the fit. See :mod:`maxmargin.engines`.
+    warm_start : bool, default False
+        Start from the weights of the previous fit (cutting planes only).
+    random_state : int, default 0
+        Seed of the order in which graphs are visited.
+    callbacks : list of callables, optional
+        Each receives every iteration's record and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+    checkpoint : path or Checkpoint, optional
+        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
+        guide, "Checkpoints".
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels, sorted.
+    coef_ : array of shape (n_labels, n_features)
+        Scores of node features (a view of ``weights_``).
+    pair_coef_ : array of shape (n_edge_features, n_labels, n_labels)
+        Scores of pairs of labels, [edge feature, label of the first node, label of the second].
+    weights_ : array
+        All weights, flat.
+    n_features_in_, n_edge_features_in_ : int
+        Numbers of features of nodes and edges.
+    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
+        The certificate; see the user guide, "What the certificate means".
+
+    Examples
+    --------
+    Nodes of a ring; the label is the sign of the neighbourhood:
+
+    >>> import numpy as np
+    >>> from maxmargin import GraphLabeler
+    >>> from maxmargin.tasks import Graph
+    >>> ring = [[i, (i + 1) % 6] for i in range(6)]
+    >>> x = Graph(np.array([[1.0], [-0.2], [1.0], [-1.0], [0.2], [-1.0]]), ring)
+    >>> y = np.array(["up", "up", "up", "down", "down", "down"])
+    >>> labeler = GraphLabeler(C=10.0, edges="potts").fit([x], [y])
+    >>> labeler.predict([x])[0].tolist()
+    ['up', 'up', 'up', 'down', 'down', 'down']
+    >>> labeler.certificate_, labeler.gap_ <= 5e-2
+    ('exact', True)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        edges: str = "full",
+        inference: str = "auto",
+        tol: Any = 5e-2,
+        cost: Any = None,
+        prior: Any = None,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+    ) -> None:
+        self.C = C
+        self.edges = edges
+        self.inference = inference
+        self.tol = tol
+        self.cost = cost
+        self.prior = prior
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    @certified_fit
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
+        """Fit the labeler.
+
+        Parameters
+        ----------
+        X : sequence of graphs
+            Each a :class:`maxmargin.tasks.Graph` or a tuple (features, edges[, edge_features]);
+            :func:`maxmargin.tasks.grid_graph` makes one from an image.
+        y : sequence of arrays
+            The labels of each graph's nodes; an array of any shape is read row by row.
+        sample_weight : array of shape (n_graphs,), optional
+            Factors of C by graph.
+        resume_from : path, optional
+            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+
+        Returns
+        -------
+        GraphLabeler
+            The fitted labeler.
+        """
+        check_parameters(self)
+        check_pairs(X, y)
+        weight = check_example_weights(sample_weight, len(y))
+        graphs = _graphs(X)
+        keeping = FitCheckpoint(self, resume_from, X=graphs, y=y, sample_weight=weight)
+        classes, codes = _codes(graphs, y)
+        task = GraphLabeling(
+            len(classes),
+            edges=self.edges,
+            inference=self.inference,
+            cost=cost_matrix(self.cost, classes.tolist()),
+        )
+        task.setup(graphs, codes)
+        asked = SimpleNamespace(prior=self.prior, nonnegative=_signed(task, graphs))
+        weights = weigh(asked, task.dim)
+        previous = getattr(self, "weights_", None) if self.warm_start else None
+        w0 = None
+        if previous is not None and previous.shape == (task.dim,):
+            w0 = weights.learned(previous)
+        fitted = {
+            "classes_": classes,
+            "n_features_in_": task.n_features,
+            "n_edge_features_in_": task.n_edge_features,
+            "task_": task,
+        }
+        with self._workers() as engine:
+            risk = TaskRisk(task, graphs, codes, task.dim, sample_weight=weight, engine=engine)
+            result = self._minimize(
+                weights.risk(risk),
+                self._solver(weights),
+                regularizer=weights.norm,
+                start=None if w0 is None else Start(w0),
+                fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
+                data={"X": X, "y": y},
+                keeping=keeping,
+            )
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        self.weights_ = weights.whole(result.w)
+        return self
+
+    def _solver(self, weights: Weighing) -> Any:
+        if self.solver != "auto":
+            return self.solver
+        plain = not len(weights.norm.nonnegative) and (weights.map is None or weights.centre_only)
+        return AutoStructured() if plain else CuttingPlane()
+
+    @property
+    def coef_(self) -> Array:
+        """Scores of node features, one row per label."""
+        check_is_fitted(self, "weights_")
+        split = self.task_.n_node_weights
+        return self.weights_[:split].reshape(-1, len(self.classes_)).T
+
+    @property
+    def pair_coef_(self) -> Array:
+        """Scores of pairs of labels, [edge feature, label of the first node, label of the second]."""
+        check_is_fitted(self, "weights_")
+        task = self.task_
+        kinds = np.zeros((self.n_edge_features_in_, task.n_pairs + 1))
+        kinds[:, :-1] = self.weights_[task.n_node_weights :].reshape(-1, task.n_pairs)
+        return kinds[:, task.pair]
+
+    def predict(self, X: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """The best labelling of each graph.
+
+        Parameters
+        ----------
+        X : sequence of graphs
+            As for ``fit``.
+
+        Returns
+        -------
+        list of arrays
+            One label per node.
+        """
+        check_is_fitted(self, "weights_")
+        out = []
+        for i, graph in enumerate(_graphs(X)):
+            self.task_.check_graph(graph, f"graph {i}")
+            found = self.task_.inference(graph, self.weights_)
+            codes = found.nodes.argmax(axis=1) if isinstance(found, Relaxed) else found
+            out.append(self.classes_[codes])
+        return out
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Share of nodes with the right label.
+
+        Parameters
+        ----------
+        X, y : as for ``fit``
+            Labelled graphs.
+
+        Returns
+        -------
+        float
+            Node accuracy.
+        """
+        check_pairs(X, y)
+        pairs = zip(self.predict(X), y, strict=True)
+        return float(np.mean(np.concatenate([p == np.ravel(truth) for p, truth in pairs])))
+
+
+def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
+    """Weights that must not be negative."""
+    if task.edges != "attractive":
+        return np.empty(0, dtype=np.int64)
+    for i, graph in enumerate(graphs):
+        sparse = sp.issparse(graph.edge_features)
+        entries = np.asarray(graph.edge_features.data if sparse else graph.edge_features)
+        if entries.min(initial=0.0) < 0.0:
+            raise ValueError(
+                f"graph {i} has negative edge features: with edges='attractive' they must not be, or "
+                "their edges would repel. Use edges='potts', or features that are not negative."
+            )
+    return np.arange(task.n_node_weights, task.dim)
+
+
+def _graphs(X: Sequence[Any]) -> list[Graph]:
+    out = []
+    for i, x in enumerate(X):
+        try:
+            out.append(as_graph(x))
+        except Exception as error:
+            error.add_note(f"raised for graph {i}")
+            raise
+    return out
+
+
+def _codes(
+    graphs: Sequence[Graph], y: Sequence[Any]
+) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
+    """(labels, label numbers of each graph's nodes)."""
+    parts = [np.ravel(labels) for labels in y]
+    for i, (graph, labels) in enumerate(zip(graphs, parts, strict=True)):
+        if len(labels) != graph.n_nodes:
+            raise ValueError(f"graph {i} has {graph.n_nodes} nodes but {len(labels)} labels.")
+    flat = np.concatenate(parts)
+    if flat.size == 0:
+        raise ValueError("all graphs are empty: there is nothing to learn from.")
+    classes, codes = np.unique(flat, return_inverse=True)
+    ends = np.cumsum([len(labels) for labels in parts])[:-1]
+    return classes, np.split(codes.astype(np.int64), ends)

@@ -1,0 +1,270 @@
+"""Kernels on structures: rows of the inputs go through a kernel's features, and nothing else changes.
+
+Where Psi(x, y) = sum_r row_r (x) e_r(y) + rest(y), an input with phi(row) in place of its rows has the joint
+kernel
+
+    <Psi(x, y), Psi(x', y')> = sum_rr' k(row_r, row'_r') <e_r(y), e_r'(y')> + <rest(y), rest(y')>.
+
+Features that have the inner products of k on all rows of the training inputs (a Cholesky factor of their
+kernel matrix) make the same problem, and its certificate stays "exact". Features of some rows, the landmarks,
+make the problem of fewer functions: F is true for it, the bound is that of the "restricted" problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.matrices import check_dense, stacked
+from maxmargin.core.result import SolveResult, relative_gap
+from maxmargin.core.stopping import Bounds
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.base import stopping_rule
+from maxmargin.estimators.kernel.lowrank import choose_landmarks
+from maxmargin.estimators.weights import says_something
+from maxmargin.kernels import (
+    EmpiricalMap,
+    Kernel,
+    KernelRows,
+    Nystrom,
+    NystromMap,
+    centre_of,
+    make_kernel,
+)
+from maxmargin.kernels.features import KernelFeatures, complete_features, no_features
+from maxmargin.solvers.sampled import SampledCuts
+from maxmargin.tasks.base import Task
+
+#: what a fit with a kernel may say besides the certificate
+SAID = (
+    "kernel_method_",
+    "restricted_lower_bound_",
+    "restricted_gap_",
+    "probabilistic_bound_",
+    "probabilistic_bound_is_vacuous_",
+    "kernel_values_",
+)
+PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_method")
+#: bytes that features of landmarks may take, where their number is not given
+MEMORY = 2**30
+#: rows mapped at a time when inputs are predicted
+ROWS = 4096
+
+Settings = EmpiricalMap | Nystrom | SampledCuts
+_NAMED: dict[str, Settings] = {
+    "map": EmpiricalMap(),
+    "nystrom": Nystrom(),
+    "sampled": SampledCuts(),
+}
+
+
+def require_kernel_inputs(task: Task) -> None:
+    """Refuse, before any work is done, a task that cannot have a kernel."""
+    own = type(task)
+    if own.kernel_inputs is Task.kernel_inputs or own.with_kernel_inputs is Task.with_kernel_inputs:
+        raise NotImplementedError(
+            f"{own.__name__} cannot use a kernel: define kernel_inputs(x), the matrix of rows of x that the "
+            "kernel acts on, and with_kernel_inputs(x, rows), the same input with other rows in their place. "
+            "The joint feature must be linear in these rows (maxmargin.testing.check_kernel_inputs proves "
+            "it). Or leave kernel= out."
+        )
+
+
+def check_kernel(estimator: Any) -> None:
+    """Refuse parameters that do not go together."""
+    if estimator.kernel is None:
+        return
+    method = estimator.kernel_method
+    known = method == "auto" or method in _NAMED if isinstance(method, str) else False
+    if not (known or isinstance(method, Settings)):
+        raise ValueError(
+            f"kernel_method={method!r}: use 'auto', {', '.join(map(repr, _NAMED))}, or an object such as "
+            "maxmargin.kernels.Nystrom(n_landmarks=500)."
+        )
+    given = says_something(estimator)
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: weights of single features do not exist where a kernel stands for them. "
+            "Leave the kernel out, or these."
+        )
+
+
+def is_sampled(estimator: Any) -> bool:
+    """Whether the kernel's problem is to be solved by sampled cuts."""
+    method = getattr(estimator, "kernel_method", None)
+    return estimator.kernel is not None and (method == "sampled" or isinstance(method, SampledCuts))
+
+
+def forget_kernel(estimator: Any) -> None:
+    """Remove what an earlier fit with a kernel said, which this one may not say."""
+    for name in SAID:
+        if hasattr(estimator, name):
+            delattr(estimator, name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """The features a fit uses, those of its rows, and what may be claimed."""
+
+    features: KernelFeatures
+    #: one row per training row; half of the entries are zero where all rows are in the basis
+    rows: Array
+    #: how many rows each example has
+    counts: IntArray
+    claim: Literal["exact", "restricted", "measured"]
+    why: str
+    #: a bound of the norm of K - rows rows', for "exact"
+    error: float = 0.0
+
+    def keep(self, estimator: Any, result: SolveResult, caps: Array) -> None:
+        """Show the certificate that this fit may show."""
+        estimator.kernel_method_ = self.why
+        if self.claim == "restricted":
+            estimator.restricted_lower_bound_ = result.lower_bound
+            estimator.restricted_gap_ = result.gap
+        if self.claim == "exact":
+            estimator._keep([self._less_rounding(estimator, result, caps)])
+        else:
+            estimator._keep([result.claiming(self.claim)])
+
+    def _less_rounding(self, estimator: Any, result: SolveResult, caps: Array) -> SolveResult:
+        """With bounds that give away what the features lack. The dual value at multipliers of caps c_i
+        changes by at most ``error / 2`` times the sum of the squared coefficients of rows, which are at most
+        2 c_i^2 for every row of example i where a row enters an output once; and so does the optimum."""
+        allowance = self.error * float(caps**2 @ self.counts)
+        lower, upper = result.lower_bound - allowance, result.objective + allowance
+        bounds = Bounds(upper * (1.0 - 1e-12), lower, estimator.C)
+        return replace(
+            result,
+            objective=upper,
+            lower_bound=lower,
+            gap=result.gap if not np.isfinite(result.gap) else relative_gap(upper, lower),
+            converged=result.converged and stopping_rule(estimator.tol).met(bounds),
+        )
+
+    def folded(self, task: Task, w: Array) -> tuple[Array, KernelFeatures]:
+        """Weights and features that predict the same, in the smallest form the task allows."""
+        features = self.features
+        less = None if features.factor is None else task.project_weights(w, features.factor)
+        return (w, features) if less is None else (less, replace(features, factor=None))
+
+
+def map_rows(estimator: Any, X: Any, counts: IntArray, seed: int) -> Mapped:
+    """Features of all rows of the training inputs, by the estimator's kernel and method."""
+    n = X.shape[0]
+    if n == 0:
+        raise ValueError("the inputs have no rows for a kernel to act on.")
+    kernel = kernel_of(estimator, X)
+    settings, why = _settings(estimator.kernel_method, n)
+    definite = kernel.positive_semidefinite
+    if isinstance(settings, EmpiricalMap):
+        if n > settings.max_rows:
+            raise ValueError(
+                f"kernel_method='map' holds {n} x {n} kernel values: more rows than max_rows="
+                f"{settings.max_rows}. Use kernel_method='nystrom', or EmpiricalMap(max_rows=...)."
+            )
+        features, rows, error = complete_features(kernel, X)
+        claim: Any = "exact" if definite and np.isfinite(error) else "measured"
+        return Mapped(features, rows, counts, claim, why, error)
+    features = _some_rows(kernel, X, settings, seed)
+    return Mapped(features, features(X), counts, "restricted" if definite else "measured", why)
+
+
+def kernel_of(estimator: Any, X: Any) -> Kernel:
+    """The estimator's kernel, with what it takes from the rows."""
+    return make_kernel(
+        estimator.kernel,
+        gamma=estimator.gamma,
+        degree=estimator.degree,
+        coef0=estimator.coef0,
+        n_features=X.shape[1],
+        variance=_variance(X),
+    )
+
+
+def _settings(method: Any, n: int) -> tuple[Any, str]:
+    """The method, and why it is this one."""
+    if method != "auto":
+        return (_NAMED[method] if isinstance(method, str) else method), "as asked"
+    exact = EmpiricalMap()
+    if n <= exact.max_rows:
+        return exact, f"map: all {n} rows are in the basis, not more than {exact.max_rows}"
+    return Nystrom(), (
+        f"nystrom: {n} rows are more than the {exact.max_rows} of a basis of all, so the problem of fewer "
+        "functions is solved"
+    )
+
+
+def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFeatures:
+    chosen = choose_landmarks(settings, X, MEMORY, seed)
+    if not KernelRows(kernel, X[chosen], np.float64).diagonal().any():
+        return no_features(kernel, X[chosen])
+    found = NystromMap(kernel, X[chosen], centre_of(X[chosen]))
+    return KernelFeatures(kernel, X[chosen[found.kept]], found.factor)
+
+
+def _variance(X: Any) -> float:
+    """Of all entries, as scikit-learn's gamma="scale" has it."""
+    if sp.issparse(X):
+        squares = float(X.multiply(X).mean())
+        return squares - float(X.mean()) ** 2
+    return float(np.asarray(X, dtype=np.float64).var())
+
+
+# -- inputs of tasks ---------------------------------------------------------------------------------
+
+
+def stack_inputs(task: Task, X: Iterable[Any]) -> tuple[Any, IntArray]:
+    """All rows of the inputs below one another, and where each input's end."""
+    parts = [task.kernel_inputs(x) for x in X]
+    for i, rows in enumerate(parts):
+        if not (sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 2)):
+            raise TypeError(
+                f"kernel_inputs must return a matrix with one row each, dense or CSR; for input {i} it "
+                f"returned a {type(rows).__name__}."
+            )
+        if not sp.issparse(rows):
+            check_dense(rows, f"the rows of input {i}")
+    widths = {rows.shape[1] for rows in parts}
+    if len(widths) > 1:
+        raise ValueError(f"the rows of the inputs have different lengths: {sorted(widths)}.")
+    ends = np.cumsum([rows.shape[0] for rows in parts])
+    if any(sp.issparse(rows) for rows in parts):
+        return stacked(parts, "the rows of the inputs", "input"), ends
+    return np.concatenate(parts) if parts else np.empty((0, 0)), ends
+
+
+def replace_rows(task: Task, X: Sequence[Any], rows: Any, ends: IntArray) -> list[Any]:
+    """The inputs with these rows, which lie below one another."""
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    return [
+        task.with_kernel_inputs(x, rows[lo:hi]) for x, lo, hi in zip(X, starts, ends, strict=True)
+    ]
+
+
+def mapped_inputs(task: Task, features: KernelFeatures, X: Sequence[Any]) -> Iterable[Any]:
+    """The inputs with features in place of their rows, some thousand rows at a time."""
+    group: list[Any] = []
+    n_rows = 0
+    for x in X:
+        group.append(x)
+        n_rows += task.kernel_inputs(x).shape[0]
+        if n_rows >= ROWS:
+            yield from _mapped_group(task, features, group)
+            group, n_rows = [], 0
+    if group:
+        yield from _mapped_group(task, features, group)
+
+
+def _mapped_group(task: Task, features: KernelFeatures, X: list[Any]) -> list[Any]:
+    rows, ends = stack_inputs(task, X)
+    if rows.shape[1] != features.rows.shape[1]:
+        raise ValueError(
+            f"the rows of the inputs have {rows.shape[1]} entries; the model was fitted on rows of "
+            f"{features.rows.shape[1]}."
+        )
+    return replace_rows(task, X, features(rows), ends)

@@ -1,0 +1,325 @@
+"""LatentStructuredSVM: a structured model whose labels leave something open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.callbacks import ProgressLine
+from maxmargin.core.vectors import Array
+from maxmargin.estimators.base import (
+    CertifiedEstimator,
+    _blas,
+    _scikit_callbacks,
+    _seed,
+)
+from maxmargin.estimators.example_checks import check_example_weights, check_pairs
+from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.parameters import check_parameters, require_object
+from maxmargin.estimators.structured.problem import StructuredProblem
+from maxmargin.risks.structured.latent import CompletedRisk
+from maxmargin.solvers import AutoStructured, CuttingPlane
+from maxmargin.solvers.cccp import LatentResult, solve_latent
+from maxmargin.tasks.latent import LatentTask
+
+
+class LatentStructuredSVM(CertifiedEstimator):
+    """Large-margin training of a task with latent variables, by convex steps.
+
+    Minimises ``1/2 |w|^2 + C sum_i s_i [max_{y,h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>) - max_h <w,
+    Psi(x_i, y_i, h)>]``, which is not convex: a local optimum is found. Every convex step has a
+    certificate of its own, the objective never rises from one to the next, and the fit ends when no step
+    can lower it by more than ``tol``.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What is predicted and how; see :class:`maxmargin.tasks.LatentTask`. It is copied by ``fit``.
+    C : float, default 1.0
+        Weight of the loss; it multiplies a sum over examples.
+    fixed : dict, optional
+        Weights that are not learned, ``{index: value}``, as in :class:`StructuredSVM`.
+    nonnegative : list, optional
+        Indices (or names) of weights that must not become negative.
+    nonpositive : list, optional
+        Indices (or names) of weights that must not become positive.
+    prior : GaussianPrior, optional
+        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
+    tol : float, default 1e-2
+        Stop when no convex step can lower the objective by more than this share of it.
+    solver : "auto" or solver object, default "auto"
+        The method of the convex steps, as in :class:`StructuredSVM`.
+    oracle : {"cheap", "dear"}, default "cheap"
+        "dear" saves calls of the argmax and spends time on what it said before.
+    max_iter : int, optional
+        Limit of convex steps.
+    max_seconds : float, optional
+        Limit of time. The best point is returned.
+    n_jobs : int, optional
+        Workers for passes over all examples.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :class:`StructuredSVM`.
+    warm_start : bool, default False
+        Start from the weights of the previous fit: they are the first incumbent, so that the objective
+        cannot become worse.
+    random_state : int, default 0
+        Seed of the order in which examples are visited.
+    callbacks : list of callables, optional
+        Each receives a record of every iteration of every convex step and may return True to stop.
+    verbose : int, default 0
+        1 shows one live line.
+
+    Attributes
+    ----------
+    coef_ : array
+        The weights w, fixed ones included.
+    task_ : LatentTask
+        The task after ``setup``.
+    latent_ : list
+        The completion of every training example at ``coef_``.
+    objective_ : float
+        The latent objective at ``coef_``.
+    lower_bound_, gap_, converged_
+        Minus infinity, infinity and False: of the global optimum nothing is known.
+    certificate_ : str
+        "local".
+    stop_reason_ : str
+        "cccp" if no convex step can lower the objective by more than ``tol``; else what cut the fit short.
+    convex_objective_, convex_lower_bound_, convex_gap_ : float
+        The last convex problem: its objective at ``coef_``, a lower bound of its optimum, their relative gap.
+    n_iter_ : int
+        Convex steps.
+    history_ : list of dict
+        One record per convex step; ``objective`` never rises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import LatentStructuredSVM
+    >>> from maxmargin.tasks import MultipleInstance
+    >>> X = [np.array([[3.0, 1.0], [0.0, 1.0]]), np.array([[0.0, -1.0], [0.5, 1.0]])]
+    >>> svm = LatentStructuredSVM(MultipleInstance()).fit(X, ["cat", "a"])
+    >>> svm.predict(X), svm.latent_, svm.stop_reason_
+    (['cat', 'a'], [0, None], 'cccp')
+    """
+
+    #: slack rescaling would not let planes move with the completions
+    rescaling = "margin"
+
+    def __init__(
+        self,
+        task: LatentTask,
+        C: float = 1.0,
+        *,
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
+        prior: Any = None,
+        tol: float = 1e-2,
+        solver: Any = "auto",
+        oracle: str = "cheap",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        warm_start: bool = False,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        require_object("task", task)
+        if not isinstance(task, LatentTask):
+            raise TypeError(
+                f"task={task!r} is not a LatentTask: it needs complete(x, y, w) and joint_feature(x, y, h). "
+                "Without latent variables use StructuredSVM."
+            )
+        self.task = task
+        self.C = C
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.prior = prior
+        self.tol = tol
+        self.solver = solver
+        self.oracle = oracle
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @certified_fit
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, *, latent: Any = None
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs, of whatever kind the task wants.
+        sample_weight : array, optional
+            Factors of C by example.
+        latent : sequence, optional
+            Completions to begin with, in place of the task's own.
+
+        Returns
+        -------
+        LatentStructuredSVM
+            The fitted estimator.
+        """
+        check_parameters(self)
+        check_pairs(X, y)
+        weight = check_example_weights(sample_weight, len(y))
+        previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
+        with StructuredProblem(self, X, y) as problem:
+            if latent is None:
+                latent = _first(problem)
+            elif len(latent) != len(y):
+                raise ValueError(f"latent has {len(latent)} values for {len(y)} examples.")
+            risk = problem.completed_risk(weight, latent)
+            w0 = None
+            if previous is not None and previous.shape == (problem.dim,):
+                w0 = problem.learned(previous)
+            self.task_ = problem.task
+            self._keep_latent(problem, self._run(problem, risk, w0))
+        return self
+
+    def _run(
+        self, problem: StructuredProblem, risk: CompletedRisk, w0: Array | None
+    ) -> LatentResult:
+        watchers = list(self.callbacks or [])
+        line = ProgressLine() if self.verbose else None
+        if line is not None:
+            watchers.append(line)
+        try:
+            with (
+                _scikit_callbacks(
+                    self,
+                    lambda w: {"coef_": problem.whole(w), "task_": problem.task},
+                    {"X": problem.X, "y": problem.y},
+                ) as observer,
+                _blas().limit(limits=1, user_api="blas"),
+            ):
+                return solve_latent(
+                    risk,
+                    self.C,
+                    solver=self._solver(problem, risk),
+                    regularizer=problem.omega,
+                    tol=self._tolerance(),
+                    max_iter=self.max_iter,
+                    max_seconds=self.max_seconds,
+                    callbacks=watchers,
+                    observer=observer,
+                    random_state=_seed(self.random_state),
+                    w0=w0,
+                )
+        finally:
+            if line is not None:
+                line.close()
+
+    def _tolerance(self) -> float:
+        if not isinstance(self.tol, Real):
+            raise ValueError(
+                f"tol={self.tol!r}: give a number, the share that a step may still gain."
+            )
+        return float(self.tol)
+
+    def _solver(self, problem: StructuredProblem, risk: CompletedRisk) -> Any:
+        if self.solver != "auto":
+            if not hasattr(self.solver, "steps"):
+                raise ValueError(f"solver={self.solver!r}: use 'auto' or a solver object.")
+            return self.solver
+        if len(problem.omega.nonnegative) and not risk.signed_sets:
+            return CuttingPlane()
+        return AutoStructured(mode="dear" if self.oracle == "dear" else "stream")
+
+    def _keep_latent(self, problem: StructuredProblem, result: LatentResult) -> None:
+        self.coef_ = problem.whole(result.w)
+        self.latent_ = result.latent
+        self.objective_ = result.objective
+        self.lower_bound_, self.gap_, self.converged_ = -np.inf, np.inf, False
+        self.stop_reason_, self.certificate_ = result.stop_reason, "local"
+        self.convex_objective_ = result.convex_objective
+        self.convex_lower_bound_ = result.convex_lower_bound
+        self.convex_gap_ = result.convex_gap
+        self.n_iter_ = result.n_iter
+        self.history_ = [asdict(record) for record in result.history]
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """The output of largest score for each input, without its latent part.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs.
+
+        Returns
+        -------
+        list
+            Outputs.
+        """
+        return [y for y, _ in self.predict_latent(X)]
+
+    def predict_latent(self, X: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """The output of largest score for each input, with its latent part.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs.
+
+        Returns
+        -------
+        list of pairs
+            ``(y, h)`` for each input.
+        """
+        check_is_fitted(self, "coef_")
+        outputs = []
+        for i, x in enumerate(X):
+            try:
+                y, h = self.task_.inference(x, self.coef_)
+            except Exception as error:
+                error.add_note(f"raised by the task's inference for input {i}")
+                raise
+            outputs.append((y, h))
+        return outputs
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Minus the mean loss of the predictions (the larger the better).
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs.
+
+        Returns
+        -------
+        float
+            ``-mean(loss(y_i, *predict_latent(x_i)))``.
+        """
+        check_pairs(X, y)
+        pairs = zip(y, self.predict_latent(X), strict=True)
+        return 0.0 - float(np.mean([self.task_.loss(a, *b) for a, b in pairs]))
+
+
+def _first(problem: StructuredProblem) -> list[Any]:
+    """The task's own first completions, or those at w = 0."""
+    task, w = problem.task, problem.whole(np.zeros(problem.dim))
+    latent = []
+    for i, (x, y) in enumerate(zip(problem.X, problem.y, strict=True)):
+        try:
+            h = task.initial(x, y)
+            latent.append(task.complete(x, y, w) if h is None else h)
+        except Exception as error:
+            error.add_note(f"raised while the latent part of example {i} was begun")
+            raise
+    return latent

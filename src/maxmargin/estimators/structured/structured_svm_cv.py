@@ -1,0 +1,340 @@
+"""StructuredSVMCV: C chosen by cross-validation, with labellings shared by all folds and values of C."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.bundle import Bundle
+from maxmargin.core.interrupts import outermost
+from maxmargin.core.result import SolveResult, Start
+from maxmargin.core.vectors import Array
+from maxmargin.estimators.base import ENDING
+from maxmargin.estimators.example_checks import check_example_weights, check_pairs
+from maxmargin.estimators.grid_table import Done, GridTable
+from maxmargin.estimators.outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators.parameters import NamedParameters, check_parameters
+from maxmargin.estimators.structured.problem import StructuredProblem
+from maxmargin.estimators.structured.structured_svm import StructuredSVM
+from maxmargin.estimators.validation import loaded
+from maxmargin.solvers import AutoStructured
+from maxmargin.tasks.base import Task
+
+#: parameters that every cell has
+SHARED = (
+    "rescaling",
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "kernel_method",
+    "fixed",
+    "nonnegative",
+    "nonpositive",
+    "prior",
+    "tol",
+    "solver",
+    "oracle",
+    "max_iter",
+    "n_jobs",
+    "engine",
+    "random_state",
+)
+
+
+class StructuredSVMCV(NamedParameters):
+    """Large-margin training of any task, with C chosen by cross-validation.
+
+    Trains a :class:`StructuredSVM` for all folds and values of C, each cell certified to the same tolerance.
+    What the argmax said for an example is a constraint in every fold that trains on it, and at every C: all
+    cells share one collection of labellings, and each starts from the multipliers of the cell before.
+
+    Parameters
+    ----------
+    task : Task
+        What is predicted and how. Its ``setup`` sees all examples, held-out ones included: alphabets are
+        the same in all folds.
+    Cs : int or array, default 5
+        Values of C; a number asks for that many between 1e-3 and 10.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn: 5 by default.
+    scoring : callable, optional
+        ``scoring(estimator, X, Y)``, the larger the better; by default minus the mean loss of the task.
+    refit : bool, default True
+        Train with the best C on all examples.
+    rescaling, fixed, nonnegative, nonpositive, prior
+        See :class:`StructuredSVM`.
+    kernel, gamma, degree, coef0, kernel_method
+        See :class:`StructuredSVM`. The basis is taken from the rows of all examples, once: with "map" every
+        fold's problem is the one it would have with a basis of its own; landmarks know rows of held-out
+        inputs, though not their outputs.
+    tol, solver, oracle, max_iter, n_jobs, engine, random_state
+        See :class:`StructuredSVM`.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``split0_test_score``,
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the
+        certificate of each cell: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
+        ``split0_converged``.
+    best_params_, best_score_, best_index_
+        The best C.
+    best_estimator_ : StructuredSVM
+        Trained on all examples with the best C, if ``refit``; it can be saved.
+    coef_ : array
+        That of ``best_estimator_``.
+    oracle_calls_ : float
+        Calls of the argmax per example, all cells and the refit together.
+    n_splits_ : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import StructuredSVMCV
+    >>> from maxmargin.tasks import Chain
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 2, 3) for _ in range(20)]
+    >>> X = [np.eye(2)[y] + 0.3 * rng.normal(size=(3, 2)) for y in Y]
+    >>> search = StructuredSVMCV(Chain(n_labels=2), Cs=[0.01, 0.1, 1.0], cv=3).fit(X, Y)
+    >>> len(search.cv_results_["params"]), bool(search.cv_results_["split0_converged"].all())
+    (3, True)
+    >>> search.best_score_ > -0.5
+    True
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        Cs: Any = 5,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        rescaling: str = "margin",
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_method: Any = "auto",
+        fixed: Any = None,
+        nonnegative: Any = None,
+        nonpositive: Any = None,
+        prior: Any = None,
+        tol: Any = 5e-2,
+        solver: Any = "auto",
+        oracle: str = "cheap",
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        random_state: Any = 0,
+    ) -> None:
+        self.task = task
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.rescaling = rescaling
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_method = kernel_method
+        self.fixed = fixed
+        self.nonnegative = nonnegative
+        self.nonpositive = nonpositive
+        self.prior = prior
+        self.tol = tol
+        self.solver = solver
+        self.oracle = oracle
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.random_state = random_state
+
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Train all cells, and the best C on all examples.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs, of whatever kind the task wants.
+        sample_weight : array, optional
+            Factors of C by example. Held-out examples are scored without them.
+        groups : array, optional
+            Groups for the splitter.
+
+        Returns
+        -------
+        StructuredSVMCV
+            The fitted estimator.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
+            ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
+        """
+        check_parameters(self)
+        check_pairs(X, y)
+        if self.scoring is not None and not callable(self.scoring):
+            raise ValueError(
+                f"scoring={self.scoring!r}: give a callable scoring(estimator, X, Y), or None for the "
+                "task's own loss."
+            )
+        weight = check_example_weights(sample_weight, len(y))
+        weight = np.ones(len(y)) if weight is None else weight
+        Cs = self._values()
+        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        splits = [
+            (everyone[train], everyone[test])
+            for train, test in check_cv(self.cv).split(everyone, None, groups)
+        ]
+        table = GridTable(len(splits), [None], Cs)
+        self.n_splits_, self.oracle_calls_ = len(splits), 0.0
+        for name in ("best_index_", "best_score_", "best_params_", "best_estimator_", "coef_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        best = None
+        with (
+            outermost() as returns,
+            StructuredProblem(self._template(len(splits)), X, y) as problem,
+        ):
+            last, interrupted = None, False
+            try:
+                for cell in self._cells(problem, weight, splits, table):
+                    last = cell
+                    interrupted = last.stop_reason in ENDING
+                    if interrupted:
+                        break
+            except KeyboardInterrupt:  # while a fold was scored
+                interrupted = True
+            self._select(table, interrupted=interrupted, returns=returns)
+            if self.refit:
+                best = self._template(len(splits)).set_params(**self.best_params_)
+                self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
+                self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
+        if best is not None and best.stop_reason_ == "interrupted" and not returns:
+            raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
+        if not interrupted:
+            tell_search(self, table, best)
+        return self
+
+    def _values(self) -> Array:
+        """The values of C, ascending."""
+        if isinstance(self.Cs, Integral):
+            Cs: Array = np.logspace(-3, 1, int(self.Cs))
+        else:
+            Cs = np.sort(np.asarray(self.Cs, dtype=np.float64).ravel())
+        if not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
+            raise ValueError(f"Cs={self.Cs!r}: give positive numbers, or how many.")
+        return Cs
+
+    def _template(self, n_splits: int) -> StructuredSVM:
+        shared = {name: getattr(self, name) for name in SHARED}
+        svm = StructuredSVM(self.task, **shared)
+        if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
+            # planes of examples that are held out must outlast the folds that do not ask for them
+            mode: Any = "dear" if self.oracle == "dear" else "stream"
+            svm.solver = AutoStructured(mode=mode, idle=8 * (n_splits + 1))
+        return svm
+
+    def _cells(
+        self, problem: StructuredProblem, weight: Array, splits: list[Any], table: GridTable
+    ) -> Iterator[SolveResult]:
+        """All folds at the smallest C, then at the next: each cell starts where the last one ended."""
+        last: SolveResult | None = None
+        for i, C in enumerate(table.Cs):
+            for k, (train, test) in enumerate(splits):
+                svm = self._template(len(splits)).set_params(C=float(C))
+                counts = np.bincount(train, minlength=len(weight))  # a splitter may draw twice
+                before = time.perf_counter()
+                last = svm._solve(problem, weight * counts, _start(last))
+                seconds = time.perf_counter() - before
+                self.oracle_calls_ += last.oracle_calls
+                if last.stop_reason not in ENDING:
+                    held_out = [problem.X[j] for j in test], [problem.y[j] for j in test]
+                    done = Done((k, 0, i), [last], seconds, "path")
+                    table.put(done, self._score(svm, *held_out))
+                yield last
+
+    def _score(self, svm: StructuredSVM, X: list[Any], Y: list[Any]) -> float:
+        return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
+
+    def _select(self, table: GridTable, *, interrupted: bool, returns: bool) -> None:
+        """Keep the cells, and choose. After Ctrl-C that goes on to the caller, unless it asked to return."""
+        results = table.results()
+        del results["param_class_weight"]
+        for name in [name for name in results if name.endswith("_scheme")]:
+            del results[name]
+        results["params"] = [{"C": params["C"]} for params in results["params"]]
+        self.cv_results_ = results
+        means = results["mean_test_score"]
+        nothing = bool(np.isnan(means).all())
+        if nothing and not interrupted:
+            raise ValueError("no value of C has a score: the scorer returned NaN.")
+        if not nothing:
+            self.best_index_ = int(results["rank_test_score"].argmin())
+            self.best_score_ = float(means[self.best_index_])
+            self.best_params_ = results["params"][self.best_index_]
+        if not interrupted:
+            return
+        done = f"{finished_settings(means)}; the others hold NaN in cv_results_"
+        if nothing or not returns:
+            raise_from_search(self, f"{done}, and nothing was refitted.")
+        warnings.warn(
+            f"interrupted: {done}, and the best of these is taken.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Outputs by ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs.
+
+        Returns
+        -------
+        list
+            Outputs.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict(X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The score of ``best_estimator_`` by ``scoring``.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and labelled outputs.
+
+        Returns
+        -------
+        float
+            The larger the better.
+        """
+        check_is_fitted(self, "best_estimator_")
+        X, y, _ = loaded(X, y, None)
+        check_pairs(X, y)
+        return self._score(self.best_estimator_, list(X), list(y))
+
+
+def _start(last: SolveResult | None) -> SolveResult | Start | None:
+    """What the next cell may begin with: sets of examples, but no planes, which are sums over one fold."""
+    if last is not None and isinstance(last.dual, Bundle):
+        return Start(last.w)
+    return last

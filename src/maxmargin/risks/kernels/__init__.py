@@ -1,0 +1,1 @@
+"""Risks of functions of a kernel."""

@@ -1,0 +1,203 @@
+"""Two classes and a kernel: R(f, b) = sum_i s_i max(0, 1 - y_i (f(x_i) + b)).
+
+A point is w = (beta, b): the function f = sum_j beta_j k(x_j, .) with half its squared norm
+1/2 beta' K beta (:class:`KernelNorm`), and an intercept that is not penalised, if there is one. Rows whose
+weight is zero are no part of the problem.
+
+Scores are computed in double precision, by tiles: what an evaluation says, and what a dual point is worth,
+is true for the kernel itself and not for values rounded to single precision, which only improve the duals
+(:mod:`maxmargin.duals.kernel_blocks`). What rounding in double precision may do is given away
+(:mod:`maxmargin.kernels.rounding`). The scores of the points seen last are kept, so that a point and its
+dual cost one pass together.
+
+Rows are cut into ranges, from their number alone, which live where the engine has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.contract.evaluation import Evaluation, OracleKind
+from maxmargin.core.contract.risk import Capabilities
+from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.matrices import checked
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.duals.kernel_blocks import KernelDuals, best_intercept
+from maxmargin.duals.kernel_rows import RowRange
+from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels.extent import looked_at, precision
+from maxmargin.kernels.rounding import summed
+from maxmargin.risks.lines.evaluation import check_weights
+
+#: rows of a range: a few tiles
+RANGE = 2048
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelNorm(SquaredNorm):
+    """1/2 beta' K beta, for points of one kernel risk."""
+
+    risk: Any = field(default=None, repr=False)
+
+    def value(self, w: Array) -> float:
+        """Half the squared norm of the function, and its rounding."""
+        beta = w[: self.risk.n_examples]
+        square = float(beta @ self.risk.values(beta))
+        return summed(0.5 * square + float(self.risk.rounding.of_norm(beta)), 2)
+
+
+class ExactKernelEvaluation:
+    """The risk at a point."""
+
+    def __init__(self, w: Array, value: float, upper: float) -> None:
+        self.w, self.value, self.upper = w, value, upper
+
+    def cut(self) -> Any:
+        """There are no planes in the kernel's space."""
+        raise NotImplementedError(
+            "KernelRisk has no cuts: solve it with solvers.KernelBlocks(), or make features of the kernel."
+        )
+
+    def cuts(self) -> list[Any]:
+        """See :meth:`cut`."""
+        return [self.cut()]
+
+
+class KernelRisk:
+    """The hinge of functions of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array or CSR matrix
+        The rows.
+    y : array
+        +1 or -1.
+    sample_weight : array, optional
+        Weight of each row.
+    fit_intercept : bool, default True
+        Whether there is an intercept, not penalised.
+    memory : int, default 2**31
+        Bytes that blocks of kernel values may take.
+    engine : Engine, optional
+        Where ranges of rows are multiplied; the calling thread by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.kernels import RBF
+    >>> from maxmargin.risks import KernelRisk
+    >>> from maxmargin.solvers import KernelBlocks
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    >>> risk = KernelRisk(RBF(1.0), X, np.array([1.0, 1.0, -1.0, -1.0]))
+    >>> result = minimize(risk, C=10.0, solver=KernelBlocks(), regularizer=risk.norm)
+    >>> result.converged, round(result.objective, 3)
+    (True, 5.005)
+    """
+
+    oracle: OracleKind = "exact"
+    has_cache = False
+    lower_bound = 0.0
+    n_blocks = 1
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        y: Array,
+        *,
+        sample_weight: Array | None = None,
+        fit_intercept: bool = True,
+        memory: int = 2**31,
+        engine: Engine | None = None,
+    ) -> None:
+        X, weight = checked(X), check_weights(sample_weight, len(y))
+        if X.shape[0] != len(y) or not np.isin(y, (-1.0, 1.0)).all():
+            raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, -1 or +1.")
+        #: numbers of the rows that have a weight
+        self.here: IntArray = np.flatnonzero(weight > 0.0)
+        if len(self.here) < len(y):
+            X = X[self.here]
+        self.X, self.kernel, self.memory, self.fit_intercept = X, kernel, memory, fit_intercept
+        self.y = np.ascontiguousarray(np.asarray(y)[self.here], dtype=np.float64)
+        self.weight = weight[self.here]
+        self.n_examples = len(self.y)
+        self.dim = self.n_examples + int(fit_intercept)
+        free = np.arange(self.n_examples, self.dim)
+        self.norm = KernelNorm(free=free, risk=self)
+        self.centre = centre_of(X) if kernel.shift_invariant else None
+        #: single precision if that holds the kernel's values
+        self.dtype = precision(kernel, X)
+        self.rounding = self.rows(slice(None), np.float64).rounding()
+        #: kernel values computed so far
+        self.kernel_values = looked_at(kernel, self.n_examples)
+        self.engine: Engine = engine or SerialEngine()
+        if not self.engine.durable:
+            raise ValueError(
+                f"{type(self.engine).__name__} works in other processes; kernel problems are solved in this "
+                "one: use engine='threads'."
+            )
+        n, d = self.n_examples, X.shape[1]
+        self.bounds = [(lo, min(n, lo + RANGE)) for lo in range(0, n, RANGE)]
+        # sparse rows are made dense once if that takes no more than what blocks may take
+        self._keep = not sp.issparse(X) or 4 * n * (d + 2) <= memory
+        self._seen: list[tuple[Array, Array]] = []
+        self.engine.open(self._range, self.bounds)
+
+    def _range(self, bounds: tuple[int, int]) -> RowRange:
+        return RowRange(self.rows(slice(*bounds)), bounds[0], self._keep)
+
+    def rows(self, which: Any, dtype: Any = None) -> KernelRows:
+        """Some of the rows, packed."""
+        return KernelRows(self.kernel, self.X[which], dtype or self.dtype, self.centre)
+
+    def products(self, basis: KernelRows, coef: Array) -> Array:
+        """sum_j coef_j k(x_i, z_j) for all rows, in the precision of the basis."""
+        self.kernel_values += self.n_examples * len(basis)
+        return np.concatenate(self.engine.gather(RowRange.values, basis, coef))
+
+    def values(self, beta: Array) -> Array:
+        """f of all rows, in double precision."""
+        for seen, found in self._seen:
+            if seen is beta or np.array_equal(seen, beta):
+                return found
+        support = np.flatnonzero(beta)
+        found = self.products(self.rows(support, np.float64), beta[support])
+        found.setflags(write=False)
+        self._seen = [*self._seen[-1:], (np.array(beta), found)]
+        return found
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
+        """Evaluate at a point; ``exact`` makes no difference here."""
+        f = self.values(w[: self.n_examples])
+        if self.fit_intercept:
+            f = f + w[-1]
+        slack = 1.0 - self.y * f
+        value = float(self.weight @ np.maximum(0.0, slack))
+        error = self.rounding.of_scores(w[: self.n_examples], w[self.n_examples :])
+        upper = summed(float(self.weight @ np.maximum(0.0, slack + error)), self.n_examples)
+        evaluation: Evaluation = ExactKernelEvaluation(w, value, upper)
+        return evaluation
+
+    def point(self, beta: Array, C: float) -> Array:
+        """The function with the best intercept for it."""
+        if not self.fit_intercept:
+            return frozen(beta)
+        b = best_intercept(self.y - self.values(beta), C * self.weight, self.y)
+        return frozen(np.append(beta, b))
+
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(blocks=self, engine=self.engine)
+
+    def block_duals(self, C: float) -> KernelDuals:
+        """See :class:`maxmargin.core.contract.block_duals.BlockRisk`."""
+        return KernelDuals(self, C)

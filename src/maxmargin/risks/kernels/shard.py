@@ -1,0 +1,171 @@
+"""A shard's share of the planes of :mod:`maxmargin.risks.kernels.sampled`: their scores at its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.vectors import Array, IntArray, Vector
+from maxmargin.kernels import KernelRows
+from maxmargin.kernels.functions import Block
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import ClassTerms
+from maxmargin.risks.lines.shard import LossShard
+
+#: rows whose kernel values are held at a time
+TILE = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelPart:
+    """Rows of a shard, with labels and weights, and room for planes and for columns of kernel values."""
+
+    rows: KernelRows
+    y: Any
+    weight: Array
+    loss: ScoreLoss
+    slots: int
+    n_columns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """The rows z_j that a plane is made of, those whose kernel columns the shards hold in front.
+
+    ``columns`` are the places of all columns that are or will be held: first those that are, then as many of
+    the ``fresh`` ones as fit. ``coef`` has one row each and one column per output.
+    """
+
+    columns: IntArray
+    n_held: int
+    fresh: KernelRows
+    coef: Block
+
+
+class KernelShard(LossShard):
+    """Some rows; points are combinations of planes, then free coordinates: one per output, or none."""
+
+    def __init__(self, part: KernelPart) -> None:
+        super().__init__()
+        self._loss, self._slots = part.loss, part.slots
+        self._outputs = part.loss.n_outputs() or 1
+        self._chunks, self._y, self._weight = _tiles(part.rows), part.y, part.weight
+        self._n = len(part.rows)
+        self._planes: Block = np.zeros((part.slots, self._n * self._outputs), part.rows.dtype)
+        self._columns: Block = np.zeros((part.n_columns, self._n), part.rows.dtype)
+
+    @property
+    def _labels(self) -> tuple[Any, Any]:
+        return self._y, self._weight
+
+    @property
+    def _offset(self) -> Array | None:
+        return None
+
+    def plane_of(self, gradient: Array) -> Vector:
+        """Never asked for: planes are drawn."""
+        raise NotImplementedError
+
+    # -- points ----------------------------------------------------------------------------------------
+
+    def scores_at(self, w: Array) -> Array:
+        """The scores of a point: no kernel values."""
+        scores = self._mixed(w[: self._slots]).astype(np.float64)
+        free = w[self._slots :]
+        if self._loss.n_outputs() is None:
+            return scores + free[0] if len(free) else scores
+        scores = scores.reshape(-1, self._outputs)
+        return scores + free if len(free) else scores
+
+    def _mixed(self, factors: Array) -> Block:
+        used = np.flatnonzero(factors)
+        last = int(used[-1]) + 1 if len(used) else 0
+        here = self._planes[:last, : self._n * self._outputs]
+        return np.asarray(factors[:last].astype(here.dtype) @ here)
+
+    # -- planes ----------------------------------------------------------------------------------------
+
+    def add_plane(self, slot: int, basis: Basis, base: int | None) -> Array:
+        """Keep the scores of a new plane, those of another one and the basis', and return them."""
+        out = np.empty((self._n, self._outputs), self._planes.dtype)
+        held, start = basis.n_held, 0
+        to_keep = basis.columns[held:]
+        for chunk in self._chunks:
+            here = slice(start, start + len(chunk))
+            part = np.zeros((self._outputs, len(chunk)), self._planes.dtype)
+            if len(basis.fresh):
+                block = basis.fresh.block(chunk)
+                part += basis.coef[held:].T @ block
+                if len(to_keep):
+                    self._columns[to_keep, here] = block[: len(to_keep)]
+            if held:
+                part += basis.coef[:held].T @ self._columns[basis.columns[:held], here]
+            out[here] = part.T
+            start += len(chunk)
+        if base is not None:
+            out += self._planes[base, : out.size].reshape(out.shape)
+        self._planes[slot, : out.size] = out.ravel()
+        return out.astype(np.float64)
+
+    def mix_plane(self, slot: int, factors: Array) -> None:
+        """A combination of planes as one of its own."""
+        mixed = self._mixed(factors)
+        self._planes[slot, : len(mixed)] = mixed
+
+    def gradient(self, key: int) -> tuple[float, Array]:
+        """Offset and derivative of the loss at scores that are kept."""
+        return self._loss.cut(self._at(key), *self._labels)
+
+    # -- more rows -------------------------------------------------------------------------------------
+
+    def grow(self, rows: KernelRows, y: Any, planes: Block) -> None:
+        """More rows, with the scores of all planes there, one row each."""
+        size = self._n * self._outputs
+        if size + planes.shape[1] > self._planes.shape[1]:
+            room = np.zeros((self._slots, 2 * (size + planes.shape[1])), self._planes.dtype)
+            room[: len(planes), :size] = self._planes[: len(planes), :size]
+            self._planes = room
+        self._planes[: len(planes), size : size + planes.shape[1]] = planes
+        self._chunks = [*self._chunks, *_tiles(rows)]
+        self._y = np.concatenate([self._y, y])
+        self._n += len(rows)
+        self._scores.clear()
+
+    def weigh(self, weight: Array) -> None:
+        """Other weights."""
+        self._weight = weight
+
+
+def _tiles(rows: KernelRows) -> list[KernelRows]:
+    """A few rows each, which stay packed."""
+    return [rows.take(slice(lo, lo + TILE)) for lo in range(0, len(rows), TILE)]
+
+
+def offsets_of(loss: ScoreLoss, gradient: Array, y: Any) -> Array:
+    """What each row adds to a cut's offset."""
+    terms = loss.dual_terms(y)
+    if isinstance(terms, ClassTerms):
+        top = gradient.argmax(axis=1)
+        rows = np.arange(len(y))
+        out: Array = gradient[rows, top] * terms.cost[np.asarray(y, dtype=np.int64), top]
+        return out
+    return np.abs(gradient)
+
+
+class AuditShard:
+    """Rows of all examples, and a function of the kernel measured there in double precision."""
+
+    def __init__(self, part: KernelPart) -> None:
+        self._part = part
+
+    def measure(self, basis: KernelRows, coef: Array, intercept: Array) -> tuple[float, Array]:
+        """(the loss, the function without intercept) at the rows."""
+        part = self._part
+        scores = part.rows.times(basis, coef)
+        moved = scores + intercept
+        value = part.loss.value(
+            moved[:, 0] if part.loss.n_outputs() is None else moved, part.y, part.weight
+        )
+        return value, scores

@@ -1,0 +1,1 @@
+"""Risks whose scores are linear in w: evaluations with free lines."""

@@ -1,0 +1,349 @@
+"""Risks whose scores are linear in w: evaluations with free lines. (The shards are in ``line_shard``.)
+
+Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached
+constraints). What a shard holds besides its data is a cache. Calls name points by their keys; a shard that
+was built anew has none of them and says so (:class:`LostScores`), is told how the points came about, and
+asked again. Where shards can get lost (``engine.durable`` is False) the driver remembers how: a point was
+evaluated at a published w, or moved along a line between two others; the same products and the same moves
+give the same bits. Where they cannot, a point's own w will do. Keys that no live evaluation owns are
+forgotten with the next call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine
+from maxmargin.core.vectors import Array, frozen, sparsify
+from maxmargin.risks.lines.shard import LineShard, LostScores, Step
+
+#: below this many entries the dense form of a plane is faster than it is large
+SPARSE_FROM = 1_000_000
+#: times that shards are told again what they lost in one call
+MAX_RESTORES = 10
+#: what to say when that was not enough
+TOO_OFTEN = (
+    f"shards were built anew more than {MAX_RESTORES} times while one question was asked: workers die faster "
+    "than they can be told what they lost. Do they run out of memory? Use fewer or smaller shards per worker."
+)
+
+
+def check_weights(sample_weight: Any, n: int) -> Array:
+    """One finite, non-negative weight per example; ones by default."""
+    weight: Array = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; {n} weights are needed.")
+    if not np.isfinite(weight).all() or (weight < 0.0).any():
+        raise ValueError(
+            "sample_weight must be finite and not negative: with a negative weight the risk is not "
+            "convex and no bound would be true."
+        )
+    return weight
+
+
+class ScoreCache:
+    """Hands out evaluations of the shards behind one engine.
+
+    ``tell`` is called when a shard lost something, and gives it back what it needs to compute scores;
+    ``told`` counts that.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        n_shards: int,
+        make: Any = None,
+        *,
+        tell: Callable[[], None] | None = None,
+        told: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.engine, self.n_shards = engine, n_shards
+        self._tell, self._told = tell, told
+        #: builds evaluations
+        self.make: Any = make or PinnedEvaluation
+        self._keys = itertools.count()
+        # plain references, not a WeakSet: that runs Python code when one dies, and a Ctrl-C that falls into
+        # it is printed and forgotten
+        self._live: list[weakref.ref[PinnedEvaluation]] = []
+        self._waiting: list[weakref.ref[PinnedEvaluation]] = []
+
+    def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
+        """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
+        for waiting in _alive(self._waiting):
+            waiting.settle()  # before there is one more point: then its scores replace those of an end
+        w = frozen(w)
+        at = Pinned(next(self._keys), w, None)
+        live, told = self._live_keys(at), self._told()
+        value = self.ask((), LineShard.line_evaluate, at.key, self.engine.publish(w), live, told)
+        out: PinnedEvaluation = self.make(self, is_upper, at=at, w=w, value=float(value))
+        return out
+
+    def ask(
+        self,
+        points: tuple[Pinned, ...],
+        method: Callable[..., Any],
+        *args: Any,
+        gather: bool = False,
+    ) -> Any:
+        """Call all shards; if one lost something, it is told that and the points, and all are asked again."""
+        call = self.engine.gather if gather else self.engine.reduce
+        restores = 0
+        while True:
+            try:
+                if restores > 0:  # what is told may get lost again in between
+                    if self._tell is not None:
+                        self._tell()
+                    if points:
+                        self._restore(points)
+                return call(method, *args)
+            except LostScores as error:
+                restores += 1
+                if restores > MAX_RESTORES:
+                    error.add_note(TOO_OFTEN)
+                    raise
+
+    def _restore(self, points: tuple[Pinned, ...]) -> None:
+        handles: list[Any] = []
+        steps: dict[int, Step] = {}
+
+        def add(point: Pinned) -> None:
+            if point.key in steps:
+                return
+            if point.line is None:
+                steps[point.key] = (point.key, len(handles))
+                assert point.w is not None
+                handles.append(self.engine.publish(point.w))
+                return
+            a, b, t = point.line
+            add(a)
+            add(b)
+            steps[point.key] = (point.key, (a.key, b.key, t))
+
+        for point in points:
+            add(point)
+        wanted = frozenset(point.key for point in points)
+        # in order of keys: a line's ends are older than its points
+        ordered = [steps[key] for key in sorted(steps)]
+        self.engine.gather(LineShard.line_restore, wanted, self._told(), ordered, *handles)
+
+    def value(self, at: Pinned) -> float:
+        """The risk at a point that was settled before anybody asked for its value."""
+        return float(self.ask((at,), LineShard.line_value, at.key))
+
+    def value_on(self, line: _Line) -> float:
+        """The risk at a point on a line: no pass over the data, and no scores are kept."""
+        a, b = line.ends()
+        return float(self.ask((a, b), LineShard.line_value_toward, a.key, b.key, line.t))
+
+    def pin(self, w: Array, line: tuple[Pinned, Pinned, float]) -> Pinned:
+        """A name for the scores of a point on a line that the shards do not have yet."""
+        if self.engine.durable:  # nothing gets lost: do not hold the ends
+            return Pinned(next(self._keys), w, None)
+        return Pinned(next(self._keys), None, line)
+
+    def move(self, a: Pinned, b: Pinned, t: float, at: Pinned) -> None:
+        """Let the shards keep the scores of a point on a line: no pass over the data."""
+        # where nothing gets lost for good, a point on a line is not remembered as one
+        points = (a, b) if at.line is None else (at,)
+        self.ask(points, LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
+
+    def settled(self) -> list[PinnedEvaluation]:
+        """All evaluations that somebody holds, their scores kept."""
+        for waiting in _alive(self._waiting):
+            waiting.settle()
+        return _alive(self._live)
+
+    def again(self, w: Array) -> Pinned:
+        """Another name for a point: its scores are computed anew."""
+        w = frozen(w)
+        at = Pinned(next(self._keys), w, None)
+        live, told = self._live_keys(at), self._told()
+        self.ask((), LineShard.line_evaluate, at.key, self.engine.publish(w), live, told)
+        return at
+
+    def wait(self, evaluation: PinnedEvaluation) -> None:
+        """This one is on a line between others, and may have to be settled."""
+        self._waiting = [*(weakref.ref(e) for e in _alive(self._waiting)), weakref.ref(evaluation)]
+
+    def watch(self, evaluation: PinnedEvaluation) -> None:
+        """From now on shards keep the scores of this evaluation while it lives."""
+        self._waiting = [weakref.ref(e) for e in _alive(self._waiting) if e is not evaluation]
+        self._live = [*(weakref.ref(e) for e in _alive(self._live)), weakref.ref(evaluation)]
+
+    def _live_keys(self, at: Pinned) -> frozenset[int]:
+        return frozenset([at.key, *(e.key for e in _alive(self._live))])
+
+
+def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvaluation]:
+    return [e for e in (reference() for reference in references) if e is not None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pinned:
+    """A point whose scores the shards keep under a key, and how they came about.
+
+    That is w itself, not what was published of it: an object store is dear, and few of them get lost.
+    """
+
+    key: int
+    w: Array | None
+    line: tuple[Pinned, Pinned, float] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """A point between two evaluations that nobody has asked about yet."""
+
+    a: PinnedEvaluation
+    b: PinnedEvaluation
+    t: float
+
+    def w(self) -> Array:
+        w = self.b.w - self.a.w  # one array of its length, and no copy of that
+        w *= self.t
+        w += self.a.w
+        w.setflags(write=False)
+        return w
+
+    def ends(self) -> tuple[Pinned, Pinned]:
+        return self.a.point, self.b.point
+
+
+class PinnedEvaluation:
+    """A risk pinned at w, with free lines to other evaluations of the same risk.
+
+    A point on a line is settled (its scores kept) when another line begins there, or before the next point is
+    evaluated. Until then its value and its cut are taken from scores that live as long as a call. When it is
+    settled and nobody else holds the line's first end, its scores take the place of that end's: then no more
+    than two scores of a row are kept at a time.
+    """
+
+    def __init__(
+        self,
+        pins: ScoreCache,
+        is_upper: bool,
+        *,
+        at: Pinned | None = None,
+        w: Array | None = None,
+        line: _Line | None = None,
+        value: float | None = None,
+    ) -> None:
+        self._pins, self._is_upper, self._at, self._line = pins, is_upper, at, line
+        self._value, self._w = value, w
+        if at is not None:
+            pins.watch(self)
+        else:
+            pins.wait(self)
+
+    def settle(self) -> Pinned:
+        """Let the shards keep the scores."""
+        line = self._line
+        if line is not None:
+            (a, b), t = line.ends(), line.t
+            at = self._pins.pin(self.w, (a, b, t))
+            # an interrupt from here on does no harm: shards can compute the scores of any point anew
+            self._at, self._line = at, None
+            self._pins.watch(self)
+            del line  # and with it, perhaps, its first end
+            self._pins.move(a, b, t, at)
+        assert self._at is not None
+        return self._at
+
+    def rename(self, w: Array) -> None:
+        """The point is written differently from now on."""
+        self._at, self._w = self._pins.again(w), w
+
+    @property
+    def key(self) -> int:
+        """The name of the scores."""
+        assert self._at is not None
+        return self._at.key
+
+    @property
+    def point(self) -> Pinned:
+        """Where shards find the scores."""
+        return self.settle()
+
+    @property
+    def w(self) -> Array:
+        """The point."""
+        if self._w is None:
+            assert self._line is not None
+            self._w = self._line.w()
+        return self._w
+
+    @property
+    def value(self) -> float:
+        """R(w)."""
+        if self._value is None:
+            line = self._line
+            self._value = (
+                self._pins.value_on(line) if line is not None else self._pins.value(self.settle())
+            )
+        return self._value
+
+    @property
+    def upper(self) -> float:
+        """R(w), or infinite if the value is only a lower model's."""
+        return self.value if self._is_upper else float("inf")
+
+    def cut(self) -> Cut:
+        """The cut that is tight here."""
+        cut: Cut = self.ask_cut()
+        return _thin(cut)
+
+    def cuts(self) -> list[Cut]:
+        """One part per shard."""
+        return [_thin(part) for part in self.ask_cut(gather=True)]
+
+    def ask_cut(self, *, gather: bool = False) -> Any:
+        """The shards' cuts: their sum, or all of them."""
+        if self._line is not None:
+            a, b = ends = self._line.ends()
+            return self._pins.ask(
+                ends, LineShard.line_cut_toward, a.key, b.key, self._line.t, gather=gather
+            )
+        at = self.point
+        return self._pins.ask((at,), LineShard.line_cut, at.key, gather=gather)
+
+    def toward(self, other: PinnedEvaluation, t: float) -> PinnedEvaluation:
+        """The evaluation at ``w + t (other.w - w)``."""
+        line = _Line(self, other, t)
+        if self._line is not None and self._line.b is other:  # further along the same line
+            line = _Line(self._line.a, other, self._line.t + t * (1.0 - self._line.t))
+        out: PinnedEvaluation = self._pins.make(self._pins, self._is_upper, line=line)
+        return out
+
+    def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
+        """Right derivatives on the line; the ts ascend."""
+        a, b = ends = self.point, other.point
+        out: Array = self._pins.ask(ends, LineShard.line_slopes, a.key, b.key, ts)
+        return out
+
+    def breakpoints(
+        self, other: PinnedEvaluation, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        """Kinks on the line, unless they are too many."""
+        # a shard may hold its fair share four times over before the round is given up
+        share = min(limit, max(64, 4 * limit // self._pins.n_shards))
+        a, b = ends = self.point, other.point
+        parts = self._pins.ask(ends, LineShard.line_kinks, a.key, b.key, lo, hi, share, gather=True)
+        if any(part is None for part in parts):
+            return None
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _thin(cut: Cut) -> Cut:
+    plane = cut.plane
+    if not isinstance(plane, np.ndarray) or plane.size < SPARSE_FROM:
+        return cut
+    thin = sparsify(plane)
+    # planes stay for long: not in memory that an engine lends
+    return Cut(cut.offset, plane.copy() if thin is plane and plane.base is not None else thin)

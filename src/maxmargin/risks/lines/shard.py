@@ -1,0 +1,224 @@
+"""Shards that keep scores under keys and answer questions about lines between them.
+
+What a shard keeps is a cache; :mod:`maxmargin.risks.lines.evaluation` says how it is filled again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled.products import blend
+from maxmargin.core.cut import Cut
+from maxmargin.core.matrices import is_finite
+from maxmargin.core.rounding import gamma
+from maxmargin.core.vectors import Array, Vector
+from maxmargin.losses.base import ScoreLoss
+
+Step = tuple[int, int | tuple[int, int, float]]
+"""How scores come about: (key, which w of those sent) or (key, (a, b, t))."""
+
+
+NOT_FINITE = (
+    "a score is NaN or infinite: features or weights are, or they are so large that scores overflow. Check "
+    "and scale the features."
+)
+
+
+class LostScores(Exception):
+    """A shard misses what it was told before: it was built anew in between."""
+
+
+class LineShard(ABC):
+    """A shard that can evaluate, move along lines and cut, given scores."""
+
+    def __init__(self) -> None:
+        self._scores: dict[int, Array] = {}
+
+    @abstractmethod
+    def scores_at(self, w: Array) -> Array:
+        """The scores of w, linear in w up to a constant."""
+
+    @abstractmethod
+    def value_of(self, scores: Array) -> float:
+        """The shard's risk."""
+
+    @abstractmethod
+    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
+        """Right derivatives on the line between two scores."""
+
+    @abstractmethod
+    def kinks_of(
+        self, a: Array, b: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        """Kinks on the same line."""
+
+    @abstractmethod
+    def cut_of(self, scores: Array) -> Cut:
+        """The cut that is tight at the scores."""
+
+    def line_evaluate(self, key: int, w: Array, live: frozenset[int], told: int) -> float:
+        """Keep the scores of w under a key. ``told``: what else the shard has heard; see :meth:`check`."""
+        self.check(told)
+        self._forget(live)
+        if key not in self._scores:
+            scores = self.scores_at(w)
+            if not is_finite(scores):  # a loss would drop it: max(0, nan) is 0
+                raise ValueError(NOT_FINITE)
+            self._scores[key] = scores
+        return self.value_of(self._scores[key])
+
+    def check(self, told: int) -> None:
+        """Raise :class:`LostScores` if scores depend on things this shard was told, and misses."""
+        return
+
+    def line_toward(self, a: int, b: int, t: float, key: int, live: frozenset[int]) -> float:
+        """Keep the scores of a point on the line, in the place of ``a``'s if nobody needs those any more."""
+        if key not in self._scores:
+            start, end = self._at(a), self._at(b)
+            own = start.flags.owndata and start.flags.writeable  # not a view of somebody's array
+            moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
+            blend(start.ravel(), end.ravel(), t, moved.ravel())
+            self._scores[key] = moved
+        self._forget(live)
+        return 0.0
+
+    def line_value(self, key: int) -> float:
+        return self.value_of(self._at(key))
+
+    def line_value_toward(self, a: int, b: int, t: float) -> float:
+        return self.value_of(self._between(a, b, t))
+
+    def line_scores(self, key: int) -> Array:
+        return self._at(key)
+
+    def line_slopes(self, a: int, b: int, ts: Array) -> Array:
+        return self.slopes_of(self._at(a), self._at(b), ts)
+
+    def line_kinks(
+        self, a: int, b: int, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        return self.kinks_of(self._at(a), self._at(b), lo, hi, limit)
+
+    def line_cut(self, key: int) -> Cut:
+        return self.cut_of(self._at(key))
+
+    def line_cut_toward(self, a: int, b: int, t: float) -> Cut:
+        return self.cut_of(self._between(a, b, t))
+
+    def line_restore(
+        self, wanted: frozenset[int], told: int, steps: list[Step], *ws: Array
+    ) -> None:
+        """Compute scores that got lost, by the steps that led to them."""
+        self.check(told)
+        if all(key in self._scores for key in wanted):
+            return
+        known = dict(self._scores)
+        last = {
+            key: k for k, (_, how) in enumerate(steps) if isinstance(how, tuple) for key in how[:2]
+        }
+        for k, (key, how) in enumerate(steps):
+            if key not in known:
+                if isinstance(how, tuple):
+                    a, b, t = how
+                    known[key] = moved = np.empty_like(known[a])
+                    blend(known[a].ravel(), known[b].ravel(), t, moved.ravel())
+                else:
+                    known[key] = self.scores_at(ws[how])
+            if isinstance(how, tuple):
+                for end in how[:2]:  # few scores at a time, as in the fit itself
+                    if last[end] == k and end not in wanted and end not in self._scores:
+                        del known[end]
+        self._scores.update({key: known[key] for key in wanted})
+
+    def _between(self, a: int, b: int, t: float) -> Array:
+        start, end = self._at(a), self._at(b)
+        moved = np.empty_like(start)
+        blend(start.ravel(), end.ravel(), t, moved.ravel())
+        return moved
+
+    def _at(self, key: int) -> Array:
+        try:
+            return self._scores[key]
+        except KeyError:
+            raise LostScores(f"the scores of point {key} are not here") from None
+
+    def _forget(self, live: frozenset[int]) -> None:
+        for key in [key for key in self._scores if key not in live]:
+            del self._scores[key]
+
+
+class LossShard(LineShard):
+    """A shard whose risk is a loss of its scores."""
+
+    _loss: ScoreLoss
+
+    @property
+    @abstractmethod
+    def _labels(self) -> tuple[Any, Any]:
+        """Labels and weights."""
+
+    @property
+    @abstractmethod
+    def _offset(self) -> Array | None:
+        """What is added to the products, if anything is."""
+
+    @abstractmethod
+    def plane_of(self, gradient: Array) -> Vector:
+        """``X' gradient``, flat."""
+
+    def value_of(self, scores: Array) -> float:
+        value = self._loss.value(scores, *self._labels)
+        if not np.isfinite(value):
+            raise self._not_finite(f"value {value}")
+        return value
+
+    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
+        return self._loss.slopes(a, b, *self._labels, ts)
+
+    def kinks_of(
+        self, a: Array, b: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        return self._loss.breakpoints(a, b, *self._labels, lo, hi, limit)
+
+    def cut_of(self, scores: Array) -> Cut:
+        offset, gradient = self._loss.cut(scores, *self._labels)
+        if not (np.isfinite(offset) and is_finite(np.asarray(gradient))):
+            raise self._not_finite("cut")
+        if np.shape(gradient) != scores.shape:
+            raise ValueError(
+                f"the gradient of {type(self._loss).__name__} has shape {np.shape(gradient)} for scores of "
+                f"shape {scores.shape}: it must have their shape."
+            )
+        error = self._error(scores, gradient)
+        if self._offset is not None:  # scores are offset + X w
+            offset += float(np.vdot(gradient, self._offset))
+        return Cut(offset, self.plane_of(gradient), error)
+
+    def _not_finite(self, what: str) -> ValueError:
+        return ValueError(
+            f"{type(self._loss).__name__} has a {what} that is not finite at scores that are: labels or "
+            "weights contain NaN or infinite values, losses overflow, or the loss errs."
+        )
+
+    def lengths(self) -> Array | float | None:
+        """Norms of the rows, the constant feature included, or a bound of them; None if not known."""
+        return None
+
+    def _error(self, scores: Array, gradient: Array) -> float:
+        """What rounding may do to the cut at these scores; see :mod:`maxmargin.core.rounding`.
+
+        The offset is a sum of l_i - g_i s_i (and of g_i o_i), the plane one of g_i x_i.
+        """
+        lengths = self.lengths()
+        if lengths is None:
+            return 0.0
+        n = len(scores)
+        sizes = np.abs(gradient)
+        total = abs(self.value_of(scores)) + float(np.vdot(sizes, np.abs(scores)))
+        if self._offset is not None:
+            total += float(np.vdot(sizes, np.abs(self._offset)))
+        # by the longest row: all that is known of rows elsewhere
+        return gamma(n) * (total + float(sizes.sum()) * float(np.max(lengths, initial=0.0)))

@@ -1,0 +1,1 @@
+"""Risks seen through a map of their weights."""

@@ -1,0 +1,1 @@
+"""R(w) = L(X w): a feature matrix and a loss of scores."""

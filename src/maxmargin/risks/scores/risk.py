@@ -1,0 +1,239 @@
+"""Family A: R(w) = L(X w), a design and a loss of scores.
+
+w holds one column per output: W = w[: d K] as (d, K), then K intercepts, multiplied by
+``intercept``. Scores stay with the shards; a line between two evaluated points needs no pass over
+X. A loss that is no sum over rows needs all scores in one place: see :mod:`maxmargin.risks.scores.joint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.contract.evaluation import LineEvaluation, OracleKind
+from maxmargin.core.contract.risk import Capabilities
+from maxmargin.core.contract.row_duals import RowDuals, RowShape
+from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import gamma
+from maxmargin.core.vectors import Array
+from maxmargin.data.columns import LazyColumn, chunks
+from maxmargin.data.design import as_design, shard_bounds
+from maxmargin.duals.choice import METHODS, refusal, row_duals
+from maxmargin.duals.proofs import proved_risk
+from maxmargin.duals.rows import RowPart, Rows
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
+from maxmargin.risks.lines.shard import LineShard
+from maxmargin.risks.scores.joint import gathering
+from maxmargin.risks.scores.shard import ScoreShard, make_shard
+from maxmargin.risks.scores.wide import WideScoreRisk
+
+
+def _weights(given: Any, n: int) -> Any:
+    if not isinstance(given, LazyColumn):
+        return check_weights(given, n)
+    if len(given) != n:
+        raise ValueError(f"sample_weight has {len(given)} rows; {n} weights are needed.")
+    for lo, hi in chunks(0 if given.checked else n):
+        check_weights(given[lo:hi], hi - lo)
+    return given
+
+
+def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
+    """Finite numbers in the shape of the scores."""
+    columns = loss.n_outputs()
+    offset = np.ascontiguousarray(given, dtype=np.float64)
+    shape = (n,) if columns is None else (n, columns)
+    if offset.shape != shape or not np.isfinite(offset).all():
+        raise ValueError(
+            f"offset has shape {offset.shape}; finite numbers of shape {shape}, like the scores, are needed."
+        )
+    return offset
+
+
+class ScoreRisk:
+    """R(w) = L(X w) over rows in memory, on disk, or computed on the fly.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or design
+        The rows; used as they are, without a copy.
+    y : array or LazyColumn
+        Labels as the loss wants them.
+    loss : ScoreLoss
+        The loss of scores.
+    sample_weight : array or LazyColumn, optional
+        Weight of each row.
+    intercept : float, default 0
+        Value of a constant feature, whose weight comes last in w; 0 for none.
+    engine : Engine, optional
+        Where the shards live; the calling thread by default.
+    ranges : sequence of (lo, hi), optional
+        Row ranges that belong to the problem, ascending; all rows by default.
+    offset : array, optional
+        Numbers that are added to the scores, of their shape: R(w) = L(offset + X w).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import Hinge
+    >>> from maxmargin.risks import ScoreRisk
+    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> risk.evaluate(np.array([0.25])).value
+    1.25
+    """
+
+    oracle: OracleKind = "exact"
+    has_cache = False
+    lower_bound = 0.0
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        loss: ScoreLoss,
+        *,
+        sample_weight: Any = None,
+        intercept: float = 0.0,
+        engine: Engine | None = None,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        offset: Any = None,
+    ) -> None:
+        design = as_design(X)
+        n = design.shape[0]
+        weight = _weights(sample_weight, n)
+        if not isinstance(y, LazyColumn):
+            y = np.ascontiguousarray(y)
+        if y.shape[:1] != (n,):
+            raise ValueError(f"X has {n} rows but y has shape {y.shape}.")
+        if isinstance(y, LazyColumn) and loss.decomposable:
+            for lo, hi in chunks(0 if y.checked else n):
+                loss.check_labels(y[lo:hi])
+        else:
+            loss.check_labels(y[:])
+        if not loss.weighted and any((weight[lo:hi] != 1.0).any() for lo, hi in chunks(n)):
+            raise ValueError(
+                f"{type(loss).__name__} takes no sample weights: it is a measure of whole rows."
+            )
+        if offset is not None:
+            offset = _offset(offset, n, loss)
+        self.rows = Rows(
+            design, y, weight, loss, float(intercept), tuple(ranges or [(0, n)]), offset
+        )
+        self.dim = self.rows.dim
+        self.n_examples = self.rows.n
+        self.shape = RowShape(
+            design.nnz * self.rows.n // max(1, n), self.rows.n_columns, loss.smooth
+        )
+        self.engine: Engine = engine or SerialEngine()
+        self._totals: Array | None = None
+        self.bounds = self._shards()
+        self.n_blocks = len(self.bounds) if loss.decomposable else 1
+        self.open()
+
+    def open(self) -> None:
+        """Build the shards: at the beginning, and when the engine had others in between."""
+        if not self.rows.loss.decomposable:
+            self._pins = gathering(self.engine, self.rows, self.bounds)
+            return
+        parts = [RowPart(self.rows, lo, hi) for lo, hi in self.bounds]
+        self.engine.open(partial(make_shard, self.rows.light()), parts)
+        self._pins = ScoreCache(self.engine, self.n_blocks)
+
+    def _shards(self) -> list[tuple[int, int]]:
+        rows = self.rows
+        bounds = shard_bounds(rows.n, self.shape.nnz * self.shape.n_columns, rows.dim)
+        parted = type(rows.loss).boundaries is not ScoreLoss.boundaries
+        allowed = rows.loss.boundaries(rows.y[:]) if parted else None
+        if allowed is not None:
+            if len(rows.ranges) != 1 or rows.n != len(rows.y):
+                raise ValueError(
+                    f"{type(rows.loss).__name__} is a loss over groups of rows: it takes no ranges."
+                )
+            bounds = sorted({int(allowed[np.abs(allowed - b).argmin()]) for b in bounds})
+        out: list[tuple[int, int]] = []
+        start = 0
+        for lo, hi in rows.ranges:  # shards of the problem's rows, cut where a range ends
+            inside = [lo + b - start for b in bounds if start < b < start + hi - lo]
+            out += pairwise([lo, *inside, hi])
+            start += hi - lo
+        return out
+
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(
+            row_duals=self,
+            wide=self,
+            proved=self,
+            engine=self.engine,
+            expensive_slopes=self.rows.loss.dear,
+        )
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:
+        """One product with X; ``exact`` makes no difference here."""
+        return self._pins.evaluate(w)
+
+    def proved_value(self, w: Array, enough: float) -> float:
+        """See :class:`maxmargin.core.contract.proved.ProvedRisk`."""
+        value = float(self.evaluate(w).upper)
+        return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
+
+    def rounding(self, w: Array, value: float) -> float:
+        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: that of the scores, and of summing up."""
+        rows = self.rows
+        if not rows.loss.decomposable:
+            return gamma(rows.n) * value
+        if self._totals is None:
+            self._totals = self.engine.reduce(ScoreShard.totals)
+        first, second, shift, shift2 = self._totals
+        if np.isnan(first):
+            return gamma(rows.n) * value
+        # a score is wrong by unit (|x| |w| + |o|)
+        unit, length = gamma(rows.design.shape[1]), float(np.linalg.norm(w))
+        change = unit * (first * length + shift)
+        squares = 2.0 * unit**2 * (second * length**2 + shift2)
+        return rows.loss.change(value, float(change), float(squares)) + gamma(rows.n) * value
+
+    def scores(self, at: LineEvaluation) -> Array:
+        """The scores of an evaluated point, one per row of the design (0 outside the ranges)."""
+        assert isinstance(at, PinnedEvaluation)
+        columns = self.rows.loss.n_outputs()
+        n = self.rows.design.shape[0]
+        out = np.zeros(n if columns is None else (n, columns))
+        point = at.point
+        parts = self._pins.ask((point,), LineShard.line_scores, point.key, gather=True)
+        scores = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        start = 0
+        for lo, hi in self.rows.ranges:
+            out[lo:hi] = scores[start : start + hi - lo]
+            start += hi - lo
+        return out
+
+    def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
+        """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
+        return refusal(method, self.rows, regularizer)
+
+    def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
+        """The methods :meth:`row_duals` offers for this problem."""
+        return frozenset(m for m in METHODS if self.refusal(m, regularizer) is None)
+
+    def in_span(self, regularizer: SquaredNorm, max_planes: int | None = None) -> WideScoreRisk:
+        """The same risk with combinations of planes for points; see :mod:`maxmargin.risks.scores.wide`."""
+        return WideScoreRisk(self, regularizer, max_planes)
+
+    def row_duals(
+        self,
+        method: str,
+        C: float,
+        regularizer: SquaredNorm,
+        streaming: Streaming | None = None,
+    ) -> RowDuals:
+        """A fresh dual point over the rows, improved by this method."""
+        return row_duals(method, self.rows, C, regularizer, streaming)

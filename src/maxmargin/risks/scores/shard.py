@@ -1,0 +1,80 @@
+"""Some rows of a score risk, where they live: products with them, and the loss of their scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import row_lengths
+from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
+from maxmargin.risks.lines.shard import LossShard
+
+
+class ScoreShard(LossShard):
+    """Rows ``lo .. hi-1``."""
+
+    def __init__(self, rows: Rows, lo: int, hi: int) -> None:
+        super().__init__()
+        self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
+        self._rows, self._lo, self._hi = rows, lo, hi
+        self._lengths: Array | float | None = None
+
+    @property
+    def _labels(self) -> tuple[Any, Any]:
+        """Labels and weights: views, or read from where they are."""
+        lo, hi = self._lo, self._hi
+        return self._rows.y[lo:hi], self._rows.weight[lo:hi]
+
+    @property
+    def _offset(self) -> Array | None:
+        offset = self._rows.offset
+        return None if offset is None else offset[self._lo : self._hi]
+
+    def scores_at(self, w: Array) -> Array:
+        d, columns = self._design.shape[1], self._loss.n_outputs()
+        if columns is not None:
+            w = w.reshape(-1, columns)
+        scores = self._design.dot(w[:d], self._lo, self._hi)
+        if self._intercept != 0.0:
+            scores += self._intercept * w[d]
+        if self._offset is not None:
+            scores += self._offset
+        return scores
+
+    def plane_of(self, coef: Array) -> Array:
+        """The flat ``X[lo:hi]' coef``, the constant feature included."""
+        d, extra = self._design.shape[1], int(self._intercept != 0.0)
+        plane = np.zeros((d + extra, *coef.shape[1:]))
+        self._design.accumulate(coef, self._lo, self._hi, plane[:d])
+        if extra:
+            # by BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
+            plane[d] = self._intercept * (np.ones(len(coef)) @ coef)
+        return plane.ravel()
+
+    def lengths(self) -> Array | float | None:
+        """See :meth:`LossShard.lengths`."""
+        if self._lengths is None:
+            known = row_lengths(self._design, self._lo, self._hi)
+            if known is not None:
+                self._lengths = np.hypot(known, self._intercept)
+        return self._lengths
+
+    def totals(self) -> Array:
+        """Sums over the rows, by weight: of |x|, |x|^2, and of offsets |o|, |o|^2; NaN where not known."""
+        lengths, weight = self.lengths(), np.asarray(self._labels[1])
+        if lengths is None:
+            return np.full(4, np.nan)
+        sizes = weight * lengths
+        out = [float(sizes.sum()), float(np.sum(sizes * lengths)), 0.0, 0.0]
+        if self._offset is not None:
+            shift = np.abs(self._offset)
+            shift = shift if shift.ndim == 1 else shift.max(axis=1)
+            out[2:] = [float(weight @ shift), float(weight @ shift**2)]
+        return np.array(out)
+
+
+def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> ScoreShard:
+    """The shard of a part, which may have come from elsewhere."""
+    return ScoreShard(*part.on(light))

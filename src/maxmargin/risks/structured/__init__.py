@@ -1,0 +1,1 @@
+"""Structured risks: a task and its examples."""

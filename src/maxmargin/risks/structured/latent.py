@@ -1,0 +1,290 @@
+"""Structured risks with latent variables, and their convex majorants.
+
+    R(w) = sum_i s_i [ max_{y, h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>)  -  max_h <w, Psi(x_i, y_i, h)> ]
+
+is a difference of convex functions. With completions h_i in place of the second maximum it is the convex
+risk of an ordinary task whose outputs are pairs and whose labels are (y_i, h_i):
+
+    R_h(w) >= R(w) for all w,    with equality where every h_i attains its maximum.
+
+Where Delta(y_i, y_i, h) = 0 for all h,
+
+    R(w) = sum_i s_i max(0, max_{y != y_i, h} (...) - max_h <w, Psi(x_i, y_i, h)>),
+
+and an argmax over wrong outputs only (``task.wrong_only``) gives a majorant that is never above the one
+before: other h for the right y are no competitors.
+
+*What an earlier completion leaves to the next.* Let d_i = Psi(x_i, y_i, h_i) - Psi(x_i, y_i, h_i'), h'
+the new one. Every plane of example i moves by d_i and keeps its offset, because Delta does not look at
+the completion. Working sets: the planes are taken anew, the multipliers stay, and the old truth, no
+longer the zero plane, is an ordinary plane with the multiplier it had (so u moves by - c_i d_i). Cutting
+planes: a_j moves by sum_i s_i d_i, the zero plane stays. With ``wrong_only`` the old truth is no
+competitor: its multiplier stays with the zero plane, and a summed cut, in which some examples stood at
+their truth, cannot be moved at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.bundle import Bundle
+from maxmargin.core.contract.examples import LatentExamples
+from maxmargin.core.contract.latent import Completion, LatentAnswers
+from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine
+from maxmargin.core.vectors import Array, IntArray, Vector, add_scaled, dot, frozen, sparsify
+from maxmargin.risks.structured.python_examples import PlainExamples
+from maxmargin.risks.structured.risk import TaskRisk
+from maxmargin.risks.structured.shard import TaskShard
+from maxmargin.risks.weight_map import WeightMap
+from maxmargin.tasks.base import Bounded, Task
+from maxmargin.tasks.latent import Completed, LatentTask
+
+#: a completion that is worse than the one before by more than this, relative to the scores, is an error
+#: of the argmax
+ROUNDING = 1e-9
+#: one that is better by less than this is a tie, and ties stay as they are. It is no larger than rounding,
+#: for F may be a tiny part of the scores
+TIES = 1e-14
+
+
+class CompletedTask(Task):
+    """A latent task as an ordinary one, whose outputs are pairs :class:`maxmargin.tasks.latent.Completed`."""
+
+    def __init__(self, task: LatentTask) -> None:
+        self.latent = task
+        self.oracle_kind = task.oracle_kind
+        #: the argmax may answer with less than the truth's value: then the truth is the answer
+        self.covers_truth = not task.wrong_only
+
+    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
+        """The latent task is set up already."""
+        raise NotImplementedError("a completed task is made from a latent task after its setup.")
+
+    def joint_feature(self, x: Any, y: Any) -> Vector:
+        return self.latent.joint_feature(x, y.y, y.h)
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        if y is y_hat and not self.covers_truth:
+            return 0.0
+        return self.latent.loss(y.y, y_hat.y, y_hat.h)
+
+    def inference(self, x: Any, w: Array) -> Completed:
+        return self._pair("inference", self.latent.inference(x, w))
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
+        found = self.latent.loss_augmented_inference(x, y.y, w)
+        answer = found.y if isinstance(found, Bounded) else found
+        pair = self._pair("loss_augmented_inference", answer)
+        if not self.covers_truth and self.latent.same(y.y, pair.y):
+            raise ValueError(
+                f"{type(self.latent).__name__} says wrong_only = True, but its loss_augmented_inference "
+                "answered with the labelled output: it must look at the other ones only."
+            )
+        return Bounded(pair, found.upper) if isinstance(found, Bounded) else pair
+
+    def _pair(self, name: str, found: Any) -> Completed:
+        if not isinstance(found, Sequence) or len(found) != 2:
+            raise TypeError(
+                f"{type(self.latent).__name__}.{name} returned {str(found)[:200]}: it must return a pair, "
+                "the output and its latent part."
+            )
+        return Completed(*found)
+
+    def same(self, y_a: Any, y_b: Any) -> bool:
+        same = self.latent.same
+        return same(y_a.y, y_b.y) and same(y_a.h, y_b.h)
+
+
+class PlainLatentExamples(PlainExamples):
+    """Completed examples whose oracle is the task's Python methods."""
+
+    def __init__(
+        self,
+        task: CompletedTask,
+        X: Sequence[Any],
+        Y: Sequence[Completed],
+        dim: int,
+        weight_map: WeightMap | None = None,
+    ) -> None:
+        super().__init__(task, X, Y, dim, "margin", weight_map)
+        self._task, self._latent_task = task, task.latent
+
+    def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
+        """The completions of largest score at ``w``, those held where they are as good."""
+        whole = w if self._map is None else self._map.whole(w)
+        found, gains, scales = [], np.empty(hi - lo), np.empty(hi - lo)
+        for k, i in enumerate(range(lo, hi)):
+            truth = self._Y[i]
+            try:
+                h = self._latent_task.complete(self._X[i], truth.y, whole)
+                old = dot(self.task.joint_feature(self._X[i], truth), whole)
+                new = dot(self.task.joint_feature(self._X[i], Completed(truth.y, h)), whole)
+            except Exception as error:
+                error.add_note(
+                    f"raised while the latent part of example {self._first + i} was completed"
+                )
+                raise
+            gains[k], scales[k] = new - old, abs(new) + abs(old)
+            found.append(h)
+        return LatentAnswers(found, gains, scales)
+
+    def completed(self, latent: Sequence[Any]) -> PlainLatentExamples:
+        """The same examples with other completions."""
+        pairs = [Completed(pair.y, h) for pair, h in zip(self._Y, latent, strict=True)]
+        return PlainLatentExamples(self._task, self._X, pairs, self.dim, self._map)
+
+    def moved(self, i: int, truth: Completed) -> Vector:
+        """d_i: what the planes of example i move by when this becomes its truth."""
+        return self.task.difference(self._X[i], self._Y[i], truth)
+
+
+class CompletedRisk(TaskRisk):
+    """The convex risk of a latent task with given completions.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What is predicted; ``task.setup`` must have been called.
+    X, Y : sequences
+        Inputs and labelled outputs.
+    latent : sequence
+        A completion for each example.
+    dim : int
+        Dimension of the joint features.
+    sample_weight, engine, weight_map, dear, examples
+        As in :class:`maxmargin.risks.TaskRisk`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.risks import CompletedRisk
+    >>> from maxmargin.tasks import MultipleInstance
+    >>> X, y = [np.array([[2.0], [0.0]]), np.array([[-1.0]])], [1, -1]
+    >>> task = MultipleInstance(intercept=0.0)
+    >>> risk = CompletedRisk(task, X, y, latent=[1, None], dim=task.setup(X, y))
+    >>> result = minimize(risk, C=1.0)
+    >>> risk.complete(np.array([1.0])).latent
+    [0, None]
+    """
+
+    def __init__(
+        self,
+        task: LatentTask,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        latent: Sequence[Any],
+        dim: int,
+        *,
+        sample_weight: Any = None,
+        engine: Engine | None = None,
+        weight_map: WeightMap | None = None,
+        dear: bool = False,
+        examples: LatentExamples | None = None,
+    ) -> None:
+        if task.oracle_kind == "undergenerating":
+            raise ValueError(
+                f"the argmax of {type(task).__name__} is undergenerating: then the latent objective cannot "
+                "be known to fall. Answer with tasks.Bounded, or use an exact argmax or one of a relaxation."
+            )
+        pairs = [Completed(y, h) for y, h in zip(Y, latent, strict=True)]
+        adapter = CompletedTask(task)
+        if examples is None and weight_map is None:
+            examples = task.pack(X, Y, latent)
+        if examples is None:
+            examples = PlainLatentExamples(adapter, X, pairs, dim, weight_map)
+        super().__init__(
+            adapter,
+            X,
+            pairs,
+            dim,
+            sample_weight=sample_weight,
+            engine=engine,
+            examples=examples,
+            dear=dear,
+        )
+        self._latent_examples: LatentExamples = examples
+        self._made_of = (task, X, Y, dim)
+        self._options: dict[str, Any] = {"engine": engine, "weight_map": weight_map, "dear": dear}
+        self.latent = list(latent)
+
+    def complete(self, w: Array) -> Completion:
+        """The best completions at ``w``, those held where they are as good; a worse one is an error."""
+        parts = self.engine.gather(TaskShard.complete, self.engine.publish(w))
+        gains = np.concatenate([part.gains for part in parts])
+        scales = np.concatenate([part.scales for part in parts])
+        found = [h for part in parts for h in part.latent]
+        worst = int(np.argmin(gains + ROUNDING * scales))
+        if gains[worst] < -ROUNDING * scales[worst]:
+            raise ValueError(
+                f"complete(x, y, w) found a latent value for example {worst} whose score is below that of "
+                f"the value held before, by {-gains[worst]:.3g}: it must find the best one. (Is it the "
+                "argmax over all h for the labelled y, and of the same features as joint_feature?)"
+            )
+        changed = gains > TIES * scales
+        latent = [
+            new if is_new else old
+            for new, old, is_new in zip(found, self.latent, changed, strict=True)
+        ]
+        which = np.flatnonzero(changed)
+        decrease = float(self._weights[which] @ self._falls(w, which, gains[which]))
+        asked = len(which) / len(latent) if self._made_of[0].wrong_only else 0.0
+        return Completion(latent, decrease, len(which), asked)
+
+    def _falls(self, w: Array, which: IntArray, gains: Array) -> Array:
+        """By how much the values of these examples fall when their truths score more by ``gains``."""
+        if not self._made_of[0].wrong_only:
+            return gains
+        # max(0, A - truth): it cannot fall below zero
+        values = np.array([part.uppers[0] for part in self.answers_for(frozen(w), which)])
+        fall: Array = np.minimum(gains, values)
+        return fall
+
+    def completed(self, latent: Sequence[Any], memory: Any = None) -> tuple[CompletedRisk, Any]:
+        """The risk of other completions, and what a solver kept of this one carried over to it."""
+        task, X, Y, dim = self._made_of
+        held = self._latent_examples
+        other = CompletedRisk(  # takes the engine: this risk cannot be evaluated any more
+            task,
+            X,
+            Y,
+            latent,
+            dim,
+            sample_weight=self._weights,
+            examples=held.completed(latent),
+            **self._options,
+        )
+        changed = np.array(
+            [i for i, (a, b) in enumerate(zip(self.latent, latent, strict=True)) if a is not b],
+            dtype=np.int64,
+        )
+        if isinstance(memory, Bundle):
+            if task.wrong_only or not isinstance(held, PlainLatentExamples):
+                return other, None
+            memory.shift(self._moves(held, other, changed, memory.n_blocks))
+            return other, memory
+        if hasattr(memory, "moved_to"):
+            return other, memory.moved_to(other.examples, changed, task.wrong_only)
+        return other, None
+
+    def _moves(
+        self, held: PlainLatentExamples, other: CompletedRisk, changed: IntArray, n_blocks: int
+    ) -> list[Cut]:
+        """What the summed planes of every block move by."""
+        weight_map: WeightMap | None = self._options["weight_map"]
+        cuts = []
+        for lo, hi in pairwise(self._bounds) if n_blocks > 1 else [(0, self.n_examples)]:
+            plane, offset = np.zeros(self.dim), 0.0
+            for i in changed[(changed >= lo) & (changed < hi)]:
+                d = held.moved(int(i), Completed(self._made_of[2][i], other.latent[i]))
+                if weight_map is not None:
+                    share, d = weight_map.split(d)
+                    offset += self._weights[i] * share
+                add_scaled(plane, float(self._weights[i]), d)
+            cuts.append(Cut(offset, sparsify(plane)))
+        return cuts

@@ -1,0 +1,276 @@
+"""Examples of a task as plain Python: the form that works for every task, and the referee of
+compiled ones.
+
+Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y))
+with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane. Weights that are fixed or have a prior
+change planes and offsets; see :mod:`maxmargin.risks.weight_map`.
+
+A margin m > 0 of an example multiplies its losses. As m Delta + <w, dPsi> = m (Delta + <w / m, dPsi>), the
+task is asked at w / m, and need not know of it. So it is with slack rescaling, Delta (m + <w, dPsi>).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.examples import ConstraintCache
+from maxmargin.core.contract.working_sets import WorkingSets
+from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
+from maxmargin.risks.structured.working_sets import Labeling, PlainWorkingSets
+from maxmargin.risks.weight_map import WeightMap
+from maxmargin.tasks.base import Bounded, Task
+
+Rescaling = Literal["margin", "slack"]
+
+
+class PlainExamples:
+    """Examples whose oracle is the task's Python methods."""
+
+    signed_sets = True
+
+    def __init__(
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        dim: int,
+        rescaling: Rescaling,
+        weight_map: WeightMap | None = None,
+        margin: Array | None = None,
+    ) -> None:
+        self.task, self.dim = task, dim
+        self._margin = margin
+        self._X, self._Y, self._rescaling, self._map = X, Y, rescaling, weight_map
+        self._quick = False
+        #: what the first of them is called in errors
+        self._first = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_probe": np.zeros(1)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not state.pop("_probe").flags.writeable:
+            # out of an object store: but other people's code may refuse arrays that are read-only
+            state = copy.deepcopy(state)
+        self.__dict__.update(state)
+
+    def __len__(self) -> int:
+        return len(self._Y)
+
+    def part(self, lo: int, hi: int) -> Self:
+        """The examples ``lo .. hi-1`` alone; errors call them by their own numbers."""
+        other = copy.copy(self)
+        other._X, other._Y = _some(self._X, lo, hi), _some(self._Y, lo, hi)
+        other._margin = None if self._margin is None else self._margin[lo:hi]
+        other._first = self._first + lo
+        return other
+
+    def same(self, a: Labeling, b: Labeling) -> bool:
+        """Whether two labellings are the same output."""
+        return a.loss == b.loss and self.task.same(a.y, b.y)
+
+    def oracle(self, w: Array, lo: int, hi: int) -> Answers:
+        """See :class:`maxmargin.core.Examples`."""
+        labelings: list[Labeling] = []
+        values, uppers = np.empty(hi - lo), np.empty(hi - lo)
+        whole = w if self._map is None else self._map.whole(w)
+        for i in range(lo, hi):
+            try:
+                labeling, value, upper = self._ask(i, whole)
+            except Exception as error:
+                error.add_note(f"raised by the task's oracle for example {self._first + i}")
+                raise
+            labelings.append(labeling)
+            values[i - lo], uppers[i - lo] = value, upper
+        losses = np.array([labeling.loss for labeling in labelings])
+        return Answers(lo, hi, labelings, losses, values, uppers)
+
+    def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
+        """(labelling, value, upper bound of the maximum) at the w that the task sees."""
+        task, x, y = self.task, self._X[i], self._Y[i]
+        slack, margin = self._rescaling == "slack", self._margin_of(i)
+        bound, seen = None, w if margin == 1.0 else w / margin
+        found = task.quick_augmented_inference(x, y, seen) if self._quick else None
+        if found is not None:
+            bound = float("inf")
+        else:
+            ask = task.slack_augmented_inference if slack else task.loss_augmented_inference
+            found = ask(x, y, seen)
+        if isinstance(found, Bounded):
+            found, bound = found.y, margin * found.upper
+        if found is None:
+            name = "slack_augmented_inference" if slack else "loss_augmented_inference"
+            raise TypeError(
+                f"{type(task).__name__}.{name} returned None for example {self._first + i}: it must return "
+                "the output of largest loss plus score. Is a return statement missing? (An output that says "
+                "'nothing' must be another value than None.)"
+            )
+        loss, plane = self._plane(i, found)
+        labeling = self._mapped(found, loss, plane)
+        # at the weights themselves: the centre's share of an offset may be much larger than the value
+        value = loss + dot(plane, w)
+        if not np.isfinite(value):
+            raise ValueError(
+                f"the joint features of example {self._first + i} give a score of {value}: they, or the "
+                "input, contain NaN or infinite values."
+            )
+        upper = value
+        if bound is not None:
+            upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
+            if not upper >= value - 1e-8 * (1.0 + abs(loss) + abs(bound)):  # NaN is no bound either
+                raise ValueError(
+                    f"the oracle's bound for example {self._first + i}, Bounded(y, {bound}), is below what y "
+                    "attains: it must bound loss + score of all outputs from above (infinity if unknown)."
+                )
+        if value < 0.0:
+            # the truth itself has value 0, so an exact oracle never answers with less
+            scale = 1.0 + abs(loss) + abs(labeling.loss)
+            exact = task.oracle_kind == "exact" and bound is None
+            if value < -1e-8 * scale and exact and getattr(task, "covers_truth", True):
+                raise ValueError(
+                    f"the oracle's answer for example {self._first + i} is worse than its own label (by "
+                    f"{-value:.3g}): the argmax must be over all outputs, the labelled one included, and the "
+                    "label must be feasible. If the argmax is approximate, set "
+                    "oracle_kind = 'undergenerating'."
+                )
+            labeling, value = Labeling(y, 0.0, _zero(labeling.plane)), 0.0
+        return labeling, value, max(value, upper)
+
+    def _margin_of(self, i: int) -> float:
+        return 1.0 if self._margin is None else float(self._margin[i])
+
+    def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
+        """An output of example i with its plane, and its loss times the example's margin."""
+        loss, plane = self._plane(i, found)
+        return self._mapped(found, loss, plane), loss
+
+    def _mapped(self, found: Any, loss: float, plane: Vector) -> Labeling:
+        """An output with its plane and offset as a solver sees them."""
+        if self._map is None:
+            return Labeling(found, loss, plane)
+        share, seen = self._map.split(plane)
+        return Labeling(found, loss + share, seen)
+
+    def _plane(self, i: int, found: Any) -> tuple[float, Vector]:
+        """Loss, times the example's margin, and plane of an output, in the weights that the task sees."""
+        x, y = self._X[i], self._Y[i]
+        loss = float(self.task.loss(y, found))
+        if not (np.isfinite(loss) and loss >= 0.0):
+            raise ValueError(
+                f"loss(y, y_hat) = {loss} for example {self._first + i}: a loss must be finite and not "
+                "negative."
+            )
+        plane = self.task.difference(x, found, y)
+        if self._rescaling == "slack":
+            plane = _scaled(plane, loss)
+        return loss * self._margin_of(i), plane
+
+    def truth(self, i: int) -> Any:
+        """The labelled output."""
+        return self._Y[i]
+
+    def cut(self, answers: Answers, weights: Array) -> Cut:
+        """See :class:`maxmargin.core.Examples`."""
+        return _sum_cut(answers.labelings, weights, self.dim)
+
+    def cache(self, lo: int, hi: int, size: int) -> ConstraintCache:
+        """See :class:`maxmargin.core.Examples`."""
+        return PlainCache(self, lo, hi, size)
+
+    def working_sets(self, caps: Array, regularizer: SquaredNorm | None = None) -> WorkingSets:
+        """See :class:`maxmargin.core.Examples`."""
+        return PlainWorkingSets(self.eager(), caps, regularizer)
+
+    def eager(self) -> PlainExamples:
+        """The same examples, content with quick answers where the task has them: never for bounds."""
+        if self._rescaling == "slack":
+            return self
+        other = copy.copy(self)
+        other._quick = True
+        return other
+
+    def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
+        """See :class:`maxmargin.core.Examples`."""
+        if self._map is not None:
+            w = self._map.whole(w)
+        return [self.task.inference(self._X[i], w) for i in range(lo, hi)]
+
+
+class PlainCache:
+    """The most recently used labellings of a range of examples."""
+
+    def __init__(self, examples: PlainExamples, lo: int, hi: int, size: int) -> None:
+        self._examples, self._lo, self._size = examples, lo, size
+        self._entries: list[list[Labeling]] = [[] for _ in range(hi - lo)]  # oldest use first
+        self._flat: list[Labeling] = []
+        self.pointers: IntArray = np.zeros(hi - lo + 1, dtype=np.int64)
+        self._used: list[Labeling] = []
+
+    def insert(self, answers: Answers) -> None:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        used = {id(labeling) for labeling in self._used}
+        self._used = []
+        same = self._examples.same
+        for entries, new in zip(self._entries, answers.labelings, strict=True):
+            entries.sort(key=lambda entry: id(entry) in used)  # stable: recently touched ones last
+            for k, entry in enumerate(entries):
+                if same(entry, new):
+                    entries.append(entries.pop(k))
+                    break
+            else:
+                if new.loss > 0.0 or dot(new.plane, new.plane) > 0.0:  # not the truth
+                    entries.append(new)
+                    del entries[: -self._size]
+        self._flat = [entry for entries in self._entries for entry in entries]
+        self.pointers = np.concatenate(
+            [[0], np.cumsum([len(entries) for entries in self._entries])]
+        ).astype(np.int64)
+
+    def scores(self, w: Array) -> Array:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        return np.array(
+            [entry.loss + dot(entry.plane, w) for entry in self._flat], dtype=np.float64
+        )
+
+    def touch(self, chosen: IntArray) -> None:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        self._used.extend(self._flat[j] for j in chosen if j >= 0)
+
+    def cut(self, chosen: IntArray, weights: Array) -> Cut:
+        """See :class:`maxmargin.core.ConstraintCache`."""
+        which = [(self._flat[j], s) for j, s in zip(chosen, weights, strict=True) if j >= 0]
+        return _sum_cut([entry for entry, _ in which], [s for _, s in which], self._examples.dim)
+
+
+def _some(members: Sequence[Any], lo: int, hi: int) -> Any:
+    """The members ``lo .. hi-1`` of whatever has members."""
+    if isinstance(members, np.ndarray):
+        return members[lo:hi]
+    return [members[i] for i in range(lo, hi)]
+
+
+def _sum_cut(labelings: Sequence[Labeling], weights: Any, dim: int) -> Cut:
+    plane: Array = np.zeros(dim)
+    offset = 0.0
+    for labeling, weight in zip(labelings, weights, strict=True):
+        offset += weight * labeling.loss
+        add_scaled(plane, weight, labeling.plane)
+    return Cut(float(offset), sparsify(plane))
+
+
+def _scaled(v: Vector, factor: float) -> Vector:
+    if isinstance(v, SparseVector):
+        return SparseVector(v.indices, factor * v.values, v.size)
+    return np.asarray(factor * v, dtype=np.float64)
+
+
+def _zero(like: Vector) -> Vector:
+    size = like.size
+    return SparseVector(np.empty(0, dtype=np.int64), np.empty(0), size)

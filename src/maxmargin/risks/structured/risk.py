@@ -1,0 +1,315 @@
+"""Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its
+examples.
+
+Each shard is a range of the examples with a cache of the constraints its oracle returned
+(:mod:`maxmargin.risks.structured.shard`). ``evaluate(w, exact=False)`` answers from the caches: a lower model
+of R whose scores are linear in w, so it has free lines; ``evaluate(w)`` runs the oracle on all examples and
+refreshes the caches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.evaluation import Evaluation
+from maxmargin.core.contract.examples import Examples
+from maxmargin.core.contract.risk import Capabilities
+from maxmargin.core.contract.working_sets import WorkingSets
+from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.engine import Engine, Handle, SerialEngine
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.risks.lines.evaluation import ScoreCache, check_weights
+from maxmargin.risks.structured.python_examples import PlainExamples, Rescaling
+from maxmargin.risks.structured.shard import CACHE_SIZE, ExamplePart, Maker, TaskShard, span
+from maxmargin.risks.weight_map import WeightMap
+from maxmargin.tasks.base import Task
+
+#: ranges of examples: a function of the data alone, so that sums have one shape for any number
+#: of workers
+MAX_SHARDS = 16
+MIN_EXAMPLES = 32
+#: where each of 16 shards would have more examples than this there are more shards
+SHARD_EXAMPLES = 4096
+PLANE_ENTRIES = 2**24
+
+
+def require_rescaling(task: Task, rescaling: str) -> None:
+    """Raise unless the task can be trained with this rescaling."""
+    if rescaling not in ("margin", "slack"):
+        raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
+    own = getattr(type(task), "slack_augmented_inference", None)
+    if rescaling == "slack" and own is Task.slack_augmented_inference:
+        raise NotImplementedError(
+            f"{type(task).__name__} cannot use slack rescaling: define "
+            "slack_augmented_inference(x, y, w), the argmax of loss * (1 + score difference), or use "
+            "rescaling='margin'. (The margin argmax would give a false upper bound.)"
+        )
+
+
+def _margins(sample_margin: Any, n: int) -> Array:
+    """One positive number per example."""
+    margin = np.ascontiguousarray(sample_margin, dtype=np.float64)
+    if margin.shape != (n,):
+        raise ValueError(f"sample_margin has shape {margin.shape}; {n} margins are needed.")
+    if not (np.isfinite(margin) & (margin > 0.0)).all():
+        raise ValueError("sample_margin must be finite and positive: it multiplies the losses.")
+    return margin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """A point where the oracle was asked, ``told`` points after the model came into use (or before: -1)."""
+
+    key: int
+    handle: Handle
+    told: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """What the shards' caches depend on: the last of ``told`` points (-1: there is no model yet); the caches
+    began with ``seeds`` of them. Where nothing gets lost only their number is kept.
+
+    One that is never changed: an interrupt finds the one before or the one after.
+    """
+
+    told: int = -1
+    seeds: int = 0
+    points: tuple[_Asked, ...] = ()
+
+    def and_then(self, point: _Asked, length: int, *, forget: bool) -> _Past:
+        """With one more point."""
+        if forget:
+            return _Past(self.told + 1)
+        points, seeds = self.points, self.seeds
+        if self.told > 0 and self.told % length == 0:
+            points = points[-CACHE_SIZE:]
+            seeds = len(points)
+        return _Past(self.told + 1, seeds, (*points, point))
+
+
+class TaskEvaluation:
+    """A structured risk pinned at w: one call of the oracle per example, planes only if asked for."""
+
+    def __init__(
+        self, engine: Engine, point: _Asked, w: Array, values: tuple[float, float]
+    ) -> None:
+        self.w = w
+        self._engine, self._point = engine, point
+        self.value, self.upper = values
+        self._cuts: list[Cut] | None = None
+
+    def cut(self) -> Cut:
+        """The cut that is tight here."""
+        return add_cuts(self.cuts())
+
+    def cuts(self) -> list[Cut]:
+        """One part per shard."""
+        if self._cuts is None:
+            at = self._point
+            self._cuts = self._engine.gather(TaskShard.cut_at, at.key, at.handle, at.told)
+        return self._cuts
+
+
+class TaskRisk:
+    """The structured risk of a task on examples.
+
+    Parameters
+    ----------
+    task : Task
+        What is predicted; ``task.setup`` must have been called.
+    X, Y : sequences
+        Inputs and labelled outputs.
+    dim : int
+        Dimension of the joint features, as ``setup`` returned it.
+    rescaling : {"margin", "slack"}
+        How the loss enters.
+    sample_weight : array, optional
+        Weight of each example.
+    engine : Engine, optional
+        Where the shards live; the calling thread by default.
+    examples : Examples, optional
+        A compiled form of (X, Y), where the caller has one already.
+    weight_map : WeightMap, optional
+        A map of the weights (some are fixed, or have a prior). Compiled forms do not know it: the task's
+        Python methods are used instead. To keep them, and be content with cutting planes, use
+        :class:`maxmargin.risks.priors.mapped_risk.MappedRisk`.
+    sample_margin : array, optional
+        Factors of the losses by example, positive. Compiled forms do not know them either.
+    dear : bool, default False
+        The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at
+        one of the last points evaluated costs nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import minimize
+    >>> from maxmargin.risks import TaskRisk
+    >>> from maxmargin.tasks import Chain
+    >>> X, Y = [np.eye(3)], [np.array([0, 1, 1])]
+    >>> task = Chain(n_labels=2)
+    >>> risk = TaskRisk(task, X, Y, task.setup(X, Y))
+    >>> minimize(risk, C=1.0).certificate
+    'exact'
+    """
+
+    lower_bound = 0.0
+    has_cache = True
+
+    def __init__(
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        dim: int,
+        *,
+        rescaling: Rescaling = "margin",
+        sample_weight: Any = None,
+        engine: Engine | None = None,
+        examples: Examples | None = None,
+        weight_map: WeightMap | None = None,
+        sample_margin: Any = None,
+        dear: bool = False,
+    ) -> None:
+        require_rescaling(task, rescaling)
+        margin = None if sample_margin is None else _margins(sample_margin, len(Y))
+        plain = weight_map is not None or margin is not None
+        if plain and examples is not None:
+            raise ValueError(
+                "compiled examples know no map of weights and no margins; pass X and Y only."
+            )
+        if examples is None and not plain:
+            examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
+        if examples is None:
+            examples = PlainExamples(task, X, Y, dim, rescaling, weight_map, margin)
+        n = len(examples)
+        if isinstance(examples, PlainExamples) and len(X) != len(Y):
+            raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
+        if n == 0:
+            raise ValueError("there are no examples to learn from.")
+        self.oracle = task.oracle_kind
+        self.dim = dim
+        self.n_examples = n
+        self._examples = examples
+        self._weights = check_weights(sample_weight, n)
+        # every shard of a cut is a vector of its own: few of them where vectors are long
+        fewest = 1 if dear else MIN_EXAMPLES
+        most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
+        n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
+        bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
+        self.n_blocks, self._bounds = n_shards, bounds
+        self.engine: Engine = engine or SerialEngine()
+        shared = examples if dear or not hasattr(examples, "part") else None
+        self.engine.open(
+            Maker(shared),
+            [
+                ExamplePart(examples if shared is None else None, self._weights[lo:hi], k, lo, hi)
+                for k, (lo, hi) in enumerate(pairwise(bounds))
+            ],
+        )
+        self._past = _Past()
+        self._pins = ScoreCache(
+            self.engine, n_shards, tell=self._tell, told=lambda: self._past.told
+        )
+        self._keys = count()
+        self._dear = dear
+        # of a dear oracle: the last points, their values, and whether caches have the answers there
+        self._known: deque[tuple[Array, tuple[float, float], bool]] = deque(maxlen=3)
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
+        """The oracle on all examples, or the model of the constraints seen since the first such question."""
+        if not exact:
+            if self._past.told < 0:
+                self._past = _Past(0)
+            return self._pins.evaluate(w, is_upper=False)
+        w = frozen(w)
+        past = self._past
+        values = self._values_at(w, cached=past.told >= 0)
+        point = _Asked(next(self._keys), self.engine.publish(w), past.told)
+        if values is None:
+            values = self._pins.ask((), TaskShard.measure, point.key, point.handle, point.told)
+            if past.told >= 0:
+                self._past = past.and_then(
+                    point, span(self._examples.dim), forget=self.engine.durable
+                )
+            if self._dear:
+                self._known.append((w, values, past.told >= 0))
+        return TaskEvaluation(self.engine, point, w, values)
+
+    def _values_at(self, w: Array, *, cached: bool) -> tuple[float, float] | None:
+        """What is known of a point; not enough if the caches are to have its answers, and do not."""
+        return next((v for at, v, held in self._known if at is w and held >= cached), None)
+
+    def _tell(self) -> None:
+        if self.engine.durable:  # a cache is never lost, only the scores of what left it
+            return
+        past = self._past
+        keys = [point.key for point in past.points]
+        handles = [point.handle for point in past.points]
+        self.engine.gather(TaskShard.tell, past.told, past.seeds, keys, *handles)
+
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return Capabilities(working_sets=self, engine=self.engine)
+
+    @property
+    def examples(self) -> Examples:
+        """The examples, for another risk of the same with other weights."""
+        return self._examples
+
+    @property
+    def signed_sets(self) -> bool:
+        """Whether the working sets know weights that must not be negative."""
+        return bool(getattr(self._examples, "signed_sets", False))
+
+    def working_sets(self, C: float, regularizer: SquaredNorm | None = None) -> WorkingSets:
+        """Fresh dual state for the coordinate solver."""
+        if regularizer is None or not len(regularizer.nonnegative):
+            return self._examples.working_sets(self.caps(C))
+        if not self.signed_sets:
+            raise TypeError(
+                f"the working sets of {type(self._examples).__name__} cannot keep weights from becoming "
+                "negative. Use solver=CuttingPlane()."
+            )
+        signed: Any = self._examples
+        sets: WorkingSets = signed.working_sets(self.caps(C), regularizer)
+        return sets
+
+    def caps(self, C: float) -> Array:
+        """c_i = C s_i."""
+        return C * self._weights
+
+    def answers(self, w: Array) -> list[Answers]:
+        """The oracle's answers for all examples of positive weight, in shard order."""
+        parts = self.engine.gather(TaskShard.oracle_runs, self.engine.publish(w))
+        return [answers for shard in parts for answers in shard]
+
+    def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
+        """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
+        if self._dear:  # any shard can answer for any example
+            # neighbouring shards share a worker: spread them, so that few examples keep many workers busy
+            owners = np.arange(len(examples)) * self.n_blocks // max(1, len(examples))
+        else:
+            owners = np.searchsorted(self._bounds, examples, side="right") - 1
+        lists = [examples[owners == k].tolist() for k in range(self.n_blocks)]
+        found = self.engine.gather(TaskShard.oracle_for, self.engine.publish(w), lists, quick)
+        next_of = [iter(answers) for answers in found]
+        return [next(next_of[k]) for k in owners]
+
+    def remember(self, w: Array, answers: Sequence[Answers]) -> None:
+        """These are all answers at w, a frozen array: a dear evaluation there need not be repeated."""
+        if self._dear:
+            pairs = [(self._weights[a.lo : a.hi], a) for a in answers]
+            value = math.fsum(float(s @ a.values) for s, a in pairs)
+            upper = math.fsum(float(s @ a.uppers) for s, a in pairs)
+            self._known.append((w, (value, upper), False))

@@ -1,0 +1,227 @@
+"""The shards of a structured risk: a range of the examples, and a cache of the constraints its oracle
+returned (f = 10 per example, the most recently used stay).
+
+A cache is a function of the points where the oracle was asked since the model came into use, nothing else.
+Calls carry their number (``told``, -1 as long as there is no model); a shard that was built anew is told
+the points, asks its oracle again, and has the same cache. So that there is an end to what must be remembered
+for that (one w per point) and to what a death costs (one pass of the lost shards per point), a cache begins
+anew after :func:`span` points, with the answers at the last ten of them.
+
+Shards that travel take their own examples along. Where the oracle is dear there are few examples, and any
+shard can answer for any of them: then they go to every worker, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from maxmargin.compiled import envelope
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.examples import ConstraintCache, Examples
+from maxmargin.core.contract.latent import LatentAnswers
+from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.vectors import Array, IntArray, writable
+from maxmargin.risks.lines.shard import LineShard, LostScores
+
+#: the paper's f: constraints cached per example
+CACHE_SIZE = 10
+#: points after which a cache begins anew: at most this many, fewer where they would have more entries
+MAX_SPAN = 256
+PAST_ENTRIES = 2**26
+
+
+def span(dim: int) -> int:
+    """How many points a cache depends on at most, besides those it began with. A function of the problem
+    alone."""
+    return max(2 * CACHE_SIZE, min(MAX_SPAN, PAST_ENTRIES // dim))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExamplePart:
+    """What a shard is made of: the examples ``lo .. hi-1``, of which the first in ``examples`` has the number
+    ``base``."""
+
+    examples: Any  # None: they have come with the maker
+    weights: Array
+    number: int
+    lo: int
+    hi: int
+    base: int = 0
+
+    def __reduce__(self) -> Any:
+        examples, lo, hi, base = self.examples, self.lo, self.hi, self.base
+        if examples is not None:
+            examples, base = examples.part(lo - base, hi - base), lo
+        return ExamplePart, (examples, self.weights, self.number, lo, hi, base)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Maker:
+    """Builds shards; with the examples, if all shards have all of them."""
+
+    examples: Any
+
+    def __call__(self, part: ExamplePart) -> TaskShard:
+        return TaskShard(self.examples if part.examples is None else part.examples, part)
+
+
+class TaskShard(LineShard):
+    """Some examples, their weights, and the constraints seen. Its scores are the cached model's.
+
+    Examples and answers are counted as in ``examples`` in here, and from the first of all to the outside.
+    """
+
+    def __init__(self, examples: Examples, part: ExamplePart) -> None:
+        super().__init__()
+        self._examples, self._weights = examples, writable(part.weights)
+        self._number, self._base = part.number, part.base
+        self._lo, self._hi = part.lo - part.base, part.hi - part.base
+        self._cache: ConstraintCache | None = None
+        self._span = span(examples.dim)
+        # points that the cache is made of, how many it was told of in all, and answers for its next beginning
+        self._points: list[int] = []
+        self._told = 0
+        self._recent: list[tuple[int, Answers]] = []
+        self._last: tuple[int, list[Answers]] | None = None
+
+    def _runs(self, w: Array) -> list[Answers]:
+        """The oracle on all examples but those of weight zero: one part per run of neighbours."""
+        runs = np.flatnonzero(np.diff(np.concatenate([[0], self._weights > 0.0, [0]])))
+        return [
+            self._examples.oracle(w, self._lo + int(lo), self._lo + int(hi))
+            for lo, hi in runs.reshape(-1, 2)
+        ]
+
+    def oracle_runs(self, w: Array) -> list[Answers]:
+        """The same, for whoever counts from the first example of all."""
+        return [self._outside(part) for part in self._runs(w)]
+
+    def _outside(self, part: Answers) -> Answers:
+        if self._base == 0:
+            return part
+        return replace(part, lo=part.lo + self._base, hi=part.hi + self._base)
+
+    def complete(self, w: Array) -> LatentAnswers:
+        """The latent values of largest score at w."""
+        examples: Any = self._examples  # those of a latent task
+        found: LatentAnswers = examples.complete(w, self._lo, self._hi)
+        return found
+
+    def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
+        """Answers for the examples listed for this shard."""
+        eager = getattr(self._examples, "eager", None) if quick else None
+        source = self._examples if eager is None else eager()
+        mine = [i - self._base for i in examples[self._number]]
+        return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
+
+    def measure(self, key: int, w: Array, told: int) -> tuple[float, float]:
+        """(value, upper) of the real risk at w; the answers are cached if a model is in use."""
+        if self._last is None or self._last[0] != key:
+            self.check(told)
+            self._last = key, self._answers(key, w, told)
+        pairs = [(self._weights_of(part), part) for part in self._last[1]]
+        value = sum(float(weights @ part.values) for weights, part in pairs)
+        return value, sum(float(weights @ part.uppers) for weights, part in pairs)
+
+    def _answers(self, key: int, w: Array, told: int) -> list[Answers]:
+        """The oracle at w. A cache takes answers for all examples; else those without weight need not be
+        asked for."""
+        if told < 0:
+            return self._runs(w)
+        answers = self._examples.oracle(w, self._lo, self._hi)
+        if key not in self._points:
+            if told > 0 and told % self._span == 0:
+                self._begin(self._recent[-CACHE_SIZE:])
+            self._learn(key, w, answers, told)
+        return [answers]
+
+    def _begin(self, seeds: list[tuple[int, Answers]]) -> None:
+        """A new cache, with these answers."""
+        self._scores.clear()
+        self._cache, self._recent, self._points = None, [], [key for key, _ in seeds]
+        for _, answers in seeds:
+            self._model().insert(answers)
+
+    def _learn(self, key: int, w: Array, answers: Answers, number: int) -> None:
+        """The answers at the point of this number enter the cache."""
+        self._scores.clear()  # scores of entries that may be gone
+        cache = self._model()
+        cache.touch(self._leaders(cache.scores(w)))
+        cache.insert(answers)
+        if number % self._span >= self._span - CACHE_SIZE:
+            self._recent.append((key, answers))
+        self._points.append(key)
+        self._told = number + 1
+
+    def check(self, told: int) -> None:
+        """Told of fewer points than the driver knows: built anew. (More: an interrupt.)"""
+        if self._told < told:
+            raise LostScores("the cache of constraints is not here")
+
+    def tell(self, told: int, seeds: int, keys: list[int], *ws: Array) -> None:
+        """The points that the cache is made of, the last of ``told``; it began with ``seeds`` of them."""
+        if self._told >= told and self._points[: len(keys)] == keys:
+            return
+        asked = (
+            (key, w, self._examples.oracle(w, self._lo, self._hi))
+            for key, w in zip(keys, ws, strict=True)
+        )
+        self._told, self._last = 0, None
+        self._begin([(key, answers) for key, _, answers in islice(asked, seeds)])
+        for number, (key, w, answers) in enumerate(asked, told - len(keys) + seeds):
+            self._learn(key, w, answers, number)
+            self._last = key, [answers]
+
+    def cut_at(self, key: int, w: Array, told: int) -> Cut:
+        """The cut of the real risk at w: from the answers just given, or from the oracle again."""
+        if self._last is not None and self._last[0] == key:
+            parts = self._last[1]
+        else:
+            parts = self._runs(w) if told < 0 else [self._examples.oracle(w, self._lo, self._hi)]
+        if not parts:
+            return self._examples.cut(self._examples.oracle(w, self._lo, self._lo), np.empty(0))
+        return add_cuts(self._examples.cut(part, self._weights_of(part)) for part in parts)
+
+    def _weights_of(self, part: Answers) -> Array:
+        return self._weights[part.lo - self._lo : part.hi - self._lo]
+
+    def scores_at(self, w: Array) -> Array:
+        return self._model().scores(w)
+
+    def _model(self) -> ConstraintCache:
+        if self._cache is None:
+            self._cache = self._examples.cache(self._lo, self._hi, CACHE_SIZE)
+        return self._cache
+
+    def value_of(self, scores: Array) -> float:
+        chosen = self._leaders(scores)
+        held = chosen >= 0
+        return float(self._weights[held] @ scores[chosen[held]])
+
+    def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
+        out = np.zeros(len(ts))
+        envelope.ragged_slopes(a, b, self._pointers, self._weights, ts, out)
+        return out
+
+    def kinks_of(
+        self, a: Array, b: Array, lo: float, hi: float, limit: int
+    ) -> tuple[Array, Array] | None:
+        ts, jumps = np.empty(limit), np.empty(limit)
+        count = envelope.ragged_kinks(a, b, self._pointers, self._weights, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+    def cut_of(self, scores: Array) -> Cut:
+        return self._model().cut(self._leaders(scores), self._weights)
+
+    @property
+    def _pointers(self) -> IntArray:
+        return self._model().pointers
+
+    def _leaders(self, scores: Array) -> IntArray:
+        chosen = np.empty(self._hi - self._lo, dtype=np.int64)
+        envelope.ragged_leaders(scores, self._pointers, chosen)
+        return chosen

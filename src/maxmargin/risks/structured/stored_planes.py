@@ -1,0 +1,74 @@
+"""Working sets of any task's planes as plain arrays, for checkpoints.
+
+Planes are stored as they are, not computed anew from outputs: the numbers come back bit for bit, and outputs
+need not be plain data. One that is not (an object of the task's own) is left out. It is known again by its
+loss and its plane, when the oracle answers with it for the next time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.checkpoints import UNKNOWN, Outputs
+from maxmargin.compiled.plane_sets import PlaneSets
+from maxmargin.core.ragged import MOST_PLANES, check_multipliers, flat_ranges, offsets
+from maxmargin.core.stored_values import count, entries, flags, floats, integers
+from maxmargin.core.vectors import Array
+
+
+def planes_state(sets: PlaneSets, outputs: dict[int, Any], tick: int) -> dict[str, Any]:
+    """Planes example by example, the truths (without numbers) included."""
+    held = flat_ranges(sets.first, sets.counts)
+    truths = offsets(sets.counts)
+    sizes, places, keys = sets.size[held], sets.place[held], sets.key[held]
+    sizes[truths], places[truths], keys[truths] = 0, -1, 0
+    sparse = places >= 0
+    return {
+        "caps": sets.caps.copy(),
+        "gaps": sets.gaps.copy(),
+        "counts": sets.counts.copy(),
+        "alpha": sets.alpha[held],
+        "loss": sets.loss[held],
+        "used": sets.used[held],
+        "sizes": sizes,
+        "is_dense": ~sparse,
+        "values": sets.values[flat_ranges(sets.begin[held], sizes)],
+        "indices": sets.indices[flat_ranges(places[sparse], sizes[sparse])],
+        "outputs": Outputs(outputs[key] for key in keys.tolist() if key),
+        "tick": tick,
+    }
+
+
+def check_planes(state: dict[str, Any], caps: Array, dim: int) -> None:
+    """A ValueError unless these can be planes of examples with these caps."""
+    names = ("sizes", "is_dense", "values", "indices", "alpha", "counts", "loss", "used", "gaps")
+    sizes, dense, values, indices, alpha, counts, loss, used, gaps = entries(state, *names)
+    outputs, tick = entries(state, "outputs", "tick")
+    check_multipliers(alpha, counts, caps)
+    integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+    sizes = integers(sizes, "the sizes of planes", alpha.shape, below=2**40)
+    dense = flags(dense, "the forms of planes", alpha.shape)
+    floats(values, "the entries of planes", (int(sizes.sum()),))
+    integers(indices, "the indices of planes", (int(sizes[~dense].sum()),), below=dim)
+    floats(loss, "the losses", alpha.shape)
+    integers(used, "the ages of planes", alpha.shape, -1)
+    floats(gaps, "the gaps", caps.shape, finite=False)
+    count(tick, "the number of sweeps")
+    # truths are in no list, and have no numbers
+    fits = type(outputs) is list and len(outputs) == len(sizes) - len(caps)
+    if not fits or not np.isin(sizes[dense], (0, dim)).all() or sizes[offsets(counts)].any():
+        raise ValueError("planes that are not those of this task.")
+
+
+def some_outputs(state: dict[str, Any], count: int) -> list[tuple[int, int, Any]]:
+    """A few outputs that are known: (example, place among its planes, output)."""
+    counts, outputs = state["counts"], state["outputs"]
+    known = [k for k, output in enumerate(outputs) if output is not UNKNOWN]
+    chosen = np.array(known[:: max(1, len(known) // count)][:count], dtype=np.int64)
+    first = offsets(counts - 1)
+    owners = np.searchsorted(first, chosen, side="right") - 1
+    return [
+        (int(i), int(k - first[i]) + 1, outputs[k]) for i, k in zip(owners, chosen, strict=True)
+    ]

@@ -1,0 +1,423 @@
+"""Working sets of any task's planes: the dual state of the coordinate solver.
+
+The mathematics and the numbers are in :mod:`maxmargin.compiled.plane_sets`; here are the storage, which
+grows so that a plane is never refused, and the outputs that the planes belong to. A compiled call either
+has happened or has not, and what lies between two of them leaves sets that are true at any interrupt.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from maxmargin.checkpoints import UNKNOWN
+from maxmargin.compiled import plane_sets as compiled
+from maxmargin.compiled.plane_sets import PlaneSets
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.ragged import offsets
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.vectors import (
+    DENSE_ABOVE,
+    Array,
+    IntArray,
+    SparseVector,
+    Vector,
+    add_scaled,
+)
+from maxmargin.risks.structured.stored_planes import check_planes, planes_state, some_outputs
+from maxmargin.tasks.base import Task
+
+#: planes an example has room for at first, the truth included
+FIRST_ROOM = 4
+#: planes that are compared with the task's when sets are restored
+CHECKED = 20
+_NO_INDICES = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labeling:
+    """An output with its plane and the plane's offset: its loss, plus the share of the weights' centre."""
+
+    y: Any
+    loss: float
+    plane: Vector
+
+
+class PythonOracle(Protocol):
+    """Examples whose oracle is the Python methods of a task, as far as working sets need them."""
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+
+    @property
+    def dim(self) -> int:
+        """Length of ``w``."""
+
+    def __len__(self) -> int:
+        """Number of examples."""
+
+    def oracle(self, w: Array, lo: int, hi: int) -> Answers:
+        """Loss-augmented argmax of the examples ``lo .. hi-1``."""
+
+    def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
+        """An output of example i with its plane, and its loss."""
+
+    def truth(self, i: int) -> Any:
+        """The true output of example i."""
+
+    def eager(self) -> PythonOracle:
+        """Examples that may answer with less than the maximum, sooner."""
+
+
+class PlainWorkingSets:
+    """See :class:`maxmargin.core.WorkingSets`."""
+
+    def __init__(
+        self, examples: PythonOracle, caps: Array, regularizer: SquaredNorm | None = None
+    ) -> None:
+        n = len(examples)
+        caps = np.array(caps, dtype=np.float64)
+        if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
+            raise ValueError(f"caps must hold {n} finite, non-negative numbers, one per example")
+        self._examples = examples
+        self._regularizer = regularizer or SquaredNorm()
+        self._u: Array = np.zeros(examples.dim)
+        self._w, self._floor = self._u, np.empty(0)
+        if len(self._regularizer.nonnegative):
+            self._w, self._floor = self._regularizer.primal(self._u), np.full(examples.dim, -np.inf)
+            self._floor[self._regularizer.nonnegative] = self._regularizer.floors
+        self._scratch: Array = np.zeros(examples.dim)
+        self._outputs: dict[int, Any] = {}
+        self._keys = itertools.count(1)
+        self._tick = 0
+        self._sets = self._storage(caps, np.full(n, FIRST_ROOM), 0, 0)
+        self._sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        self._sets.counts[:] = 1
+        self._sets.alpha[self._sets.first] = caps
+
+    @property
+    def w(self) -> Array:
+        """The point of the current multipliers."""
+        return self._w
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self._sets.caps)
+
+    @property
+    def n_planes(self) -> int:
+        """Planes held beside the truths."""
+        return int(self._sets.counts.sum()) - self.n_examples
+
+    @property
+    def n_support(self) -> int:
+        """Planes with positive multipliers."""
+        truths = self._sets.alpha[self._sets.first]
+        return int(np.count_nonzero(self._sets.alpha) - np.count_nonzero(truths))
+
+    @property
+    def gaps(self) -> Array:
+        """What each example was last seen to lack."""
+        return self._sets.gaps
+
+    def stream(self, order: IntArray, skip_below: float) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        self._tick += 1
+        calls = new = 0
+        total = 0.0
+        for i in map(int, order):
+            gap = float(self._sets.gaps[i])
+            if self._sets.caps[i] > 0.0 and gap >= skip_below:
+                answer = self._examples.oracle(self._w, i, i + 1)
+                calls += 1
+                new += self._take(i, answer.labelings[0])
+                gap = compiled.visit(
+                    self._sets, self._u, self._w, self._floor, i, answer.values[0], self._tick
+                )
+            total += gap
+        return SweepStats(calls, total, new)
+
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        self._tick += 1
+        sets = self._sets
+        return order[(sets.caps[order] > 0.0) & (sets.gaps[order] >= skip_below)]
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        new = 0
+        total = 0.0
+        for answer in answers:
+            i = answer.lo
+            new += self._take(i, answer.labelings[0])
+            total += compiled.visit(self._sets, self._u, self._w, self._floor, i, 0.0, self._tick)
+        return SweepStats(len(answers), total, new)
+
+    def epoch(self, order: IntArray) -> SweepStats:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        gap = compiled.epoch_sweep(self._sets, self._u, self._w, self._floor, order)
+        return SweepStats(0, gap, 0)
+
+    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        self._tick += 1
+        value: list[float] = []
+        upper: list[float] = []
+        for part in answers:
+            caps = self._sets.caps[part.lo : part.hi]
+            for i in range(part.lo, part.hi):
+                if self._sets.caps[i] > 0.0:
+                    self._take(i, part.labelings[i - part.lo])
+            compiled.confirm_range(self._sets, self._w, part.lo, part.hi, part.values, self._tick)
+            value.extend(caps * part.values)
+            upper.extend(caps * part.uppers)
+        return math.fsum(value), math.fsum(upper)
+
+    def drop_idle(self, age: int) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        dropped = np.empty(self.n_planes, dtype=np.int64)
+        count = compiled.drop_planes(self._sets, self._tick - age + 1, dropped)
+        for key in dropped[:count]:
+            del self._outputs[int(key)]
+        if count:
+            live = _live(self._sets.size, self._sets)
+            if live < 0.5 * self._sets.fill[0]:
+                self._repack(self._sets.room, live, _live(self._sparse_sizes(), self._sets))
+
+    def dual_value(self) -> float:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        offset = float(compiled.restart(self._sets, self._u))
+        if len(self._floor):
+            self._w[:] = self._regularizer.primal(self._u)
+        return offset - self._regularizer.conjugate(self._u, self._w)
+
+    def rescale(self, caps: Array) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        sets, caps = self._sets, np.asarray(caps, dtype=np.float64)
+        ratio = np.divide(caps, sets.caps, out=np.zeros(len(caps)), where=sets.caps > 0.0)
+        sets.alpha[:] *= np.repeat(ratio, sets.room)
+        sets.alpha[sets.first] += np.where(sets.caps > 0.0, 0.0, caps)
+        sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        sets.caps[:] = caps
+        self.dual_value()
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return planes_state(self._sets, self._outputs, self._tick)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        check_planes(state, self._sets.caps, self._examples.dim)
+        # of one type, whatever the file's: for others all would be compiled anew
+        counts, sizes = (state[name].astype(np.int64) for name in ("counts", "sizes"))
+        dense = state["is_dense"]
+        values, indices = state["values"], state["indices"].astype(self._sets.indices.dtype)
+        self._tick, self._outputs = int(state["tick"]), {}
+        self._sets = self._storage(self._sets.caps, counts + 2, len(values), len(indices))
+        self._sets.counts[:] = 1
+        outputs = iter(state["outputs"])
+        begin, place = offsets(sizes), offsets(np.where(dense, 0, sizes))
+        slot = 0
+        for i, count in enumerate(counts.tolist()):
+            for j in range(count):
+                if j:
+                    numbers = values[begin[slot] : begin[slot] + sizes[slot]]
+                    at = indices[place[slot] : place[slot] + (0 if dense[slot] else sizes[slot])]
+                    loss = float(state["loss"][slot])
+                    self._put(i, at, numbers, bool(dense[slot]), loss, next(outputs))
+                where = self._sets.first[i] + j
+                self._sets.alpha[where] = state["alpha"][slot]
+                self._sets.used[where] = state["used"][slot]
+                slot += 1
+        self._sets.gaps[:] = state["gaps"]
+        self._check_some(state)
+        self.dual_value()
+
+    def _check_some(self, state: dict[str, Any]) -> None:
+        """Features of a few outputs, computed anew, must be the numbers that were stored: a task whose
+        ``setup`` numbers features in another order in every process would make false bounds."""
+        for i, j, output in some_outputs(state, CHECKED):
+            plane, held = self._scratch.copy(), self._scratch.copy()
+            try:
+                labeling = self._examples.labeling(i, output)[0]
+            except Exception as error:  # the task's own, of an output that cannot be
+                raise ValueError(f"an output of example {i} is none of this task.") from error
+            add_scaled(plane, 1.0, labeling.plane)
+            add_scaled(held, 1.0, self._plane(int(self._sets.first[i]) + j))
+            if not np.allclose(held, plane, 1e-9, 1e-12 * (1.0 + float(np.abs(plane).max()))):
+                raise ValueError(
+                    f"the features of an output of example {i} are others: setup of "
+                    f"{type(self._examples.task).__name__} must number features in the same order every "
+                    "time (an order taken from a set is another one in every process)."
+                )
+
+    def _plane(self, slot: int) -> Vector:
+        """The plane in a slot."""
+        sets = self._sets
+        begin, size, place = int(sets.begin[slot]), int(sets.size[slot]), int(sets.place[slot])
+        values = sets.values[begin : begin + size]
+        if place < 0:
+            return values
+        return SparseVector(sets.indices[place : place + size], values, self._examples.dim)
+
+    def moved_to(
+        self, examples: PythonOracle, changed: IntArray, wrong_only: bool
+    ) -> PlainWorkingSets:
+        """Go on with examples of which those in ``changed`` have another truth; see
+        :mod:`maxmargin.risks.structured.latent`.
+
+        Outputs keep their multipliers; the old truth becomes an output like others, unless it may not
+        compete.
+        """
+        before, self._examples = self._examples, examples.eager()
+        for i in map(int, changed):
+            sets = self._sets
+            base, m = int(sets.first[i]), int(sets.counts[i])
+            alpha = sets.alpha[base : base + m].copy()
+            outputs = [self._outputs.pop(int(key)) for key in sets.key[base + 1 : base + m]]
+            sets.alpha[base : base + m] = 0.0
+            sets.counts[i] = 1
+            if wrong_only:
+                sets.alpha[base] = alpha[0]
+            else:
+                outputs, alpha = [*outputs, before.truth(i)], np.append(alpha, alpha[0])
+            for y, multiplier in zip(outputs, alpha[1:], strict=True):
+                place = self._add(i, examples.labeling(i, y)[0])
+                self._sets.alpha[self._sets.first[i] + place] += multiplier
+        return self
+
+    # -- new planes -------------------------------------------------------------------------------
+
+    def _take(self, i: int, answer: Labeling) -> bool:
+        """Add an answer unless it is held; True if it was new."""
+        sets = self._sets
+        base, m = int(sets.first[i]), int(sets.counts[i])
+        for slot in range(base + 1, base + m):
+            if sets.loss[slot] == answer.loss and self._is_held(slot, answer):
+                sets.used[slot] = self._tick
+                return False
+        return self._add(i, answer) > 0
+
+    def _is_held(self, slot: int, answer: Labeling) -> bool:
+        key = int(self._sets.key[slot])
+        known = self._outputs[key]
+        if known is not UNKNOWN:
+            return self._examples.task.same(known, answer.y)
+        # from a checkpoint, which holds no objects: with its loss and its plane it is the same constraint
+        indices, values, _ = self._numbers(answer.plane)
+        held = self._plane(slot)
+        if isinstance(held, SparseVector):
+            same = np.array_equal(held.indices, indices) and np.array_equal(held.values, values)
+        else:
+            same = np.array_equal(held, values)
+        if same:
+            self._outputs[key] = answer.y
+        return same
+
+    def _add(self, i: int, answer: Labeling) -> int:
+        """Add a plane that is not held; its place among those of the example, 0 if it is the truth's."""
+        indices, values, is_dense = self._numbers(answer.plane)
+        self._make_room(i, values.size, indices.size)
+        return self._put(i, indices, values, is_dense, answer.loss, answer.y)
+
+    def _put(
+        self, i: int, indices: Any, values: Array, is_dense: bool, loss: float, output: Any
+    ) -> int:
+        """Put a plane where there is room for it; as :meth:`_add`."""
+        key = next(self._keys)
+        # first the output, then the plane: an interrupt between the two leaves a key without use
+        self._outputs[key] = output
+        place = compiled.insert(
+            self._sets, i, indices, values, is_dense, loss, key, self._tick, self._scratch
+        )
+        if place == 0:  # the truth itself
+            del self._outputs[key]
+        return int(place)
+
+    def _numbers(self, plane: Vector) -> tuple[Any, Array, bool]:
+        """A plane as (indices, values, whether it is dense), in whichever form is smaller."""
+        kind, dim = self._sets.indices.dtype, self._examples.dim
+        if isinstance(plane, SparseVector):
+            indices = np.ascontiguousarray(plane.indices, dtype=kind)
+            values = np.ascontiguousarray(plane.values, dtype=np.float64)
+            if plane.size != dim or (
+                len(indices) and not (indices.min() >= 0 and indices.max() < dim)
+            ):
+                raise ValueError(
+                    f"a joint feature of size {plane.size} has indices outside 0 .. {dim - 1}: setup "
+                    f"returned the dimension {dim}."
+                )
+            return indices, values, False
+        values = np.ascontiguousarray(plane, dtype=np.float64)
+        if values.shape != (dim,):
+            raise ValueError(
+                f"a joint feature has shape {values.shape}, but setup returned the dimension {dim}."
+            )
+        support = np.flatnonzero(values)
+        if len(support) < DENSE_ABOVE * dim:
+            return support.astype(kind), values[support], False
+        return _NO_INDICES.astype(kind), values, True
+
+    # -- storage ----------------------------------------------------------------------------------
+
+    def _storage(self, caps: Array, room: IntArray, n_values: int, n_indices: int) -> PlaneSets:
+        n_slots, kind = int(room.sum()), np.int32 if self._examples.dim < 2**31 else np.int64
+        integers = np.zeros((5, n_slots), dtype=np.int64)
+        return PlaneSets(
+            caps=caps,
+            gaps=np.zeros(len(caps)),
+            counts=np.zeros(len(caps), dtype=np.int64),
+            room=np.array(room),
+            first=offsets(room),
+            first_distance=offsets(room * room),
+            alpha=np.zeros(n_slots),
+            loss=np.zeros(n_slots),
+            used=integers[0],
+            key=integers[1],
+            begin=integers[2],
+            size=integers[3],
+            place=integers[4],
+            distances=np.zeros(int((room * room).sum())),
+            values=np.empty(n_values),
+            indices=np.empty(n_indices, dtype=kind),
+            fill=np.zeros(2, dtype=np.int64),
+        )
+
+    def _make_room(self, i: int, n_values: int, n_indices: int) -> None:
+        """Let example i take one more plane of this size."""
+        sets = self._sets
+        n_values += int(sets.fill[0])
+        n_indices += int(sets.fill[1])
+        if (
+            sets.counts[i] == sets.room[i]
+            or n_values > len(sets.values)
+            or n_indices > len(sets.indices)
+        ):
+            # all full ones at once, and a good deal of numbers: the copy costs the same
+            full = sets.counts == sets.room
+            room = np.where(full, sets.room + 2 + sets.room // 4, sets.room)
+            self._repack(room, n_values + n_values // 2, n_indices + n_indices // 2)
+
+    def _repack(self, room: IntArray, n_values: int, n_indices: int) -> None:
+        old = self._sets
+        new = self._storage(old.caps, room, n_values, n_indices)
+        new.gaps[:] = old.gaps
+        compiled.repack(old, new)
+        self._sets = new
+
+    def _sparse_sizes(self) -> IntArray:
+        return np.where(self._sets.place >= 0, self._sets.size, 0)
+
+
+def _live(sizes: IntArray, sets: PlaneSets) -> int:
+    """Sum over the slots in use."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return int((starts[sets.first + sets.counts] - starts[sets.first]).sum())

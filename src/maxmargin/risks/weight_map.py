@@ -1,0 +1,152 @@
+"""The weights a user means and those a solver sees: w = centre + T v.
+
+A Gaussian prior of mean m and covariance S penalises 1/2 (w - m)' S^-1 (w - m). With T T' = S and
+w = m + T v that is 1/2 |v|^2, so solvers, bundles and certificates need to know the plain norm only. A plane
+(l, p) of the risk becomes a plane of v,
+
+    l + <p, w>  =  (l + <p, m>) + <T'p, v>.
+
+Weights that are not learned are the case T = 0 with the centre at their values; a weight that must not be
+positive is minus one that must not be negative. Where there are several columns of weights (one per class)
+T acts on each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg as spl
+
+from maxmargin.core.cut import Cut
+from maxmargin.core.rounding import gamma
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, dot, norm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightMap:
+    """w = centre + T v, column by column.
+
+    Parameters
+    ----------
+    centre : array of shape (n, columns)
+        The w of v = 0.
+    scale : array of shape (n,)
+        The diagonal of T where no block says otherwise; zero for weights that are not learned.
+    blocks : tuple of (indices, matrix)
+        Square parts of T that are not diagonal: arrays, or linear operators that know their adjoint.
+    signs : array of shape (n,), optional
+        +1 or -1 where w must not have the other sign: what rounding leaves there is taken away.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.risks.weight_map import WeightMap
+    >>> weights = WeightMap(np.array([[1.0], [0.0]]), np.array([2.0, 0.5]))
+    >>> weights.whole(np.array([1.0, 4.0]))
+    array([3., 2.])
+    >>> weights.split(np.array([10.0, 10.0]))
+    (10.0, array([20.,  5.]))
+    """
+
+    centre: Array
+    scale: Array
+    blocks: tuple[tuple[IntArray, Any], ...] = ()
+    signs: Array | None = None
+    #: a bound of the norm of T
+    norm: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = [float(np.abs(self.scale).max(initial=0.0)), *(_norm(T) for _, T in self.blocks)]
+        object.__setattr__(self, "norm", max(parts))
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the centre is not zero."""
+        return bool(self.centre.any())
+
+    @property
+    def stretches(self) -> bool:
+        """Whether T is not the identity."""
+        return bool(self.blocks) or not bool((self.scale == 1.0).all())
+
+    def whole(self, v: Array) -> Array:
+        """The w of a v."""
+        W = self.centre + self.stretch(v.reshape(self.centre.shape))
+        if self.signs is not None:
+            W[self.signs[:, None] * W < 0.0] = 0.0
+        return W.ravel()
+
+    def learned(self, w: Array) -> Array:
+        """The v of a w, zero for weights that are not learned."""
+        V = w.reshape(self.centre.shape) - self.centre
+        some = self.scale != 0.0
+        out = np.zeros_like(V)
+        out[some] = V[some] / self.scale[some, None]
+        for where, T in self.blocks:
+            out[where] = _solve(T, V[where])
+        return out.ravel()
+
+    def split(self, plane: Vector) -> tuple[float, Vector]:
+        """<p, centre> and T'p of a plane p of w."""
+        share = dot(plane, self.centre.ravel()) if self.shifts else 0.0
+        if isinstance(plane, SparseVector) and not self.blocks:
+            values = plane.values * self.scale[plane.indices // self.centre.shape[1]]
+            keep = values != 0.0
+            return share, SparseVector(plane.indices[keep], values[keep], plane.size)
+        dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
+        return share, self.stretch_back(dense.reshape(self.centre.shape)).ravel()
+
+    def pull_cut(self, cut: Cut) -> Cut:
+        """The cut of v that a cut of w is."""
+        share, plane = self.split(cut.plane)
+        # <p, centre> and T'p are rounded, and an error of p reaches v through centre and T
+        height, columns = self.centre.shape
+        reach = max(1.0 + float(np.linalg.norm(self.centre)), self.norm)
+        error = cut.error + self.blur(height * columns) * norm(cut.plane)
+        return Cut(cut.offset + share, plane, reach * error)
+
+    def blur(self, dim: int) -> float:
+        """The relative error of what goes through the map: entries of T'x and scores of the centre."""
+        if not (self.shifts or self.stretches):
+            return 0.0
+        widest = max((len(where) for where, _ in self.blocks), default=1)
+        return gamma(dim if self.shifts else widest)
+
+    def stretch(self, V: Array) -> Array:
+        """T V, column by column."""
+        out: Array = self.scale[:, None] * V
+        for where, T in self.blocks:
+            out[where] = T @ V[where]
+        return out
+
+    def stretch_back(self, P: Array) -> Array:
+        """T' P, column by column."""
+        out: Array = self.scale[:, None] * P
+        for where, T in self.blocks:
+            out[where] = T.T @ P[where]
+        return out
+
+
+def _norm(T: Any) -> float:
+    """Not below the norm of a matrix; of an operator, a few steps of the power method and twice as much."""
+    if isinstance(T, np.ndarray):
+        return float(np.linalg.norm(T))
+    v = np.random.default_rng(0).normal(size=T.shape[1])
+    size = 0.0
+    for _ in range(20):
+        length = float(np.linalg.norm(v))
+        if length == 0.0:
+            break
+        v = T @ (v / length)
+        size = float(np.linalg.norm(v))
+        v = T.T @ v
+    return 2.0 * size
+
+
+def _solve(T: Any, rhs: Array) -> Array:
+    """The solution of T x = rhs; of an operator, as near as an iterative method comes."""
+    if isinstance(T, np.ndarray):
+        return np.asarray(np.linalg.solve(T, rhs))
+    return np.stack([spl.lsmr(T, column, atol=1e-12, btol=1e-12)[0] for column in rhs.T], axis=1)

@@ -1,0 +1,120 @@
+"""The end of every fit: bounds computed anew from the best point and a feasible dual point alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.contract.risk import Risk
+from maxmargin.core.feasible_dual import FeasibleDual
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.result import CERTIFICATE_OF, SolveResult, relative_gap
+from maxmargin.core.rounding import Attained, level, unseen
+from maxmargin.core.stopping import Bounds
+from maxmargin.core.vectors import Array
+from maxmargin.solvers.base import Problem, SolverState
+from maxmargin.solvers.finite_answers import require_numbers
+
+
+def certify(
+    risk: Risk, regularizer: SquaredNorm, C: float, w: Array, dual: FeasibleDual | None
+) -> tuple[float, float]:
+    """(upper, lower) bounds of the optimum from a point and a feasible dual point alone.
+
+    Shares nothing with the solvers' loops: the risk is evaluated anew, the dual value summed anew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import SquaredNorm
+    >>> from maxmargin.losses import Hinge
+    >>> from maxmargin.risks import ScoreRisk
+    >>> from maxmargin.solvers import certify
+    >>> risk = ScoreRisk(np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> certify(risk, SquaredNorm(), C=1.0, w=np.array([1.0]), dual=None)
+    (0.5, 0.0)
+    """
+    upper = _attained(risk, regularizer, C, w)
+    require_numbers(objective=upper)
+    if risk.oracle == "sampled":  # planes that were drawn prove nothing
+        return upper, -float("inf")
+    lower = C * risk.lower_bound * risk.n_blocks
+    if dual is not None:
+        at, flat = Attained(upper), 0.0
+        if risk.offers.proved is not None:
+            at, flat = Attained.by(upper, risk.n_examples), level(risk.n_examples) * abs(upper)
+        proved = dual.value(regularizer, risk.dim, at) - flat
+        require_numbers(dual_value=proved)
+        lower = max(lower, proved)
+    if lower > upper and risk.oracle == "undergenerating":
+        upper = lower  # the search missed something: F(w) >= F* >= lower is known all the same
+    if lower > upper:
+        # by rounding: they are equal. By more: the risk is not the convex function it claims to be,
+        # or an oracle errs, and nothing can be said.
+        lower = upper if lower - upper <= 1e-9 * abs(upper) + 1e-300 else -float("inf")
+    return upper, lower
+
+
+def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
+    """F(w), or a little more where rounding may have lost too much of it."""
+    omega = regularizer.value(w)
+    proved = risk.offers.proved
+    if proved is None:
+        return omega + C * risk.evaluate(w).upper
+    return omega + C * proved.proved_value(w, unseen(risk.n_examples) * omega / C)
+
+
+def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> SolveResult:
+    try:
+        upper, lower = _confirmed(risk, problem, state, driver)
+    except KeyboardInterrupt:
+        try:
+            if state.stop == "interrupted":  # the second Ctrl-C: no time for a confirming pass
+                raise
+            # the fit was over, but what called it (a path, a grid) must hear of the first one
+            state.stop = "interrupted"
+            upper, lower = _confirmed(risk, problem, state, driver)
+        except KeyboardInterrupt:
+            upper, lower = float("nan"), state.lower
+            if risk.oracle == "sampled":
+                lower = -float("inf")
+    kind = CERTIFICATE_OF[risk.oracle]
+    gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
+    # the rule that ended the loop must hold for the bounds computed anew, up to their rounding
+    slack = 1e-12 * abs(upper)
+    proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))
+    if state.stop == "gap" and not proved:
+        state.stop = "stalled"  # the loop met the rule by rounding only
+    elif state.stop == "stalled" and proved:
+        state.stop = "gap"  # and here rounding was all that was in the way
+    if state.w.base is None:
+        state.w.setflags(
+            write=True
+        )  # frozen while solvers and shards shared it; now the caller's own
+    return SolveResult(
+        w=state.w,
+        objective=float(upper),
+        lower_bound=float(lower),
+        gap=gap,
+        converged=bool(proved and np.isfinite(upper) and kind in ("exact", "relaxed")),
+        stop_reason=state.stop or "stalled",
+        certificate=kind,
+        n_iter=len(driver.history),
+        history=driver.history,
+        oracle_calls=driver.passes,
+        dual=state.memory,
+        duals=state.duals,
+    )
+
+
+def _confirmed(
+    risk: Risk, problem: Problem, state: SolverState, driver: Any
+) -> tuple[float, float]:
+    """The certificate of the best point, after a look at one the solver had moved on to."""
+    if state.candidate is not None and state.stop != "gap":
+        candidate = state.candidate()
+        at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
+        driver.passes += 1
+        state.offer(candidate, at)
+    return certify(risk, problem.regularizer, problem.C, state.w, state.dual)

@@ -1,0 +1,216 @@
+"""When a fit writes its state, and what belongs into the file beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from typing import Any, Protocol
+
+from maxmargin.checkpoints import (
+    Checkpoint,
+    CheckpointError,
+    as_checkpoint,
+    read_file,
+    remove_leftovers,
+    write_file,
+)
+from maxmargin.core.bundle import Bundle
+from maxmargin.core.contract.risk import Risk
+from maxmargin.core.result import IterationRecord
+from maxmargin.solvers.base import SolverState
+from maxmargin.solvers.history_columns import history_columns
+from maxmargin.solvers.solver_state import differences, kept_memory, snapshot
+
+#: the part of the time that writing may take
+SHARE = 0.03
+#: differences that an error names
+MOST = 3
+
+
+class Fit(Protocol):
+    """What a checkpoint is about: a fit between two iterations."""
+
+    risk: Risk
+    state: SolverState
+    history: list[IterationRecord]
+    passes: float
+    started: float
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one fit, which may be several problems one after the other.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where and how often.
+    about : dict
+        What the fit is about, as plain values; a resume compares it.
+    parts : list
+        States of the problems, as read from a checkpoint: each is replaced as its problem goes on.
+    n_parts : int
+        Number of problems.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        about: dict[str, Any],
+        parts: list[dict[str, Any]] | None = None,
+        n_parts: int = 1,
+    ) -> None:
+        self.checkpoint, self.about, self.n_parts = checkpoint, about, n_parts
+        self.parts = list(parts or [])
+        self.seconds = 0.0  # that the last write took
+        self._path = checkpoint.file
+        self._part = -1
+        self._identity: dict[str, Any] = {}
+        self._written = time.perf_counter()
+        self._iterations = 0
+        self._memory: dict[str, Any] | None = None
+        self._whole: dict[str, Any] | None = None
+        if self._path.is_dir() or not self._path.parent.is_dir():
+            what = "a folder" if self._path.is_dir() else "in a folder that does not exist"
+            raise ValueError(f"checkpoint={os.fspath(checkpoint.path)!r} is {what}: name a file.")
+        if not os.access(self._path.parent, os.W_OK):
+            raise PermissionError(f"the folder of checkpoint {self._path} cannot be written to.")
+        remove_leftovers(self._path)
+
+    def begin(self, driver: Fit, identity: dict[str, Any]) -> None:
+        """The next problem begins, or goes on."""
+        self._part, self._identity = self._part + 1, identity
+        self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
+        numbered = driver.risk.offers.kept_planes is not None
+        self._whole = self._state(driver) if numbered else None
+
+    def report(self, driver: Fit) -> None:
+        """The end of an iteration."""
+        # cuts are kept, by reference, at every iteration, for Ctrl-C may find their lists in the middle of a
+        # change; working sets are true at any time
+        if type(driver.state.memory) is Bundle or self._memory is None:
+            self._memory = kept_memory(driver.state.memory)
+        if (
+            self._whole is not None
+        ):  # points, planes and what they are over only make sense together
+            self._whole = self._state(driver)
+        step, n_iter = self.checkpoint.iterations, len(driver.history)
+        if self._late() or (step is not None and n_iter - self._iterations >= step):
+            self.write(driver)
+
+    def poll(self, driver: Fit) -> None:
+        """Between two answers of a dear oracle, whose iterations may take hours."""
+        if self._late():
+            self.write(driver)
+
+    def _late(self) -> bool:
+        seconds = self.checkpoint.seconds
+        if seconds is None:
+            return False
+        return time.perf_counter() - self._written >= max(seconds, self.seconds / SHARE)
+
+    def end(self, driver: Fit) -> None:
+        """The end of a problem: the last one's is always written, so that a later fit can go on from it."""
+        try:
+            if self._part == self.n_parts - 1:
+                self.write(driver)
+            else:
+                self._keep(driver)
+                self.poll(driver)
+        except KeyboardInterrupt:  # the fit is over and loses nothing; the last file is still there
+            driver.state.stop = "interrupted"
+
+    def write(self, driver: Fit) -> None:
+        """Write now. A disk that is full must not end a long fit: the file before stays, with a warning."""
+        started = time.perf_counter()
+        self._keep(driver)
+        try:
+            write_file(self._path, self.about, {"parts": self.parts})
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {self._path} could not be written: {error}. The fit goes on; a checkpoint "
+                "written before is still there.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._written, self._iterations = time.perf_counter(), len(driver.history)
+        self.seconds = self._written - started
+
+    def _keep(self, driver: Fit) -> None:
+        whole = self._whole if driver.state.stop == "interrupted" else None
+        self.parts[self._part : self._part + 1] = [whole or self._state(driver)]
+
+    def _state(self, driver: Fit) -> dict[str, Any]:
+        state = driver.state
+        torn = state.stop == "interrupted" and type(state.memory) is Bundle
+        kept = {
+            **snapshot(state, self._memory if torn else kept_memory(state.memory)),
+            "identity": self._identity,
+            "history": history_columns(driver.history),
+            "passes": driver.passes,
+            "elapsed": time.perf_counter() - driver.started,
+        }
+        kept_planes = driver.risk.offers.kept_planes
+        if kept_planes is not None:  # what planes and points are over
+            kept["columns"] = kept_planes.columns_state()
+        return kept
+
+
+def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """The states in a checkpoint that is about the same."""
+    path = as_checkpoint(path).path
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"resume_from={os.fspath(path)!r}: there is no such file.")
+    before, tree = read_file(path)
+    require_same(path, before, about)
+    try:
+        parts = tree["parts"]
+        if type(parts) is not list or not all(isinstance(part, dict) for part in parts):
+            raise TypeError("parts that are no states")
+    except (TypeError, KeyError) as error:
+        raise CheckpointError(f"{os.fspath(path)}: the file holds no state of a fit.") from error
+    return [{**part, "file": os.fspath(path)} for part in parts]
+
+
+def as_json(about: dict[str, Any]) -> dict[str, Any]:
+    """As it will come back from a file."""
+    try:
+        found: dict[str, Any] = json.loads(json.dumps(about, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"about={about!r} must be plain values, as in JSON: {error}") from error
+    return found
+
+
+def open_checkpoint(
+    checkpoint: Any, resume_from: Any, about: dict[str, Any] | None
+) -> tuple[CheckpointWriter | None, dict[str, Any] | None]:
+    """Who writes, and the state to go on from, given paths or what was made of them before."""
+    about, kept = as_json(about or {}), resume_from
+    if kept is not None and not isinstance(kept, dict):
+        parts = read_parts(kept, about)
+        if len(parts) != 1:
+            raise CheckpointError(
+                f"{os.fspath(as_checkpoint(resume_from).path)!s}: the checkpoint holds {len(parts)} "
+                "problems, and this is one."
+            )
+        kept = parts[0]
+    if checkpoint is not None and not isinstance(checkpoint, CheckpointWriter):
+        checkpoint = CheckpointWriter(
+            as_checkpoint(checkpoint), about, [] if kept is None else [kept]
+        )
+    return checkpoint, kept
+
+
+def require_same(path: Any, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse a checkpoint of something else, and say what is not the same."""
+    if not isinstance(before, dict):
+        raise CheckpointError(f"{os.fspath(path) if path else 'the checkpoint'} is about nothing.")
+    other = differences(before, now)
+    if other:
+        where = "" if path is None else f"{os.fspath(path)}: "
+        more = f" (and {len(other) - MOST} more)" if len(other) > MOST else ""
+        raise CheckpointError(
+            f"{where}the checkpoint is of another problem: {'; '.join(other[:MOST])}{more}. Only limits, "
+            "tolerances and where to compute may change between a fit and its continuation."
+        )

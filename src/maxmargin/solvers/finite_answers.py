@@ -1,0 +1,70 @@
+"""No number that is not finite gets into a loop, wherever it comes from: comparisons with NaN are false, so a
+loop would go on, or stop, as if nothing were wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.contract import requests as ask
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.cut import Cut
+from maxmargin.core.matrices import is_finite
+from maxmargin.core.vectors import SparseVector
+
+_ADVICE = (
+    "the data contain NaN or infinite values, or numbers so large that scores overflow. Check and scale the "
+    "features."
+)
+
+
+def require_finite(value: float) -> None:
+    """Raise unless a value of the risk is a number."""
+    if not np.isfinite(value):
+        raise ValueError(f"the risk is {value} at a point the solver asked for: {_ADVICE}")
+
+
+def require_numbers(**values: float) -> None:
+    """Raise if one of these is NaN; they may be infinite."""
+    for name, value in values.items():
+        if np.isnan(value):
+            raise ValueError(f"the {name.replace('_', ' ')} is not a number: {_ADVICE}")
+
+
+def check_answer(request: ask.Request, answer: Any) -> None:
+    """Raise ValueError if an answer holds NaN, or a value or a cut is infinite."""
+    match request:
+        case ask.Evaluate():
+            require_finite(answer.value)
+        case ask.Toward(
+            value=True
+        ):  # evaluations are lazy: what is asked for here is paid for here
+            require_finite(answer.value)
+        case ask.Confirm():
+            require_finite(answer[0])
+            require_numbers(upper_bound=answer[1])
+        case ask.Cuts():
+            for cut in answer:
+                _check_cut(cut)
+        case ask.Sample():
+            _check_cut(answer)
+        case ask.Slopes():
+            require_numbers(slope=_any_nan(answer))
+        case ask.Breakpoints():
+            for part in answer or ():
+                require_numbers(place_or_size_of_a_kink=_any_nan(part))
+    if isinstance(answer, SweepStats):
+        require_numbers(estimated_gap=answer.gap)
+
+
+def _any_nan(values: Any) -> float:
+    return float("nan") if np.isnan(values).any() else 0.0
+
+
+def _check_cut(cut: Cut) -> None:
+    plane = cut.plane.values if isinstance(cut.plane, SparseVector) else cut.plane
+    fine = not isinstance(plane, np.ndarray) or is_finite(plane)
+    if not (fine and np.isfinite(cut.offset)):
+        what = "offset" if fine else "plane"
+        raise ValueError(f"the {what} of a cut is not finite: {_ADVICE}")

@@ -1,0 +1,361 @@
+"""The loop around a dual point over rows, whatever improves it: coordinate epochs or Newton steps.
+
+    improve   one epoch or step; the dual value D is the lower bound, and the gaps of the rows, as they
+              were visited, add up to an estimate of the gap that costs nothing
+    check     when the estimate says that the end may be near, or after a few epochs in any case: one
+              exact product X w. It gives F(w), the rows worth visiting next, and a point on whose line
+              with the incumbent F is minimised exactly: the upper bound
+
+The estimate may err on either side, so it only triggers checks; bounds come from D and F alone.
+
+Continuation: the epochs that coordinate ascent needs from a cold start grow with C; from the solution
+at C / 8, multipliers and weights both times 8, they hardly do. So a large C is reached by stages, each
+solved to the final tolerance (loose stages do not help). Bounds at C itself are known all along: F of a
+stage's point costs nothing more, and multiples of its multipliers are feasible; they are kept as one
+plane when the stage ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass, fields
+from math import ceil, log
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from maxmargin.core.contract.evaluation import LineEvaluation
+from maxmargin.core.contract.requests import (
+    Check,
+    Evaluate,
+    Improve,
+    OpenDuals,
+    Report,
+    Request,
+    Toward,
+)
+from maxmargin.core.contract.row_duals import RowDuals
+from maxmargin.core.contract.sweeps import Streaming, SweepStats
+from maxmargin.core.cut import Cut
+from maxmargin.core.line_search import minimize_on_line
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Attained, gamma, paid
+from maxmargin.core.vectors import Array, SparseVector, frozen
+from maxmargin.solvers.base import Problem, SolverState, StallDetector
+
+#: how far the true gap may be from its estimate, from check to check, and what is assumed first
+RATIO = (0.5, 2.0, 0.67)
+#: moves along lines after which the incumbent's scores are computed anew; steps that are not trusted
+REFRESH_AFTER, FAR = 25, 100.0
+#: entries that could be visited in the time a call of a compiled epoch takes at least
+CALL = 50_000.0
+#: the first stage's C, in units of 1 / mean |x|^2; the factor between stages; their tolerance
+FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Epochs of coordinate ascent, checked at least every ``check_every``."""
+
+    check_every: int = 10
+    check_from: int = 0
+    method: Literal["coordinate"] = "coordinate"
+    streaming: None = None
+
+    def first(self, duals: RowDuals) -> float:
+        """The C to begin with."""
+        return FIRST_STAGE * duals.scale
+
+    def stages(self, C: float, first: float) -> list[float]:
+        """Ascending values of C, the last one C itself."""
+        n = max(0, ceil(log(C / first) / log(STAGE))) if first < C else 0
+        return [first * (C / first) ** (k / n) for k in range(n)] + [C]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOrder:
+    """Newton steps; each is checked."""
+
+    check_every: int = 1
+    check_from: int = 0
+    method: Literal["newton"] = "newton"
+    streaming: None = None
+
+    def first(self, duals: RowDuals) -> float:
+        """Any."""
+        return duals.C
+
+    def stages(self, C: float, first: float) -> list[float]:
+        """Newton's method does not mind a large C."""
+        return [C]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Passes over rows that are not in memory. A check is a pass too, so there is one when a pass has shown
+    that the end is near, and every few of them in any case."""
+
+    streaming: Streaming
+    check_every: int = 4
+    check_from: int = 1
+    method: Literal["stream"] = "stream"
+
+    def first(self, duals: RowDuals) -> float:
+        """Any."""
+        return duals.C
+
+    def stages(self, C: float, first: float) -> list[float]:
+        """The work that is not near the end of a large C is done in the cache."""
+        return [C]
+
+
+Way: TypeAlias = Coordinates | SecondOrder | Stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsDual:
+    """The multipliers as a feasible dual point for this C."""
+
+    duals: RowDuals
+    C: float
+
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+        """The dual value, recomputed from the multipliers, less what rounding may have added."""
+        return self.duals.proved_value(self.C, attained.negligible)
+
+    def point(self) -> Array:
+        """The primal point of the multipliers."""
+        return frozen(self.duals.w)
+
+
+def call_worth(problem: Problem) -> float:
+    """What a compiled call and all around it costs at least, in visits of all rows."""
+    return CALL / max(1, problem.shape.nnz)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaneDual:
+    """A cut of the risk as a dual point: the best of its multiples up to C. Nothing moves it later."""
+
+    cut: Cut
+    C: float
+
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+        """The dual value, less what rounding may have done to the plane."""
+        plane = self.cut.plane
+        if isinstance(plane, SparseVector):  # those of a checkpoint may be
+            plane = plane.to_dense()
+        if regularizer.floor is not None:  # no closed form: all of it, or nothing
+            t = self.C
+            u = -t * plane
+            w = regularizer.primal(u)
+            conjugate = regularizer.conjugate(u, w)
+        else:
+            square = 2.0 * regularizer.value(regularizer.primal(-plane))
+            t = min(self.C, self.cut.offset / square) if square > 0.0 else self.C
+            conjugate = 0.5 * t * t * square
+        radius = regularizer.radius(attained.upper)
+        lost = t * self.cut.error * (1.0 + radius) + gamma(dim) * abs(conjugate)
+        return max(0.0, t * self.cut.offset - conjugate - paid(lost, attained.negligible))
+
+
+class Outlook:
+    """How much work is left, from the rate at which the gap has fallen."""
+
+    def __init__(self, seen: Sequence[float] = ()) -> None:
+        self._seen: list[tuple[float, float]] = list(zip(seen[::2], seen[1::2], strict=True))
+
+    def seen(self) -> list[float]:
+        """Work and gap by turns, from which to go on."""
+        return [float(number) for pair in self._seen for number in pair]
+
+    def remaining(self, work: float, gap: float, target: float) -> float:
+        """Predicted further work until the gap is ``target``; 0 while there is nothing to judge by."""
+        self._seen.append((work, gap))
+        half = self._seen[len(self._seen) // 2 - 1 if len(self._seen) > 1 else 0]
+        if len(self._seen) < 4 or not np.isfinite(half[1]) or gap <= target:
+            return 0.0
+        fallen = log(half[1] / gap) if gap < half[1] else 0.0
+        if (
+            fallen <= 0.0 or target <= 0.0
+        ):  # no progress; or the optimum is zero, and so what is allowed
+            return float("inf")
+        return log(gap / target) * (work - half[0]) / fallen
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the stages are: those left, the work done in earlier ones and in this one, and what was learned
+    about steps and estimates."""
+
+    stages: list[float]
+    spent: float = 0.0
+    visited: float = 0.0
+    guess: float = 1.0
+    ratio: float = RATIO[2]
+
+
+def ascend(
+    problem: Problem, state: SolverState, way: Way, budget: float = float("inf")
+) -> Generator[Request, Any, None]:
+    """Improve a dual point over rows until the stopping rule is met or progress ends.
+
+    Returns without a stop reason when the work that seems to be left at one stage exceeds ``budget``, or
+    the work of all stages twice of it, in visits of all rows: then another method should go on.
+    """
+    rng = np.random.default_rng(problem.random_state)
+    names = (f.name for f in fields(Progress))
+    duals, place = state.duals.get(way.method), state.go_on("rng", *names)
+    if duals is None:
+        duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C, way.streaming)
+        if np.isfinite(state.gap):
+            duals.start_at(state.w, state.gap / abs(state.upper))
+        stages = way.stages(problem.C, way.first(duals))
+    else:  # from another C: that was the first stage
+        stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
+    if problem.dim >= problem.shape.n_columns * problem.n_examples:
+        stages = [
+            problem.C
+        ]  # separable, or nearly so: most multipliers stay free and stages gain nothing
+    dual = RowsDual(duals, problem.C)
+    state.candidate = dual.point
+    if state.dual is None:
+        state.dual = dual  # worth something at any time, should the first stage be interrupted
+    progress = Progress(stages)
+    if place is not None:
+        rng.bit_generator.state = place["rng"]
+        progress = Progress(**{name: value for name, value in place.items() if name != "rng"})
+    state.place = lambda: {"rng": rng.bit_generator.state, **asdict(progress)}
+    while progress.stages:
+        C = progress.stages[0]
+        if duals.C != C:
+            duals.rescale(C, problem.regularizer)
+        allowance = min(budget, 2 * budget - progress.spent)
+        yield from _stage(problem, state, way, C, dual, rng, progress, allowance, place is not None)
+        if (
+            C != problem.C
+        ):  # a later stage is worth more at its own C, but not at once at the last one
+            duals.dual_value(C)
+            plane = PlaneDual(duals.aggregate(), problem.C)
+            at = Attained.by(state.upper, problem.n_examples)
+            state.raise_lower(plane.value(problem.regularizer, problem.dim, at), plane)
+        if state.met(problem):
+            state.stop = state.stop or "gap"
+        if state.stop is not None or state.gave_up:
+            return
+        progress, place = Progress(progress.stages[1:], progress.spent + progress.visited), None
+
+
+def _stage(
+    problem: Problem,
+    state: SolverState,
+    way: Way,
+    C: float,
+    dual: RowsDual,
+    rng: np.random.Generator,
+    progress: Progress,
+    budget: float,
+    resumed: bool,
+) -> Generator[Request, Any, None]:
+    """Solve at this C; bounds of the problem's own C are kept on the way."""
+    duals, omega, final = dual.duals, problem.regularizer, C == problem.C
+
+    def objective(at: LineEvaluation) -> float:
+        return omega.value(at.w) + C * at.upper
+
+    best: LineEvaluation | None = None
+    if resumed and final:  # otherwise the incumbent is that of another C
+        best = yield Evaluate(state.w)
+    upper, since, moves, n_support = np.inf, 0, 0, 0
+    # a stage on the way is a warm start only: not worth much patience
+    stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
+    overhead = call_worth(problem)
+    once = way.streaming is not None and way.streaming.schedule == "one-pass"
+    while True:
+        state.candidate = dual.point
+        stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
+        since += 1
+        passes = since / duals.n_steps
+        progress.visited += stats.oracle_calls / duals.n_examples + overhead
+        lower = duals.dual_estimate(C)
+        if final:
+            state.raise_lower(lower, dual)
+        allowed = _allowed(problem, C, min(upper, lower + stats.gap))
+        step: float | None = None
+        stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
+        near = progress.ratio * stats.gap <= allowed and passes >= way.check_from
+        if near or passes >= way.check_every or stuck or over:
+            since, n_support = 0, duals.n_support
+            at: LineEvaluation = yield Evaluate(frozen(duals.w))
+            yield Check(duals, at)
+            if best is None:
+                best = at
+            elif objective(at) - lower > allowed:
+                best, step = yield from _closer(problem, C, best, at, progress.guess)
+                progress.guess, moves = step or 1.0, moves + 1
+                if moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
+                    best, moves = (yield Evaluate(best.w)), 0
+            elif objective(at) < objective(best):
+                best = at
+            upper = objective(best)
+            if stats.gap > 0.0:
+                progress.ratio = float(np.clip((upper - lower) / stats.gap, *RATIO[:2]))
+            state.offer(best.w, omega.value(best.w) + problem.C * best.upper)
+            state.candidate = None  # evaluated, as long as the multipliers do not move
+        asked = yield Report(duals.n_active, n_support, step, way.method, C)
+        if state.met(problem):
+            state.stop = "gap"
+            return
+        if asked is not None:
+            state.stop = asked
+            return
+        if over:
+            state.stop = "max_iter"  # one pass was all that was asked for
+            return
+        if since:
+            continue
+        allowed = _allowed(problem, C, upper)
+        if not final and upper - lower <= allowed:
+            return
+        if stuck or stall.stalled(upper - lower, upper, allowed):
+            state.stop = "stalled" if final else None
+            return
+        if (
+            outlook.remaining(progress.visited, upper - lower, allowed) > budget
+            or progress.visited > budget
+        ):
+            state.gave_up = True
+            return
+
+
+def _allowed(problem: Problem, C: float, upper: float) -> float:
+    """The gap at which a stage ends."""
+    allowed = problem.stopping.allowed_gap(upper, C)
+    return allowed if C == problem.C else min(allowed, STAGE_TOL * abs(upper))
+
+
+def _closer(
+    problem: Problem, C: float, best: LineEvaluation, at: LineEvaluation, guess: float
+) -> Generator[Request, Any, tuple[LineEvaluation, float]]:
+    """The best point on the line from the better of two points towards the other, and the step."""
+    omega = problem.regularizer
+
+    def objective(at: LineEvaluation) -> float:
+        return omega.value(at.w) + C * at.upper
+
+    if objective(at) < objective(best):
+        best, at = at, best
+    direction = at.w - best.w
+    step: float = yield from minimize_on_line(
+        best, at, omega.inner(direction, direction), omega.inner(best.w, direction), C, guess
+    )
+    step = min(step, omega.step_limit(best.w, direction))
+    if step > 0.0:
+        moved: LineEvaluation
+        if step > FAR:  # the direction is little more than rounding: trust nothing but the point
+            moved = yield Evaluate(frozen(best.w + step * direction))
+        else:
+            moved = yield Toward(best, at, step)
+        if objective(moved) < objective(best):
+            return moved, step
+    return best, 0.0

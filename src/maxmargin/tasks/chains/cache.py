@@ -1,0 +1,68 @@
+"""The constraint cache of chains (``core.ConstraintCache``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.compiled.chain import Chains
+from maxmargin.compiled.chain_cache import Slots, cache_cut, cache_values, insert_answers
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.cut import Cut
+from maxmargin.core.vectors import Array, IntArray, sparsify
+
+
+class ChainCache:
+    """At most ``size`` labellings for each of the examples ``lo .. hi-1``, least recently used out.
+
+    Entries are numbered example by example over the slots that are filled.
+    """
+
+    def __init__(self, chains: Chains, lo: int, hi: int, size: int) -> None:
+        if size < 1:
+            raise ValueError(f"a cache needs room for at least one labelling, got size={size}")
+        n = hi - lo
+        tokens = int(chains.starts[hi] - chains.starts[lo])
+        self._chains = chains
+        self._now = 0
+        self._dim = chains.n_features * chains.cost.shape[0] + len(chains.penalty)
+        self._slots = Slots(
+            lo=lo,
+            size=size,
+            counts=np.zeros(n, dtype=np.int64),
+            labels=np.zeros(size * tokens, dtype=chains.truth.dtype),
+            loss=np.zeros(size * n),
+            clock=np.zeros(size * n, dtype=np.int64),
+        )
+
+    @property
+    def pointers(self) -> IntArray:
+        return np.concatenate([[0], np.cumsum(self._slots.counts)]).astype(np.int64)
+
+    def insert(self, answers: Answers) -> None:
+        lo = self._slots.lo
+        if (answers.lo, answers.hi) != (lo, lo + len(self._slots.counts)):
+            raise ValueError(
+                f"this cache holds the examples {lo} .. {lo + len(self._slots.counts) - 1}, the "
+                f"answers are for {answers.lo} .. {answers.hi - 1}"
+            )
+        self._now += 1
+        insert_answers(self._chains, self._slots, answers.labelings, answers.losses, self._now)
+
+    def scores(self, w: Array) -> Array:
+        values = np.empty(int(self._slots.counts.sum()))
+        cache_values(self._chains, self._slots, w, values)
+        return values
+
+    def touch(self, chosen: IntArray) -> None:
+        self._now += 1
+        used = np.flatnonzero(chosen >= 0)
+        self._slots.clock[used * self._slots.size + self._slot(chosen)[used]] = self._now
+
+    def cut(self, chosen: IntArray, weights: Array) -> Cut:
+        plane = np.zeros(self._dim)
+        offset = cache_cut(self._chains, self._slots, self._slot(chosen), weights, plane)
+        return Cut(float(offset), sparsify(plane))
+
+    def _slot(self, chosen: IntArray) -> IntArray:
+        """Slots within the examples, from numbers of entries."""
+        return np.where(chosen >= 0, chosen - self.pointers[:-1], -1)

@@ -1,0 +1,232 @@
+"""Chains packed for the compiled oracle: all tokens of all sequences in one sparse matrix.
+
+Nothing of the caller's matrix is copied if it is CSR with floating-point data; the labels take one
+byte a token where K <= 256. All sums of products run in float64, whatever the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.compiled.chain import Chains, cut_range, oracle_range, predict_range
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.cut import Cut
+from maxmargin.core.matrices import canonical, place_in, stacked
+from maxmargin.core.vectors import Array, all_writable, sparsify, writable
+from maxmargin.tasks.chains.cache import ChainCache
+from maxmargin.tasks.chains.working_sets import ChainWorkingSets
+
+Labels = npt.NDArray[Any]
+
+
+class ChainTask(Protocol):
+    """A chain model, as far as its examples need it: see :class:`maxmargin.tasks.Chain`."""
+
+    n_labels: int
+    cost: Array
+    penalty: Array
+
+    @property
+    def dim(self) -> int:
+        """Length of ``w``."""
+
+    def check_labels(self, y: Labels, lengths: npt.NDArray[np.int64]) -> None:
+        """Refuse labels outside 0 .. K-1, and labelings that are not allowed."""
+
+
+class ChainExamples:
+    """Sequences and their labels in flat arrays (implements ``core.Examples``).
+
+    Made by :meth:`from_stacked`, or by ``Chain.pack`` from lists of sequences.
+    """
+
+    def __init__(self, task: ChainTask, chains: Chains) -> None:
+        self.task = task
+        self.chains = chains
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.task, self.chains = state["task"], Chains(*all_writable(state["chains"]))
+
+    @classmethod
+    def from_stacked(
+        cls,
+        task: ChainTask,
+        X: Any,
+        lengths: npt.ArrayLike,
+        y: npt.ArrayLike,
+        token_weight: npt.ArrayLike | None = None,
+    ) -> ChainExamples:
+        """Pack sequences that already lie below one another.
+
+        Parameters
+        ----------
+        task : Chain
+            Alphabet, cost and masks.
+        X : CSR matrix or dense array, (tokens, n_features)
+            Rows of all tokens. CSR data of type float32 or float64 is used in place.
+        lengths : (n,) ints
+            Tokens of each sequence.
+        y : (tokens,) ints
+            Labels of all tokens.
+        token_weight : (tokens,) array, optional
+            A non-negative factor on the cost of an error at each token; default 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from maxmargin.tasks.chains.chain import Chain
+        >>> from maxmargin.tasks.chains.examples import ChainExamples
+        >>> examples = ChainExamples.from_stacked(Chain(2, 3), np.eye(3), [1, 2], [0, 1, 1])
+        >>> len(examples), examples.oracle(np.zeros(14), 0, 2).losses
+        (2, array([1., 2.]))
+        """
+        labels = np.asarray(y)
+        counts = np.asarray(lengths, dtype=np.int64)
+        if labels.shape != (int(counts.sum()),):
+            raise ValueError(f"lengths add up to {counts.sum()} tokens, y has shape {labels.shape}")
+        task.check_labels(labels, counts)
+        weight = np.ones(labels.size)
+        if token_weight is not None:
+            weight = np.ascontiguousarray(token_weight, dtype=np.float64)
+            if weight.shape != labels.shape or not ((weight >= 0) & np.isfinite(weight)).all():
+                raise ValueError("token_weight must hold one finite, non-negative number per token")
+        return cls(task, _chains(task, X, counts, labels, weight))
+
+    @property
+    def dim(self) -> int:
+        return self.task.dim
+
+    def __len__(self) -> int:
+        return len(self.chains.starts) - 1
+
+    def part(self, lo: int, hi: int) -> ChainExamples:
+        """The sequences ``lo .. hi-1`` alone: views, until they are pickled."""
+        c = self.chains
+        first, last = int(c.starts[lo]), int(c.starts[hi])
+        entries = slice(int(c.indptr[first]), int(c.indptr[last]))
+        own = c._replace(
+            indptr=c.indptr[first : last + 1] - c.indptr[first],
+            indices=c.indices[entries],
+            data=c.data[entries],
+            starts=c.starts[lo : hi + 1] - first,
+            truth=c.truth[first:last],
+            weight=c.weight[first:last],
+        )
+        return ChainExamples(self.task, own)
+
+    def n_tokens(self, lo: int, hi: int) -> int:
+        """Tokens of the sequences ``lo .. hi-1``."""
+        return int(self.chains.starts[hi] - self.chains.starts[lo])
+
+    def oracle(self, w: Array, lo: int, hi: int) -> Answers:
+        """Loss-augmented Viterbi; ``labelings`` is flat, one number per token of the range."""
+        w = writable(w)
+        labels = np.empty(self.n_tokens(lo, hi), dtype=self.chains.truth.dtype)
+        losses, values = np.empty(hi - lo), np.empty(hi - lo)
+        oracle_range(self.chains, w, lo, hi, labels, losses, values)
+        return Answers(lo, hi, labels, losses, values, values)
+
+    def cut(self, answers: Answers, weights: Array) -> Cut:
+        plane = np.zeros(self.dim)
+        cut_range(self.chains, answers.lo, answers.hi, answers.labelings, weights, plane)
+        return Cut(float(np.sum(weights * answers.losses)), sparsify(plane))
+
+    def cache(self, lo: int, hi: int, size: int) -> ChainCache:
+        return ChainCache(self.chains, lo, hi, size)
+
+    def working_sets(self, caps: Array) -> ChainWorkingSets:
+        return ChainWorkingSets(self.chains, caps)
+
+    def predict(self, w: Array, lo: int, hi: int) -> list[Labels]:
+        if lo == hi:
+            return []
+        labels = _predict(self.chains, w, lo, hi)
+        return np.split(labels, (self.chains.starts[lo + 1 : hi] - self.chains.starts[lo]))
+
+
+def predict_stacked(task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike) -> Labels:
+    """Labels of all tokens of sequences that lie below one another in ``X``, in one flat array."""
+    chains = unlabeled(task, X, lengths)
+    return _predict(chains, w, 0, len(chains.starts) - 1)
+
+
+def unlabeled(task: ChainTask, X: Any, lengths: npt.ArrayLike) -> Chains:
+    """Stacked sequences whose labels are not known (0 stands for all of them)."""
+    counts = np.asarray(lengths, dtype=np.int64)
+    n_tokens = int(counts.sum())
+    nothing = np.zeros(n_tokens, dtype=label_dtype(task.n_labels))
+    return _chains(task, X, counts, nothing, np.ones(n_tokens))
+
+
+def label_dtype(n_labels: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds the numbers 0 .. n_labels-1."""
+    if n_labels <= 2**8:
+        return np.uint8
+    return np.uint16 if n_labels <= 2**16 else np.uint32
+
+
+def stack_rows(X: Sequence[Any], n_features: int | None) -> Any:
+    """All sequences below one another as one CSR matrix."""
+    if len(X) == 0:
+        return sp.csr_matrix((0, n_features or 0))
+    return stacked(X, row="token")
+
+
+def _chains(
+    task: ChainTask, X: Any, lengths: npt.NDArray[np.int64], labels: Labels, weight: Array
+) -> Chains:
+    if not sp.issparse(X):
+        X = sp.csr_matrix(X)
+    matrix = canonical(X, row=place_in(np.cumsum(lengths), "sequence", "token"))
+    n_features = task.dim // task.n_labels - task.n_labels - 2
+    if matrix.shape != (int(lengths.sum()), n_features):
+        raise ValueError(
+            f"X has shape {matrix.shape}; lengths add up to {lengths.sum()} tokens and the task "
+            f"has {n_features} features"
+        )
+    data = matrix.data
+    if data.dtype not in (np.float32, np.float64):
+        data = data.astype(np.float64)
+    return Chains(
+        indptr=matrix.indptr.astype(np.int64),
+        indices=matrix.indices,
+        data=data,
+        n_features=n_features,
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        truth=np.ascontiguousarray(labels, dtype=label_dtype(task.n_labels)),
+        weight=weight,
+        cost=task.cost,
+        penalty=task.penalty,
+    )
+
+
+def _predict(chains: Chains, w: Array, lo: int, hi: int) -> Labels:
+    labels = np.empty(chains.starts[hi] - chains.starts[lo], dtype=chains.truth.dtype)
+    stuck = predict_range(chains, writable(w), lo, hi, labels)
+    if stuck >= 0:
+        raise no_labeling(chains, stuck)
+    return labels
+
+
+class NoLabeling(ValueError):
+    """The transition constraints leave no labeling of a sequence."""
+
+    def __init__(self, sequence: int, length: int) -> None:
+        super().__init__(
+            f"the transition constraints allow no labeling of sequence {sequence}, of length {length}; relax "
+            "allowed, allowed_start or allowed_stop"
+        )
+        self.sequence, self.length = sequence, length
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.sequence, self.length)
+
+
+def no_labeling(chains: Chains, i: int) -> NoLabeling:
+    """What to say where the masks leave nothing."""
+    return NoLabeling(i, int(chains.starts[i + 1] - chains.starts[i]))

@@ -1,0 +1,283 @@
+"""The dual state of chains: per example a few labellings with their multipliers.
+
+The mathematics is that of :mod:`maxmargin.compiled.chain_dual`; here live the storage, which grows
+between sweeps so that a plane is never refused, and the sums that become bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from maxmargin.compiled.chain import Chains
+from maxmargin.compiled.chain_dual import (
+    Scratch,
+    block_squares,
+    confirm_range,
+    epoch_sweep,
+    restart,
+    stream_sweep,
+)
+from maxmargin.compiled.chain_insert import restore_planes
+from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
+from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.ragged import MOST_PLANES, check_multipliers, flat_ranges, offsets
+from maxmargin.core.stored_values import count, entries, floats, integers
+from maxmargin.core.vectors import Array, IntArray
+
+#: planes an example has room for at first, the truth included
+FIRST_ROOM = 4
+
+
+class ChainWorkingSets:
+    """Working sets of all examples of a :class:`ChainExamples` (``core.WorkingSets``).
+
+    Parameters
+    ----------
+    chains : Chains
+        The packed examples.
+    caps : (n,) array
+        c_i = C s_i. Examples of cap zero are never visited.
+    """
+
+    def __init__(self, chains: Chains, caps: Array) -> None:
+        n = len(chains.starts) - 1
+        caps = np.array(caps, dtype=np.float64)
+        if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
+            raise ValueError(f"caps must hold {n} finite, non-negative numbers, one per example")
+        self._chains = chains
+        self._lengths = np.diff(chains.starts)
+        K = chains.cost.shape[0]
+        self._w = np.zeros(chains.n_features * K + len(chains.penalty))
+        self._tick = 0
+        self._planes = self._storage(caps, np.full(n, FIRST_ROOM))
+        self._planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        first_planes(chains.starts, chains.truth, self._planes)
+        T = int(self._lengths.max(initial=0))
+        self._scratch = Scratch(
+            scores=np.zeros((T, K)),
+            nodes=np.empty((T, K)),
+            net=np.zeros((T, K)),
+            mark=np.zeros((T, K), dtype=np.int64),
+            stamp=np.zeros(1, dtype=np.int64),
+            pairs=np.empty(T * K, dtype=np.int64),
+            path=np.empty(T, dtype=chains.truth.dtype),
+            place=np.full(chains.n_features, -1, dtype=np.int32),
+            rows=np.zeros((_most_entries(chains), K)),
+            tail=np.zeros(len(chains.penalty)),
+        )
+
+    # -- what a solver sees -----------------------------------------------------------------------
+
+    @property
+    def w(self) -> Array:
+        return self._w
+
+    @property
+    def n_examples(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def n_planes(self) -> int:
+        return int(self._planes.counts.sum()) - self.n_examples
+
+    @property
+    def n_support(self) -> int:
+        truths = self._planes.alpha[self._planes.first_plane]
+        return int(np.count_nonzero(self._planes.alpha) - np.count_nonzero(truths))
+
+    @property
+    def gaps(self) -> Array:
+        return self._planes.gaps
+
+    def stream(self, order: IntArray, skip_below: float) -> SweepStats:
+        self._tick += 1
+        position, calls, added, gap = 0, 0, 0, 0.0
+        while True:
+            self._make_room(order[position:])
+            position, more_calls, more, seen = stream_sweep(
+                self._chains,
+                self._planes,
+                self._scratch,
+                self._w,
+                order,
+                position,
+                skip_below,
+                self._tick,
+            )
+            calls, added, gap = calls + more_calls, added + more, gap + seen
+            if position == len(order):
+                return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
+
+    def begin(self, order: IntArray, skip_below: float) -> IntArray:
+        self._tick += 1
+        planes = self._planes
+        return order[(planes.caps[order] > 0.0) & (planes.gaps[order] >= skip_below)]
+
+    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
+        before, total = self.n_planes, 0.0
+        self._make_room(np.array([part.lo for part in answers], dtype=np.int64))
+        for part in answers:
+            self._enter(part)
+            gap = self.epoch(np.array([part.lo])).gap
+            self._planes.gaps[part.lo] = gap
+            total += gap
+        return SweepStats(len(answers), total, self.n_planes - before)
+
+    def epoch(self, order: IntArray) -> SweepStats:
+        gap = epoch_sweep(self._chains, self._planes, self._scratch, self._w, order, self._tick)
+        return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
+
+    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
+        self._tick += 1
+        self._make_room(np.arange(self.n_examples))
+        caps = self._planes.caps
+        values: list[float] = []
+        uppers: list[float] = []
+        covered = 0
+        for part in answers:
+            if caps[covered : part.lo].any():
+                raise ValueError(f"the answers skip from example {covered} to {part.lo}")
+            covered = part.hi
+            self._enter(part)
+            values.extend(caps[part.lo : part.hi] * part.values)
+            uppers.extend(caps[part.lo : part.hi] * part.uppers)
+        if caps[covered:].any():
+            raise ValueError(f"answers for {covered} of {self.n_examples} examples")
+        return math.fsum(values), math.fsum(uppers)
+
+    def _enter(self, part: Answers) -> None:
+        """The answers enter the sets, which have room, and the gaps are refreshed."""
+        confirm_range(
+            self._chains,
+            self._planes,
+            self._scratch,
+            self._w,
+            part.lo,
+            part.hi,
+            part.labelings,
+            part.losses,
+            part.values,
+            self._tick,
+        )
+
+    def drop_idle(self, age: int) -> None:
+        drop_planes(self._chains.starts, self._planes, self._tick - age + 1)
+
+    def dual_value(self) -> float:
+        restart(self._chains, self._planes, self._scratch, self._w)
+        gain = math.fsum(self._planes.alpha * self._planes.loss)
+        squares = np.empty(-(-self._w.size // 4096))
+        block_squares(self._w, squares)
+        return gain - 0.5 * math.fsum(squares)
+
+    def rescale(self, caps: Array) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        planes = self._planes
+        caps = np.asarray(caps, dtype=np.float64)
+        ratio = np.divide(caps, planes.caps, out=np.zeros(len(caps)), where=planes.caps > 0.0)
+        owners = np.repeat(np.arange(len(caps)), planes.room)
+        planes.alpha[:] *= ratio[owners]
+        planes.alpha[planes.first_plane] += np.where(planes.caps > 0.0, 0.0, caps)
+        planes.caps[:] = caps
+        planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        self.dual_value()
+
+    # -- keeping and resuming ---------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Labellings and multipliers without gaps, example by example, the truths included."""
+        planes = self._planes
+        plane = flat_ranges(planes.first_plane, planes.counts)
+        label = flat_ranges(planes.first_label, planes.counts * self._lengths)
+        return {
+            "caps": planes.caps.copy(),
+            "gaps": planes.gaps.copy(),
+            "counts": planes.counts.copy(),
+            "alpha": planes.alpha[plane],
+            "loss": planes.loss[plane],
+            "used": planes.used[plane],
+            "labels": planes.labels[label],
+            "tick": self._tick,
+        }
+
+    @classmethod
+    def from_state(cls, chains: Chains, state: dict[str, Any]) -> Self:
+        """Go on from :meth:`state`: distances and ``w`` are computed anew."""
+        sets = cls(chains, state["caps"])
+        sets.restore(state)
+        return sets
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        names = ("counts", "alpha", "labels", "loss", "used", "gaps", "tick")
+        counts, alpha, labels, loss, used, gaps, tick = entries(state, *names)
+        caps, K = self._planes.caps, self._chains.cost.shape[0]
+        check_multipliers(alpha, counts, caps)
+        counts = integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+        labels = integers(labels, "the labels", (int(counts @ self._lengths),), below=K)
+        loss = floats(loss, "the losses", alpha.shape)
+        used = integers(used, "the ages of planes", alpha.shape, -1, 2**31).astype(np.int32)
+        gaps = floats(gaps, "the gaps", caps.shape, finite=False)
+        self._tick = count(tick, "the number of sweeps", most=2**30)
+        self._planes = self._storage(caps, np.maximum(counts + 1, FIRST_ROOM))
+        first_planes(self._chains.starts, self._chains.truth, self._planes)
+        restore_planes(
+            self._chains,
+            self._planes,
+            self._scratch.place,
+            self._scratch.rows,
+            self._scratch.tail,
+            counts,
+            labels.astype(self._chains.truth.dtype, copy=False),
+            alpha,
+            loss,
+            used,
+        )
+        self._planes.gaps[:] = gaps
+        self.dual_value()
+
+    # -- storage ----------------------------------------------------------------------------------
+
+    def _storage(self, caps: Array, room: IntArray) -> Planes:
+        n_planes = int(room.sum())
+        return Planes(
+            caps=caps,
+            gaps=np.zeros(len(caps)),
+            counts=np.zeros(len(caps), dtype=np.int64),
+            room=room,
+            first_plane=offsets(room),
+            first_label=offsets(room * self._lengths),
+            first_distance=offsets(room * room),
+            alpha=np.zeros(n_planes),
+            loss=np.zeros(n_planes),
+            code=np.zeros(n_planes, dtype=np.uint64),
+            used=np.zeros(n_planes, dtype=np.int32),
+            labels=np.zeros(int((room * self._lengths).sum()), dtype=self._chains.truth.dtype),
+            distances=np.empty(int((room * room).sum())),
+        )
+
+    def _make_room(self, visited: IntArray) -> None:
+        """Let every example that may be visited take one more plane."""
+        planes = self._planes
+        full = (planes.counts == planes.room) & (planes.caps > 0.0)
+        if full[visited].any():
+            # all full ones at once: the copy costs the same, and the next sweep needs none
+            self._grow(np.where(full, planes.room + 2 + planes.room // 4, planes.room))
+
+    def _grow(self, room: IntArray) -> None:
+        old = self._planes
+        new = self._storage(old.caps, np.maximum(room, old.room))
+        new.gaps[:] = old.gaps
+        new.counts[:] = old.counts
+        repack(self._chains.starts, old, new)
+        self._planes = new
+
+
+def _most_entries(chains: Chains) -> int:
+    """The largest number of stored features in one sequence."""
+    return int(np.diff(chains.indptr[chains.starts]).max(initial=0))

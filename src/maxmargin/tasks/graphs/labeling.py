@@ -1,0 +1,266 @@
+"""Graph labelling: one label for every node of a graph.
+
+    Psi(x, y)     =  sum_i x_i in column y_i  +  sum over edges (u, v) of z_uv in column pair(y_u, y_v)
+    Delta(y, y^)  =  sum_i cost[y_i, y^_i]
+
+An input is a :class:`maxmargin.tasks.Graph`, or a tuple (features, edges[, edge_features]); an output is an
+array of label numbers 0 .. K-1, one per node. The weights are flat: node features x labels, then edge
+features x kinds of pairs. ``edges`` says which pairs of labels share a weight:
+
+    "full"       every ordered pair has its own: edges are directed, from their first node to their second
+    "symmetric"  (a, b) and (b, a) share one
+    "potts"      one weight per edge feature, for pairs of equal labels; unequal pairs score 0
+    "attractive" the same, for weights that are kept from becoming negative (by whoever trains them)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray, Vector, from_pairs, sparsify
+from maxmargin.tasks.base import Bounded, Task
+from maxmargin.tasks.graphs import inference as graph_inference
+from maxmargin.tasks.graphs.inputs import Graph, as_graph
+from maxmargin.tasks.graphs.programs import Relaxed, Scores
+
+_METHODS = {
+    "auto": graph_inference.exact,
+    "messages": graph_inference.messages,
+    "lp": graph_inference.relaxed,
+}
+
+
+class GraphLabeling(Task):
+    """Label every node of a graph, with scores for nodes and for pairs of neighbours.
+
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels K.
+    edges : {"full", "symmetric", "potts", "attractive"}, default "full"
+        Which pairs of labels share a weight; see above.
+    inference : {"auto", "messages", "lp"}, default "auto"
+        How the argmaxes are found. "auto" is exact: dynamic programming on forests, a minimum cut for two
+        labels whose edges prefer to agree at these weights, else messages and, where their bound stays
+        open, an integer programme. "messages" stops at the bound (answers are
+        :class:`maxmargin.tasks.Bounded`, the certificate stays true). "lp" answers with the optimum of the
+        linear relaxation: bounds then hold for the relaxed risk, and ``oracle_kind`` is "overgenerating".
+    cost : (K, K) array, optional
+        ``cost[y, y_hat]`` of predicting y_hat for y: non-negative, zero on the diagonal. Default: 0/1.
+    n_features, n_edge_features : int, optional
+        Columns of the inputs; taken from the first input by ``setup`` if not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.tasks import Graph, GraphLabeling
+    >>> task = GraphLabeling(n_labels=2, edges="potts")
+    >>> square = Graph(np.array([[2.0], [-0.5], [1.0], [1.0]]), [[0, 1], [1, 2], [2, 3], [3, 0]])
+    >>> task.setup([square], [np.array([1, 1, 1, 1])])
+    3
+    >>> w = np.array([0.0, 1.0, 0.4])   # feature for label 0, for label 1, agreement
+    >>> task.inference(square, w)
+    array([1, 1, 1, 1])
+    """
+
+    def __init__(
+        self,
+        n_labels: int,
+        *,
+        edges: str = "full",
+        inference: str = "auto",
+        cost: npt.ArrayLike | None = None,
+        n_features: int | None = None,
+        n_edge_features: int | None = None,
+    ) -> None:
+        if n_labels < 1:
+            raise ValueError(f"n_labels must be at least 1, got {n_labels}.")
+        if inference not in _METHODS:
+            raise ValueError(f"inference={inference!r}: use 'auto', 'messages' or 'lp'.")
+        self.n_labels = K = int(n_labels)
+        self.edges = edges
+        self.method = inference
+        self.oracle_kind = "overgenerating" if inference == "lp" else "exact"
+        self.cost = _cost_matrix(cost, K)
+        self.n_features, self.n_edge_features = n_features, n_edge_features
+        #: number of the weight of each pair of labels, -1 for none
+        self.pair = _pair_table(edges, K)
+        self.n_pairs = int(self.pair.max()) + 1
+
+    # -- the task ---------------------------------------------------------------------------------
+
+    @property
+    def dim(self) -> int:
+        """Length of w."""
+        return self.n_node_weights + int(self.n_edge_features or 0) * self.n_pairs
+
+    @property
+    def n_node_weights(self) -> int:
+        """Weights of nodes; those of edges come after them."""
+        if self.n_features is None or self.n_edge_features is None:
+            raise ValueError("the number of features is not known yet: call setup(X, Y).")
+        return self.n_features * self.n_labels
+
+    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            graph, labels = as_graph(x), np.asarray(y)
+            if self.n_features is None or self.n_edge_features is None:
+                self.n_features = int(graph.features.shape[1])
+                self.n_edge_features = int(graph.edge_features.shape[1])
+            self.check_graph(graph, f"example {i}")
+            if labels.shape != (graph.n_nodes,):
+                raise ValueError(
+                    f"example {i} has {graph.n_nodes} nodes but labels of shape {labels.shape}."
+                )
+            if (
+                labels.dtype.kind not in "iu"
+                or (labels < 0).any()
+                or (labels >= self.n_labels).any()
+            ):
+                raise ValueError(
+                    f"example {i} has labels other than the integers 0 .. {self.n_labels - 1}."
+                )
+        return self.dim
+
+    def check_graph(self, graph: Graph, what: str) -> None:
+        """Refuse a graph whose features do not fit."""
+        own = graph.features.shape[1], graph.edge_features.shape[1]
+        if own != (self.n_features, self.n_edge_features):
+            raise ValueError(
+                f"{what} has {own[0]} features of nodes and {own[1]} of edges; expected "
+                f"{self.n_features} and {self.n_edge_features}."
+            )
+
+    def joint_feature(self, x: Any, y: Any) -> Vector:
+        graph = as_graph(x)
+        nodes, pairs = self._weights_of(graph, y)
+        return self._gather(graph, slice(None), nodes, slice(None), pairs)
+
+    def difference(self, x: Any, y_a: Any, y_b: Any) -> Vector:
+        """Psi(x, y_a) - Psi(x, y_b), from the nodes and edges that differ."""
+        graph = as_graph(x)
+        nodes_a, pairs_a = self._weights_of(graph, y_a)
+        nodes_b, pairs_b = self._weights_of(graph, y_b)
+        nodes_a -= nodes_b
+        pairs_a -= pairs_b
+        at, along = np.flatnonzero(nodes_a.any(axis=1)), np.flatnonzero(pairs_a.any(axis=1))
+        return self._gather(graph, at, nodes_a[at], along, pairs_a[along])
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        truth = np.asarray(y)
+        if isinstance(y_hat, Relaxed):
+            return float((self.cost[truth] * y_hat.nodes).sum())
+        return float(self.cost[truth, np.asarray(y_hat)].sum())
+
+    def same(self, y_a: Any, y_b: Any) -> bool:
+        relaxed = isinstance(y_a, Relaxed), isinstance(y_b, Relaxed)
+        if all(relaxed):
+            return np.array_equal(y_a.nodes, y_b.nodes) and np.array_equal(y_a.pairs, y_b.pairs)
+        return not any(relaxed) and np.array_equal(y_a, y_b)
+
+    def inference(self, x: Any, w: Array) -> Any:
+        graph = as_graph(x)
+        return _METHODS[self.method](graph, self.scores(graph, w)).y
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
+        graph = as_graph(x)
+        scores = self.scores(graph, w)
+        scores.nodes[:] += self.cost[np.asarray(y)]
+        found = _METHODS[self.method](graph, scores)
+        return found.y if found.upper <= found.value else Bounded(found.y, found.upper)
+
+    def kernel_inputs(self, x: Any) -> Any:
+        """The features of the nodes; those of edges stay linear."""
+        return as_graph(x).features
+
+    def with_kernel_inputs(self, x: Any, rows: Any) -> Graph:
+        """The same graph with these features of nodes."""
+        return as_graph(x).with_features(rows)
+
+    def project_weights(self, w: Array, factor: Array) -> Array:
+        """Only scores of nodes look at rows."""
+        split = self.n_node_weights
+        return np.concatenate([(factor @ w[:split].reshape(-1, self.n_labels)).ravel(), w[split:]])
+
+    def scores(self, graph: Graph, w: Array) -> Scores:
+        """Scores of labels and of pairs of labels at w."""
+        K, split = self.n_labels, self.n_node_weights
+        nodes = graph.features @ w[:split].reshape(-1, K)
+        kinds = np.zeros((graph.n_edges, self.n_pairs + 1))  # the last one: pairs without a weight
+        kinds[:, :-1] = graph.edge_features @ w[split:].reshape(-1, self.n_pairs)
+        pairs = kinds[:, self.pair]
+        if self.edges == "full" and graph.flipped.any():
+            pairs[graph.flipped] = pairs[graph.flipped].transpose(0, 2, 1)
+        return Scores(np.ascontiguousarray(nodes), graph.lo, graph.hi, np.ascontiguousarray(pairs))
+
+    # -- labellings as weights of labels and of kinds of pairs ---------------------------------------
+
+    def _weights_of(self, graph: Graph, y: Any) -> tuple[Array, Array]:
+        """(n, K) weights of labels, and (m, P) weights of kinds of pairs."""
+        m, P = graph.n_edges, self.n_pairs
+        kinds = np.zeros((m, P + 1))
+        if isinstance(y, Relaxed):
+            flat = y.pairs.reshape(m, self.n_labels**2)
+            for column, kind in enumerate(self.pair.ravel()):
+                kinds[:, kind] += flat[:, column]
+            return y.nodes.copy(), kinds[:, :P]
+        labels = np.asarray(y, dtype=np.int64)
+        nodes = np.zeros((graph.n_nodes, self.n_labels))
+        nodes[np.arange(graph.n_nodes), labels] = 1.0
+        ends = labels[graph.edges]
+        kinds[np.arange(m), self.pair[ends[:, 0], ends[:, 1]]] = 1.0
+        return nodes, kinds[:, :P]
+
+    def _gather(self, graph: Graph, at: Any, nodes: Array, along: Any, pairs: Array) -> Vector:
+        """The weighted sum of the features of nodes ``at`` and edges ``along``."""
+        first = _product(graph.features[at], nodes)
+        second = _product(graph.edge_features[along], pairs)
+        if not sp.issparse(first) and not sp.issparse(second):
+            return sparsify(np.concatenate([first.ravel(), second.ravel()]))
+        (index, value), (more_index, more_value) = _entries(first), _entries(second)
+        return from_pairs(
+            np.concatenate([index, more_index + self.n_node_weights]),
+            np.concatenate([value, more_value]),
+            self.dim,
+        )
+
+
+def _product(rows: Any, weights: Array) -> Any:
+    return rows.T @ (sp.csr_matrix(weights) if sp.issparse(rows) else weights)
+
+
+def _entries(block: Any) -> tuple[IntArray, Array]:
+    """Places and values of a matrix read row by row."""
+    if not sp.issparse(block):
+        flat = np.asarray(block).ravel()
+        places = np.flatnonzero(flat)
+        return places, flat[places]
+    entries = block.tocoo()
+    return entries.row.astype(np.int64) * block.shape[1] + entries.col, entries.data
+
+
+def _pair_table(edges: str, K: int) -> IntArray:
+    if edges == "full":
+        return np.arange(K * K).reshape(K, K)
+    if edges == "symmetric":
+        table = np.zeros((K, K), dtype=np.int64)
+        upper = np.triu_indices(K)
+        table[upper] = np.arange(len(upper[0]))
+        return np.maximum(table, table.T)
+    if edges in ("potts", "attractive"):
+        return np.where(np.eye(K, dtype=bool), 0, -1)
+    raise ValueError(f"edges={edges!r}: use 'full', 'symmetric', 'potts' or 'attractive'.")
+
+
+def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:
+    matrix = 1.0 - np.eye(K) if cost is None else np.array(cost, dtype=np.float64)
+    if matrix.shape != (K, K):
+        raise ValueError(f"cost must have shape ({K}, {K}), got {matrix.shape}.")
+    if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
+        raise ValueError("cost must be finite, non-negative and zero on its diagonal.")
+    return matrix
