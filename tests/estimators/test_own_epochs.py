@@ -17,7 +17,7 @@ from tests.estimators.test_own_loss import (
 
 from maxmargin import LinearSVC
 from maxmargin.losses import RowTerms
-from maxmargin.risks.binary_coordinates import BinaryCoordinates
+from maxmargin.duals.one_score import BinaryCoordinates
 from maxmargin.solvers import DualCoordinate, Newton
 
 
