@@ -61,8 +61,8 @@ __all__ = [
     "tasks",
 ]
 
-_ROOMS = [
-    *("callbacks", "checkpoints", "compiled", "core", "data", "engines", "estimators"),
+_PACKAGES = [
+    *("callbacks", "checkpoints", "compiled", "core", "data", "duals", "engines", "estimators"),
     *("inspection", "kernels", "losses", "persistence", "risks", "solvers", "tasks", "testing"),
 ]
 
@@ -76,9 +76,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # on demand: a worker of an engine needs neither scikit-learn nor most rooms, and would take twice as long
-    # to start with them
-    if name in _ROOMS:
+    # on demand: a worker of an engine needs neither scikit-learn nor most packages, and would take twice as
+    # long to start with them
+    if name in _PACKAGES:
         return import_module(f"maxmargin.{name}")
     if name in __all__:
         home = _HOMES.get(name, "estimators")
@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_PACKAGES})
 
 
 def _write_model(estimator: Any, path: Any) -> None:

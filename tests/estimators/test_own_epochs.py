@@ -16,8 +16,8 @@ from tests.estimators.test_own_loss import (
 )
 
 from maxmargin import LinearSVC
-from maxmargin.losses import RowTerms
 from maxmargin.duals.one_score import BinaryCoordinates
+from maxmargin.losses import RowTerms
 from maxmargin.solvers import DualCoordinate, Newton
 
 
