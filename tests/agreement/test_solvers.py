@@ -116,7 +116,7 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
     """Ramanan's case 4: with the cap active, steps with the truth alone stop short of the optimum."""
     from tests.python_sets import PythonWorkingSets
 
-    from maxmargin.risks import plain_examples
+    from maxmargin.risks.structured import python_examples
 
     rng = np.random.default_rng(3)
     X, y = list(rng.normal(size=(8, 3)) + 2.0), list(np.arange(8) % 4)
@@ -135,7 +135,7 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
         return 0
 
     monkeypatch.setattr(PythonWorkingSets, "solve", staticmethod(with_truth_only))
-    monkeypatch.setattr(plain_examples, "PlainWorkingSets", PythonWorkingSets)
+    monkeypatch.setattr(python_examples, "PlainWorkingSets", PythonWorkingSets)
     crippled = StructuredSVM(TinyMulticlass(), 0.05, tol=1e-6, max_iter=30).fit(X, y)
     assert crippled.lower_bound_ < full.lower_bound_ * (1 - 1e-5)
     assert not crippled.converged_

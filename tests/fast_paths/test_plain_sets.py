@@ -167,12 +167,12 @@ def test_a_plane_of_the_wrong_size_is_an_error(plane, word):
 
 
 def test_the_fit_is_the_one_of_plain_python(monkeypatch):
-    from maxmargin.risks import plain_examples
+    from maxmargin.risks.structured import python_examples
 
     rng = np.random.default_rng(1)
     X, y = list(rng.normal(size=(60, 6))), list(rng.integers(0, 4, 60))
     fast = StructuredSVM(TinyMulticlass(), 0.3, tol=1e-3).fit(X, y)
-    monkeypatch.setattr(plain_examples, "PlainWorkingSets", PythonWorkingSets)
+    monkeypatch.setattr(python_examples, "PlainWorkingSets", PythonWorkingSets)
     slow = StructuredSVM(TinyMulticlass(), 0.3, tol=1e-3).fit(X, y)
     assert abs(fast.n_iter_ - slow.n_iter_) <= 1
     assert max(fast.lower_bound_, slow.lower_bound_) <= min(fast.objective_, slow.objective_)

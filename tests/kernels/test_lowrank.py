@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
@@ -118,6 +118,14 @@ problems = st.fixed_dictionaries(
 )
 
 
+def _optimum(*problem, **options):
+    """By an interior-point method; problems on which it proves too little are not tried."""
+    try:
+        return solve_binary_qp(*problem, **options)
+    except ArithmeticError:
+        reject()
+
+
 @settings(max_examples=100, deadline=None)
 @given(problems)
 def test_no_bound_is_ever_violated(case):
@@ -127,7 +135,7 @@ def test_no_bound_is_ever_violated(case):
         y, weight = np.concatenate([y, y[::2]]), np.concatenate([weight, weight[::2]])
     kernel, C, free = {"kernel": "rbf", "gamma": case["gamma"]}, 10.0 ** case["log_C"], case["free"]
     params = {"tol": 10.0 ** case["log_tol"], "fit_intercept": free, **kernel}
-    best, _ = solve_binary_qp(
+    best, _ = _optimum(
         root(matrix(X, X, **kernel)), 2.0 * y - 1.0, C, weight, free, penalize_intercept=False
     )
     slack = 1e-7 * best  # of the reference
@@ -141,7 +149,7 @@ def test_no_bound_is_ever_violated(case):
     finally:
         if case["single"]:
             _kernel_lowrank.MANY = before
-    inside, _ = solve_binary_qp(
+    inside, _ = _optimum(
         restricted(X, X[model.support_], kernel), 2.0 * y - 1.0, C, weight, free,
         penalize_intercept=False,
     )  # fmt: skip
