@@ -46,10 +46,10 @@ def test_import_costs_less_than_half_of_what_it_imports(tmp_path):
 
 
 def test_first_and_later_fits(tmp_path):
-    # CPU seconds, so that a busy machine does not decide; measured 6 and 18 on a quiet one
+    # CPU seconds, so that a busy machine does not decide: 6 and 18 on a quiet one, 6 and 29 beside two fits
     svc, tagger = run(FIT, tmp_path)
     assert svc < 20.0
-    assert tagger < 30.0
+    assert tagger < 40.0
     svc, tagger = run(FIT, tmp_path)
     assert svc < 2.0
     assert tagger < 2.0
