@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin import minimize
+from maxmargin.core import SquaredNorm
 from maxmargin.kernels import RBF
 from maxmargin.losses import FBeta, Hinge, Logistic
 from maxmargin.risks import KernelRisk, ScoreRisk, TaskRisk
@@ -42,6 +43,17 @@ def chains():
 def test_refusals(make, solver, match):
     with pytest.raises(TypeError, match=match):
         minimize(make(), 1.0, solver=solver)
+
+
+@pytest.mark.parametrize("solver", ["newton", object()])
+def test_what_is_no_solver_is_told_so(solver):
+    with pytest.raises(TypeError, match=r"is no solver: use an object of maxmargin\.solvers"):
+        minimize(scores(Hinge()), 1.0, solver=solver)
+
+
+def test_a_method_that_does_not_exist_is_told_so():
+    why = scores(Hinge()).refusal("simplex", SquaredNorm())
+    assert why == "there is none of that name, only coordinate, newton, stream"
 
 
 def test_a_risk_that_lacks_something_is_told_what():

@@ -243,8 +243,7 @@ def _objective(case: Case, model: Any, F: Any, size: float) -> list[Finding]:
                 f"objective_ {model.objective_!r} < F = {float(F)!r} by {float((F - claimed) / F):.2g}",
             )
         ]
-    # a score pays for the rounding of all its kernel values, a loss for that of a score times C
-    allowance = 1e-4 * float(F) + 1e6 * EPS * size
+    allowance = 1e-6 * float(F) + 1e6 * EPS * size
     exact = case.data["params"]["method"] in ("auto", "exact")  # features of a map are rounded too
     if case.data["tame"] and exact and claimed > F + allowance:
         return [Finding("objective-high", f"objective_ {model.objective_!r}, F = {float(F)!r}")]

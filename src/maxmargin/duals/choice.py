@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxmargin.core.contract.row_duals import RowDuals
+from maxmargin.core.contract.row_duals import RowDuals, refused
 from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import CSRDesign, DenseDesign
@@ -21,7 +21,7 @@ METHODS = ("coordinate", "newton", "stream")
 def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """Why this method cannot train this problem; None if it can."""
     if method not in METHODS:
-        return f"it is for kernels, and {type(rows.design).__name__} has features"
+        return f"there is none of that name, only {', '.join(METHODS)}"
     if method == "stream" and not hasattr(rows.design, "block"):
         return f"{type(rows.design).__name__} does not show its rows: it has no block(lo, hi)"
     if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
@@ -55,7 +55,7 @@ def row_duals(
     """A fresh dual point."""
     why = refusal(method, rows, regularizer)
     if why is not None:
-        raise TypeError(f"cannot use the {method} method here: {why}. Use solver=CuttingPlane().")
+        raise TypeError(refused(method, why))
     require_true_terms(rows.loss, rows.y)
     if method == "newton":
         terms = rows.loss.dual_terms(rows.y[:1])

@@ -3,13 +3,15 @@
 from maxmargin.core.sampling import ByMargin, NonZeroLoss, UniformSample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto, AutoStructured
-from maxmargin.solvers.cccp import LatentResult, minimize_latent
+from maxmargin.solvers.cccp import minimize_latent
 from maxmargin.solvers.certificate import certify
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.kernel_blocks import KernelBlocks
+from maxmargin.solvers.latent_result import LatentResult
 from maxmargin.solvers.minimization import minimize
 from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.sampled import SampledCuts
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "DualCoordinate",
     "KernelBlocks",
     "LatentResult",
+    "Needs",
     "Newton",
     "NonZeroLoss",
     "RelativeGap",

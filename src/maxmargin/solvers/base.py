@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class SolverState:
         return self.upper - self.lower
 
 
+@runtime_checkable
 class Solver(Protocol):
     """A method: configuration only; everything that changes lives in the state."""
 

@@ -36,6 +36,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.driver import Callback, Observer, OracleCallback
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.latent_result import LatentResult, StepRecord
 from maxmargin.solvers.minimization import solve
 
 #: a convex step ends when this share of what it could gain is left
@@ -73,61 +74,6 @@ class ConvexStepRule:
         """The gap at which the rule would be met with this upper bound."""
         gained = self.before - upper
         return max(self.tol * abs(self.before), SHARE / (1.0 - SHARE) * gained)
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord(IterationRecord):
-    """One convex step: the latent objective after it, and the certificate of the convex problem.
-
-    ``lower_bound`` is minus infinity and ``gap`` infinite: those of the latent problem are not known.
-    ``n_changed`` counts the examples that were completed anew after the step.
-    """
-
-    n_changed: int = 0
-    convex_objective: float = float("nan")
-    convex_lower_bound: float = -float("inf")
-    convex_gap: float = float("inf")
-    convex_iterations: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LatentResult:
-    """The outcome of :func:`minimize_latent`.
-
-    Attributes
-    ----------
-    w : array
-        The best point seen.
-    objective : float
-        The latent objective F(w) (NaN if Ctrl-C came before it was known).
-    latent : list
-        The best completions at ``w``.
-    convex_objective, convex_lower_bound, convex_gap : float
-        The last convex problem at ``w``: its objective there, a lower bound of its optimum, their
-        relative gap.
-    stop_reason : str
-        "cccp" at a fixed point of the procedure.
-    n_iter : int
-        Convex steps.
-    history : list of StepRecord
-        One record per convex step.
-    oracle_calls : float
-        Passes of the loss-augmented argmax over the data.
-    completions : int
-        Passes of the completing argmax over the data.
-    """
-
-    w: Array
-    objective: float
-    latent: list[Any]
-    convex_objective: float
-    convex_lower_bound: float
-    convex_gap: float
-    stop_reason: StopReason
-    n_iter: int
-    history: list[StepRecord] = field(repr=False)
-    oracle_calls: float = 0.0
-    completions: int = 0
 
 
 @dataclass(slots=True, eq=False)

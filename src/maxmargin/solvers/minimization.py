@@ -159,6 +159,11 @@ def solve(
         raise TypeError(
             f"solver={solver.__name__} is a class: use an object, {solver.__name__}(...)."
         )
+    if not isinstance(solver, Solver):
+        raise TypeError(
+            f"solver={solver!r} is no solver: use an object of maxmargin.solvers, or one of your own with "
+            "steps(problem, state) and needs (maxmargin.solvers.Needs)."
+        )
     if not isinstance(risk, Risk):
         raise TypeError(
             f"{type(risk).__name__} is no risk: it must have {', '.join(_missing(risk))}. See "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from maxmargin.core.contract.risk import Risk
+from maxmargin.core.contract.row_duals import refused
 from maxmargin.core.regularizer import SquaredNorm
 
 #: what helps wherever a method does not fit: cutting planes need nothing but evaluations
@@ -29,6 +30,14 @@ class Needs:
         Large blocks of rows of a kernel.
     wide : bool
         Planes that stay where the rows are.
+
+    Examples
+    --------
+    >>> from maxmargin.solvers import DualCoordinate, Needs, Newton
+    >>> Newton().needs == Needs(methods=("newton",))
+    True
+    >>> DualCoordinate().needs.working_sets
+    True
     """
 
     methods: tuple[str, ...] = ()
@@ -68,7 +77,7 @@ def _missing(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm)
         if None in reasons.values():
             return None
         method, why = next(iter(reasons.items()))
-        return f"cannot use the {method} method here: {why}. {INSTEAD}"
+        return refused(method, str(why))
     if needs.working_sets:
         return f"{name} cannot train {own}: it has no working sets of single examples. {INSTEAD}"
     if needs.methods:

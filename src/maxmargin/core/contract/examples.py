@@ -60,8 +60,8 @@ class LatentExamples(Examples, Protocol):
 class ConstraintCache(Protocol):
     """The most recently used labellings of a range of examples: a cheap lower model of the risk.
 
-    Entries are numbered; those of local example i are ``pointers[i] .. pointers[i+1]-1``. The truth
-    (value 0) is not stored. Numbers stay valid until the next :meth:`insert`.
+    Entries are numbered; those of local example i are ``pointers[i] .. pointers[i+1]-1``. The true
+    output (value 0) is not stored. Numbers stay valid until the next :meth:`insert`.
     """
 
     @property
@@ -75,7 +75,7 @@ class ConstraintCache(Protocol):
         """The value Delta_j + <w, p_j> of every entry."""
 
     def touch(self, chosen: IntArray) -> None:
-        """Mark entries (one number per example, -1 for the truth) as used."""
+        """Mark entries (one number per example, -1 for the true output) as used."""
 
     def cut(self, chosen: IntArray, weights: Array) -> Cut:
-        """The weighted sum of the chosen entries' planes, one per example (-1: the truth, no plane)."""
+        """The weighted sum of the chosen entries' planes, one per example (-1: the true output, no plane)."""

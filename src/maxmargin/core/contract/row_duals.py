@@ -111,6 +111,11 @@ class RowDuals(Protocol):
         """Carry multipliers and ``w`` over to another C, and to what bounds its free coordinates."""
 
 
+def refused(method: str, why: str) -> str:
+    """What a user reads where :meth:`RowDualRisk.refusal` has a reason."""
+    return f"cannot use the {method} method here: {why}. Use solver=CuttingPlane()."
+
+
 class RowDualRisk(Protocol):
     """A risk that shows its rows to dual methods."""
 

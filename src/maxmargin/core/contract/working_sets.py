@@ -22,7 +22,7 @@ from maxmargin.core.vectors import Array, IntArray
 class WorkingSets(Protocol):
     """The dual state of a coordinate solver: per example a few labellings with their multipliers.
 
-    Example i owns planes p_ij (p_i0 = 0 belongs to the truth) with offsets l_ij, and multipliers
+    Example i owns planes p_ij (p_i0 = 0 is that of the true output) with offsets l_ij, and multipliers
     alpha_ij >= 0 that add up to c_i = C s_i. The point is ``w = - sum_ij alpha_ij p_ij`` and
     ``g_ij = l_ij + <w, p_ij>``. The solver owns schedule, bounds and stopping; a problem
     contributes the three sweeps below, each of which takes exact block steps and keeps ``w`` in
@@ -39,11 +39,11 @@ class WorkingSets(Protocol):
 
     @property
     def n_planes(self) -> int:
-        """Planes held, the truths not counted."""
+        """Planes held, those of the true outputs not counted."""
 
     @property
     def n_support(self) -> int:
-        """Planes with a positive multiplier, the truths not counted."""
+        """Planes with a positive multiplier, those of the true outputs not counted."""
 
     @property
     def gaps(self) -> Array:
@@ -80,7 +80,7 @@ class WorkingSets(Protocol):
 
     def rescale(self, caps: Array) -> None:
         """Carry the sets over to other caps (another C, other weights): planes stay, the multipliers of an
-        example are multiplied by the ratio of its caps (all on the truth where its cap was zero)."""
+        example are multiplied by the ratio of its caps (all on the true output where its cap was zero)."""
 
     def state(self) -> dict[str, Any]:
         """Labellings and multipliers, as plain arrays: all that is needed to go on later."""
@@ -94,7 +94,7 @@ class WorkingSetRisk(Protocol):
     """A risk that shows single examples to dual methods."""
 
     def working_sets(self, C: float, regularizer: SquaredNorm) -> WorkingSets:
-        """Fresh sets with all weight on the truths (w = 0)."""
+        """Fresh sets with all weight on the true outputs (w = 0)."""
 
     def caps(self, C: float) -> Array:
         """c_i = C s_i of each example."""

@@ -24,7 +24,8 @@ from maxmargin.estimators.parameters import check_parameters, require_object
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.risks.structured.latent import CompletedRisk
 from maxmargin.solvers import AutoStructured, CuttingPlane
-from maxmargin.solvers.cccp import LatentResult, solve_latent
+from maxmargin.solvers.cccp import solve_latent
+from maxmargin.solvers.latent_result import LatentResult
 from maxmargin.tasks.latent import LatentTask
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.contract.risk import Capabilities, Risk
-from maxmargin.core.contract.row_duals import NO_ROWS, RowDuals, RowShape
+from maxmargin.core.contract.row_duals import NO_ROWS, RowDuals, RowShape, refused
 from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
@@ -184,9 +184,7 @@ class MappedRisk:
         """A fresh dual point over the rows, improved by this method."""
         why = self.refusal(method, regularizer)
         if why is not None:
-            raise TypeError(
-                f"cannot use the {method} method here: {why}. Use solver=CuttingPlane()."
-            )
+            raise TypeError(refused(method, why))
         if self._rows is None:
             self._rows = self._transformed()
         return row_duals(method, self._rows, C, regularizer, streaming)
