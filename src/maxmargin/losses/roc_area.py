@@ -26,7 +26,7 @@ class RocArea(ScoreLoss):
     """
 
     decomposable = False
-    dear = True
+    expensive = True
     label_kind = "sign"
     shift_invariant = True
 
