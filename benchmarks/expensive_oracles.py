@@ -87,9 +87,9 @@ def report(bench: Bench) -> None:
     notes = """
 *passes* are calls of the argmax per example, confirming passes included; – means not reached within 150
 iterations. The last evaluation of a fit is not counted; with `oracle="expensive"` there is none, for all
-answers at the returned point were just given. *at a time*: calls that see the same weights, and can be made at the
-same time by that many workers. CPU seconds include reading the features, about a second on EWT. Rows that
-are missing were not measured. The savings are modest where streaming needs few passes already.
+answers at the returned point were just given. *at a time*: calls that see the same weights, and can be made
+at the same time by that many workers. CPU seconds include reading the features, about a second on EWT. Rows
+that are missing were not measured. The savings are modest where streaming needs few passes already.
 """
     bench.save(TITLE, [("Passes to a certified gap", rows, notes)])
 

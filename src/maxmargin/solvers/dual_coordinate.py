@@ -16,8 +16,9 @@ iteration:
 
 Batch mode confirms every iteration instead of streaming: algorithm 1 of Joachims, Finley and Yu (n-slack),
 whose reduced problem is solved by the epochs. In expensive mode (an oracle that costs more than epochs over
-all the sets) the stream is cut into chunks with epochs over all examples after each, more examples are skipped,
-and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same time.
+all the sets) the stream is cut into chunks with epochs over all examples after each, more examples are
+skipped, and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same
+time.
 
 Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Rows that are not
 in memory are streamed (:mod:`maxmargin.duals.out_of_core`) by the same loop.

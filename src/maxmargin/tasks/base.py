@@ -107,8 +107,8 @@ class Task(ABC):
         """A good output at little cost, or None: then the argmax is asked.
 
         For expensive argmaxes, margin rescaling only. Solvers may take it on the way, never for a bound. A
-        task that always has a quick answer would never be asked for a true one there: answer with None unless the
-        output is new and ahead of those given before.
+        task that always has a quick answer would never be asked for a true one there: answer with None
+        unless the output is new and ahead of those given before.
         """
         return None
 
