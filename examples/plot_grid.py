@@ -41,7 +41,7 @@ print(f"largest gap {np.max(gaps):.1e}")
 print("best:", search.best_params_, f"score {search.best_score_:.3f}")
 
 # %%
-# The upper panels show the scores and the lower panels the bounds. The dashed lower bounds coincide with the
+# The upper panel shows the scores and the lower panel the bounds. The dashed lower bounds coincide with the
 # objectives.
 
 GridDisplay.from_estimator(search)
