@@ -176,7 +176,7 @@ def lines(name: str, measure: str, expensive: bool, quick: bool) -> Cell:
             counted[0] += len(ts)
             return super().slopes(scores, other, y, weight, ts)
 
-    Counting.expensive = expensive
+    Counting.expensive_slopes = expensive
     if name == "covtype":
         X, y = datasets.covtype(dense=True)
         y = np.where(y == 3, 1, -1)
