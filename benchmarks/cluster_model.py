@@ -240,8 +240,9 @@ the tables of ``benchmarks.cluster_overhead`` and ``benchmarks.cluster_scaling``
 and growth.
 """
 PAGE_MODEL = """
-Entries are cheap while w fits in the processor's cache and several times dearer when it does not: that is
-the step from 50 thousand to millions of features. From them, for a thousand million rows of 75 entries:
+Entries are cheap while w fits in the processor's cache and several times more expensive when it does not:
+that is the step from 50 thousand to millions of features. From them, for a thousand million rows of 75
+entries:
 """
 PAGE_ASSUMED = (
     "**Assumptions.**"

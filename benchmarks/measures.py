@@ -161,7 +161,7 @@ def quality(name: str, what: str, method: str, quick: bool) -> Cell:
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def lines(name: str, measure: str, dear: bool, quick: bool) -> Cell:
+def lines(name: str, measure: str, expensive: bool, quick: bool) -> Cell:
     """A fit with few slopes per line, and one with rounds of eight as for cheap losses."""
     from benchmarks import datasets
     from maxmargin import minimize
@@ -176,7 +176,7 @@ def lines(name: str, measure: str, dear: bool, quick: bool) -> Cell:
             counted[0] += len(ts)
             return super().slopes(scores, other, y, weight, ts)
 
-    Counting.dear = dear
+    Counting.expensive_slopes = expensive
     if name == "covtype":
         X, y = datasets.covtype(dense=True)
         y = np.where(y == 3, 1, -1)
@@ -206,7 +206,7 @@ def run_cell(spec: Cell, bench: Bench) -> Cell:
         return time_cuts(bench.quick)
     if kind == "quality":
         return quality(spec["set"], spec["measure"], spec["method"], bench.quick)
-    return lines(spec["set"], spec["measure"], spec["dear"], bench.quick)
+    return lines(spec["set"], spec["measure"], spec["expensive"], bench.quick)
 
 
 def cut_rows(cell: Cell) -> list[Row]:
@@ -238,11 +238,11 @@ def table(bench: Bench) -> None:
     line_rows: list[Row] = []
     for name in ("a9a", "w8a", "covtype"):
         for measure in ("f1", "roc_auc"):
-            for dear in (False, True):
-                spec = {"kind": "lines", "set": name, "measure": measure, "dear": dear}
-                cell = bench.run(f"{name} {measure} {'few' if dear else 'rounds'}", spec)
+            for expensive in (False, True):
+                spec = {"kind": "lines", "set": name, "measure": measure, "expensive": expensive}
+                cell = bench.run(f"{name} {measure} {'few' if expensive else 'rounds'}", spec)
                 line_rows.append({
-                    "set": name, "measure": measure, "slopes": "one by one" if dear else "rounds of 8",
+                    "set": name, "measure": measure, "slopes": "one by one" if expensive else "rounds of 8",
                     "iterations": cell["iterations"],
                     "slopes per iteration": cell["slopes"] / cell["iterations"],
                     "s": round(cell["seconds"], 2),

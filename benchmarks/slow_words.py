@@ -1,4 +1,4 @@
-"""Words of the OCR letters with an argmax that takes a while: it stands for a dear one."""
+"""Words of the OCR letters with an argmax that takes a while: it stands for an expensive one."""
 
 from __future__ import annotations
 

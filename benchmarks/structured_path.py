@@ -11,7 +11,7 @@ from benchmarks.common import Bench, Cell, Row, command_line, cpu
 # ruff: isort: split
 from typing import Any
 
-from benchmarks import dear
+from benchmarks import expensive
 
 TITLE = "Paths of C for structures"
 TOL, FOLDS = 5e-2, 4
@@ -35,7 +35,7 @@ def load(name: str, quick: bool) -> tuple[Any, list[Any], list[Any]]:
         X, y = load_digits(return_X_y=True)
         n = 100 if quick else 1500
         return TinyMulticlass(), list(X[:n] / 16.0), [int(label) for label in y[:n]]
-    X, Y = dear.load(name, quick)
+    X, Y = expensive.load(name, quick)
     if name == "OCR":
         return Chain(26), X, Y
     from sklearn.feature_extraction import DictVectorizer

@@ -2,16 +2,16 @@
 From laptop to cluster
 ======================
 
-The same fit in one thread, in threads, in processes, from a data set on disk and on a Ray cluster: the same
-call with another ``engine``, and the same bits.
+Run the same fit in one thread, in threads, in processes, from a dataset on disk, and on a Ray cluster. Only
+``engine`` changes, and the results are bit-identical.
 
 .. code-block:: bash
 
    python laptop_to_cluster.py                             # this machine, without Ray
-   python laptop_to_cluster.py --ray                       # the cluster of 'ray start', or one of its own
-   python laptop_to_cluster.py --ray --data /shared/rows   # several machines, which all see this folder
+   python laptop_to_cluster.py --ray                       # the cluster of 'ray start', or a temporary one
+   python laptop_to_cluster.py --ray --data /shared/rows   # several machines that share this folder
 
-Without ``--ray`` nothing but maxmargin is needed; with it ``pip install "maxmargin[ray]"``.
+Without ``--ray``, only maxmargin is required. With it, run ``pip install "maxmargin[ray]"``.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from maxmargin.solvers import CuttingPlane
 
 
 def batches():
-    """Rows as they come, a block at a time: from a database, from files, here from a generator."""
+    """Yield samples one block at a time, as from a database or from files."""
     rng = np.random.default_rng(0)
     w = rng.normal(size=40)
     for _ in range(20):

@@ -1,11 +1,11 @@
 """
-The costs of a cell tracker
-===========================
+Learning the costs of a cell tracker
+====================================
 
-`motile <https://github.com/funkelab/motile>`_ tracks cells by an integer programme whose costs are weighted
-sums of attributes. Its weights can be learned here, with a certificate, and with what its own ``fit_weights``
-does not offer: weights that keep their value, weights that must not become negative, and several graphs at
-once.
+`motile <https://github.com/funkelab/motile>`_ tracks cells by solving an integer program whose costs are
+weighted sums of attributes. This example learns the weights, with a certificate. It also supports what
+motile's own ``fit_weights`` does not offer: fixed weights, nonnegative weights, and training on several
+graphs.
 
 This script needs ``pip install motile`` and is not run when the documentation is built.
 """
@@ -24,7 +24,7 @@ from maxmargin import StructuredSVM
 from maxmargin.tasks import IntegerProgram, WeightedSolution
 
 # %%
-# A motile solver holds everything a programme needs: the matrix of features, and its constraints.
+# A motile solver contains everything an integer program needs: the feature matrix and the constraints.
 
 
 def program(solver):
@@ -43,9 +43,9 @@ def program(solver):
 
 
 # %%
-# A label is the attribute ``gt`` of nodes and edges: 1, 0, or missing. What is missing, and the helper
-# variables (does a track begin here?), must be completed to a feasible solution; here with as few further
-# objects as possible. The completed variables have weight 0 in the loss.
+# A label is the attribute ``gt`` of nodes and edges: 1, 0, or missing. Missing labels and the helper
+# variables (does a track begin here?) must be completed to a feasible solution; here, with as few
+# additional objects as possible. The completed variables have weight 0 in the loss.
 
 
 def labelled_solution(solver, x, attribute="gt"):
@@ -66,7 +66,7 @@ def labelled_solution(solver, x, attribute="gt"):
 
 
 # %%
-# The graph of motile's documentation, three frames, a few labels:
+# The graph from motile's documentation, with three frames and a few labels:
 
 
 def tracker():
@@ -99,12 +99,12 @@ def tracker():
 
 
 def main():
-    """Learn the weights, and track with them."""
+    """Learn the weights and track with them."""
     solver = tracker()
     x = program(solver)
     y = labelled_solution(solver, x)
-    # motile's order of weights: (cost, weight), (cost, constant) by cost. The constant of an edge stays as it
-    # is, and a track's beginning must cost something.
+    # motile orders weights by cost: (cost, weight), (cost, constant). The constant of an edge is fixed, and
+    # the cost of starting a track must not be negative.
     names = ["node", "node constant", "edge", "edge constant", "appear", "appear constant"]
     svm = StructuredSVM(
         IntegerProgram(feature_names=names),

@@ -1,10 +1,9 @@
 """
-Learning to align: substitution scores from related strings
-===========================================================
+Learning substitution scores for sequence alignment
+===================================================
 
-Two strings that descend from a common ancestor differ by substitutions, insertions and deletions. Where
-pairs have been aligned, :class:`~maxmargin.tasks.Alignment` learns what each substitution and each gap is
-worth.
+Two strings with a common ancestor differ by substitutions, insertions, and deletions. From aligned pairs,
+:class:`~maxmargin.tasks.Alignment` learns the score of each substitution and each gap.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +16,8 @@ from maxmargin.tasks import Alignment
 # %%
 # The data
 # --------
-# Six symbols in two families. Within a family symbols replace each other often, across families hardly ever.
-# A fifth of the symbols of one string is missing in the other, in runs of one to three.
+# There are six symbols in two families. Within a family, symbols replace each other often; across families,
+# rarely. A fifth of the symbols of one string is missing in the other, in runs of one to three.
 
 SYMBOLS = "ABCXYZ"
 rng = np.random.default_rng(0)
@@ -54,7 +53,7 @@ print("\n".join(rows[0]))
 # %%
 # The fit
 # -------
-# Affine gaps: a run of gaps has a score, and each symbol in it.
+# With affine gaps, a run of gaps has a score, and so does each symbol in it.
 
 svm = StructuredSVM(Alignment(affine=True), C=0.1, tol=1e-3).fit(X[:80], Y[:80])
 print(f"{svm.lower_bound_:.2f} <= optimum <= {svm.objective_:.2f}, {svm.certificate_}")
@@ -62,7 +61,7 @@ gap, opening = svm.coef_[-2:]
 print(f"a gap costs {-opening:.2f}, and {-gap:.2f} for each symbol")
 
 # %%
-# The learned scores show the families. Held-out pairs are aligned better than by the usual guess: 1 for
+# The learned scores show the families. Held-out pairs are aligned better than with the usual guess: 1 for
 # equal symbols, -1 for others, -1 for a gap.
 
 task = svm.task_

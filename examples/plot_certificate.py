@@ -2,16 +2,16 @@
 A certificate on unscaled data
 ==============================
 
-The features of this data set differ by five orders of magnitude. That is hard for a coordinate solver,
-and without a certificate nobody can tell how far from the optimum it stopped. Here the same problem is
-given to scikit-learn and to maxmargin, and both results are held against the same proven bound.
+The features of this dataset differ by five orders of magnitude. This is hard for a coordinate solver, and
+without a certificate you cannot tell how far from the optimum it stopped. This example solves the same
+problem with scikit-learn and with maxmargin and compares both results with the same proven bound.
 """
 
 # %%
 # The problem
 # -----------
-# Both programs minimise the same function: half the squared norm of the weights, the intercept
-# included, plus *C* times the sum of hinge losses. We write it down once, with nothing but NumPy.
+# Both libraries minimize the same function: half the squared norm of the weights, including the intercept,
+# plus *C* times the sum of hinge losses. Here it is in plain NumPy.
 
 import warnings
 
@@ -45,15 +45,15 @@ print(f"objective    {ours.objective_:.4f}, recomputed {objective(ours):.4f}")
 print(f"gap          {ours.gap_:.1e}")
 
 # %%
-# The two bounds on their way to each other:
+# The two bounds during the fit:
 
 ConvergenceDisplay.from_estimator(ours)
 
 # %%
-# Without one
-# -----------
-# scikit-learn warns that it has not converged, also after many more iterations. The warning
-# cannot say how far off the result is; our lower bound can.
+# Without a certificate
+# ---------------------
+# scikit-learn warns that it has not converged, even after many more iterations. The warning cannot say how
+# far off the result is; our lower bound can.
 
 limits = [100, 1_000, 10_000, 100_000]
 reached = []

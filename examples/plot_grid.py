@@ -1,15 +1,15 @@
 """
-A grid for the price of a few fits
-==================================
+Cross-validating a parameter grid
+=================================
 
-Five folds, nine values of *C*, three class weights: 135 linear classifiers, each with a proof of how
-close to its optimum it is. They are trained together, and drawn.
+Five folds, nine values of *C*, and three class weights make 135 linear classifiers. This example trains
+them together. Each one has a certificate of how close to its optimum it is.
 """
 
 # %%
 # The data
 # --------
-# Two classes of very different size, the small one hidden in a part of the large one.
+# Two classes of very different sizes, with the small one hidden in a part of the large one.
 
 import time
 
@@ -41,15 +41,16 @@ print(f"largest gap {np.max(gaps):.1e}")
 print("best:", search.best_params_, f"score {search.best_score_:.3f}")
 
 # %%
-# Above the scores, below the bounds: the dashed lower bounds lie on the objectives.
+# The upper panel shows the scores and the lower panel the bounds. The dashed lower bounds coincide with the
+# objectives.
 
 GridDisplay.from_estimator(search)
 
 # %%
-# One cell on its own
-# -------------------
-# A single fit of the first fold's rows at the largest *C* and equal weights, for comparison. Its bounds
-# and those of the cell enclose the same optimum.
+# A single cell
+# -------------
+# For comparison, fit the samples of the first fold alone, at the largest *C* and with equal weights. The
+# bounds of this fit and those of the cell enclose the same optimum.
 
 rows = np.concatenate([np.flatnonzero(y == c)[(y == c).sum() // 5 + 1 :] for c in (0, 1)])
 began = time.perf_counter()

@@ -1,15 +1,14 @@
 """
-Cutting out horses: labels for pixels
-=====================================
+Image segmentation: labeling pixels
+===================================
 
-Is a pixel part of a horse? Looked at alone, brown earth and a brown horse are the same thing. Here
-every pixel is a node of a grid, and :class:`~maxmargin.GraphLabeler` learns two things together: what
-pixels look like, and how much neighbours that look alike belong together. With two labels and
-neighbours that attract, the best labelling is a minimum cut: every argmax of the training is exact, and
-so is the certificate.
+Is a pixel part of a horse? By color alone, brown earth and a brown horse look the same. Here every pixel is
+a node of a grid, and :class:`~maxmargin.GraphLabeler` learns two things together: what the pixels of each
+class look like, and how strongly similar neighbors attract each other. With two labels and attractive
+edges, the best labeling is a minimum cut. Every argmax during training is exact, and so is the certificate.
 
-The pictures are the Weizmann horses (Borenstein and Ullman), read from the folder that
-``MAXMARGIN_DATA`` names. Without them the example draws blobs of its own and says so.
+The images are the Weizmann horses (Borenstein and Ullman), read from the folder in ``MAXMARGIN_DATA``. If
+they are missing, the example prints a message and uses synthetic blobs.
 """
 
 import os
@@ -23,9 +22,9 @@ from maxmargin import GraphLabeler, LinearSVC
 from maxmargin.tasks import Graph, grid_graph
 
 # %%
-# The pictures
-# ------------
-# All are brought to 32 x 32 pixels.
+# The images
+# ----------
+# All images are resized to 32 x 32 pixels.
 
 SIZE = 32
 folder = Path(os.environ.get("MAXMARGIN_DATA", "../shared/data"))
@@ -33,7 +32,7 @@ file = folder / "unclear-licence" / "images" / "weizmann_horses_128.npz"
 
 
 def shrink(image):
-    """Resize the first two axes, smoothing before."""
+    """Smooth and resize the first two axes."""
     factors = (SIZE / image.shape[0], SIZE / image.shape[1]) + (1,) * (image.ndim - 2)
     blur = [0.4 / f if f < 1 else 0 for f in factors]
     return zoom(gaussian_filter(image, blur), factors, order=1)
@@ -77,9 +76,9 @@ images, masks, train, test = load_horses() if file.exists() else draw_blobs()
 # %%
 # Features
 # --------
-# Of a pixel: its colour and its surroundings', how much it looks like the picture's border and like its
-# middle, and where it is. Of an edge: its direction, and that times the likeness of the two pixels, at two
-# scales.
+# Pixel features are the color of the pixel and of its surroundings, its similarity to the border and to the
+# center of the image, and its position. Edge features are the direction, and the direction times the
+# similarity of the two pixels, at two scales.
 
 
 def likeness(image, colours, scale=0.1):
@@ -109,8 +108,8 @@ print(graphs[0])
 # %%
 # Training
 # --------
-# One weight per edge feature, for pairs that agree, and not negative. For comparison, a linear SVM that sees
-# the same features of every pixel alone.
+# There is one nonnegative weight per edge feature, for pairs of equal labels. For comparison, a linear SVM
+# uses the same features of each pixel separately.
 
 X, Y = [graphs[i] for i in train], [masks[i] for i in train]
 labeler = GraphLabeler(C=0.1, edges="attractive").fit(X, Y)
@@ -120,14 +119,14 @@ rows, labels = np.concatenate([x.features for x in X]), np.concatenate([y.ravel(
 alone = LinearSVC(C=0.1, tol=1e-2, fit_intercept=False).fit(rows, labels)
 
 # %%
-# What agreement is worth, for edges to the right and down: always, and for pixels that are very or somewhat
-# alike.
+# The learned weights for equal labels, for edges to the right and down: in general, and for pixels that are
+# very or somewhat similar.
 
 print(labeler.pair_coef_[:, 0, 0].reshape(3, 2).round(2))
 
 # %%
-# On test pictures
-# ----------------
+# Test images
+# -----------
 
 truth = [masks[i] for i in test]
 cut = [y.reshape(SIZE, SIZE) for y in labeler.predict([graphs[i] for i in test])]
@@ -144,7 +143,7 @@ print(f"pixels alone  accuracy {np.mean(np.equal(apart, truth)):.3f}  overlap {o
 print(f"minimum cut   accuracy {np.mean(np.equal(cut, truth)):.3f}  overlap {overlap(cut):.3f}")
 
 # %%
-# From top to bottom: picture, truth, every pixel alone, the minimum cut.
+# From top to bottom: image, ground truth, separate pixels, minimum cut.
 
 figure, axes = plt.subplots(4, 8, figsize=(8, 4.2), layout="constrained")
 for column, k in zip(axes.T, range(0, len(test), 3), strict=False):

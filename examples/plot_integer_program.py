@@ -1,10 +1,10 @@
 """
-Learned costs of an integer programme
-=====================================
+Learning the costs of an integer program
+========================================
 
-Particles are seen in two frames; some leave, some come in. Which is which? Every pair is a 0/1 variable,
-every particle takes part in at most one pair, and the cheapest solution is the answer. What a pair costs is
-learned from labelled frames by :class:`~maxmargin.tasks.IntegerProgram`.
+Particles are observed in two frames; some leave and some enter. Which particles correspond? Every pair is a
+0/1 variable, every particle is in at most one pair, and the prediction is the cheapest solution.
+:class:`~maxmargin.tasks.IntegerProgram` learns the costs of the pairs from labeled frames.
 """
 
 import matplotlib.pyplot as plt
@@ -15,10 +15,10 @@ from maxmargin import StructuredSVM
 from maxmargin.tasks import IntegerProgram
 
 # %%
-# Programmes
-# ----------
+# The integer programs
+# --------------------
 # The cost of a pair is a weighted sum of three features: the distance, the difference in brightness, and 1.
-# The last one has a negative weight, or nothing would be paired.
+# The last one has a negative weight; otherwise, nothing would be paired.
 
 
 def frames(rng, n=14):
@@ -43,7 +43,7 @@ X, Y = [d[0] for d in data], [d[1] for d in data]
 # %%
 # Training
 # --------
-# A pair's reward is fixed at 1, which sets the unit of all costs. A distance must never pay.
+# The reward for a pair is fixed at 1, which sets the unit of all costs. A distance must never be rewarded.
 
 task = IntegerProgram(feature_names=["distance", "brightness", "pair"])
 svm = StructuredSVM(task, C=1.0, fixed={"pair": -1.0}, nonnegative=["distance", "brightness"])
@@ -54,8 +54,8 @@ print(f"{svm.lower_bound_:.3f} <= optimum <= {svm.objective_:.3f}")
 # %%
 # Before and after
 # ----------------
-# Guessed costs (the distance alone) against the learned ones, on new frames and in a picture of one of them.
-# Grey: the truth.
+# Compare guessed costs (the distance alone) with the learned ones on new frames. The figure shows one of
+# them, with the true pairs in gray.
 
 guess = np.array([4.0, 0.0, -1.0])
 for name, w in (("guessed", guess), ("learned", svm.coef_)):

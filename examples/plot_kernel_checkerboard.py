@@ -1,15 +1,15 @@
 """
-A checkerboard by every kernel method
-=====================================
+Kernel methods on a checkerboard
+================================
 
-Sixteen fields, two labels of a hundred wrong: nothing for a straight line, easy for a kernel. Here are the
-regions that :class:`maxmargin.KernelSVC` finds, method by method and early or late. What a method has spent
-so far is told in kernel values, which no clock can blur.
+A checkerboard of sixteen fields, with two percent wrong labels, is impossible for a linear classifier and
+easy for a kernel. This example shows the decision regions of :class:`maxmargin.KernelSVC` for each method,
+early and late in the fit. Cost is measured in kernel values, which do not depend on timing.
 """
 
 # %%
-# The board
-# ---------
+# The data
+# --------
 
 import warnings
 
@@ -34,12 +34,15 @@ X_test, y_test = board(5_000, seed=1)
 # %%
 # Four methods, each at four stages
 # ---------------------------------
-# * "exact" solves the whole problem and proves it. Its first step solves small problems of neighbouring rows
-#   and joins them, which is nearly the answer here; the next ones work on the rows that lack most of the gap.
-# * "nystrom" looks for the best function made of a few rows, the landmarks. It is stopped by their number.
-# * "sampled" makes cutting planes of a few hundred rows each, drawn from those with a loss. Every iteration
-#   looks at all rows.
-# * "sampled-constant" looks at a sample only: its iterations cost the same for any number of rows.
+# * "exact" solves the whole problem and certifies the result. Its first step solves small problems of
+#   neighboring samples and combines them, which is nearly optimal here. The next steps work on the samples
+#   with the largest duality-gap contributions.
+# * "nystrom" finds the best function of a few samples, the landmarks. Its stages differ in the number of
+#   landmarks.
+# * "sampled" builds cutting planes from a few hundred margin violators each. Every iteration looks at all
+#   samples.
+# * "sampled-constant" looks only at a subsample, so the cost of an iteration does not depend on the number
+#   of samples.
 
 stages = {
     "exact": [("exact", 2), ("exact", 3), ("exact", 4), ("exact", None)],
@@ -47,7 +50,7 @@ stages = {
     "sampled": [("sampled", 3), ("sampled", 8), ("sampled", 20), ("sampled", None)],
     "sampled-constant": [("sampled-constant", k) for k in (3, 8, 20, 60)],
 }
-warnings.simplefilter("ignore", ConvergenceWarning)  # early stages are meant to be early
+warnings.simplefilter("ignore", ConvergenceWarning)  # early stages stop early on purpose
 fits = {
     name: [KernelSVC(10.0, gamma=10.0, method=m, max_iter=k).fit(X, y) for m, k in steps]
     for name, steps in stages.items()
@@ -69,11 +72,12 @@ for line, (name, models) in zip(axes, fits.items(), strict=True):
         axis.set(xticks=[], yticks=[])
 
 # %%
-# What each may claim
-# -------------------
-# All objectives are those of the functions returned, and comparable. A lower bound of the problem has "exact"
-# alone; "nystrom" has one of the smaller problem that it solved (``restricted_gap_``); sampled cuts measure.
-# The labels that are wrong leave an error of two per cent for anybody.
+# What each method guarantees
+# ---------------------------
+# All objectives are those of the returned functions, so they are comparable. Only "exact" has a lower bound
+# for the full problem. "nystrom" has one for the smaller problem that it solved (``restricted_gap_``).
+# Sampled cuts only measure the objective. The wrong labels cause an error of two percent for any
+# classifier.
 
 print(f"{'':18s}{'objective':>10s}{'lower bound':>13s}  {'certificate':12s}{'rows used':>10s}")
 for name, models in fits.items():

@@ -1,11 +1,11 @@
 """
-Kernels on structures: reading negatives
-========================================
+Kernels on structures: tagging inverted digits
+==============================================
 
-Sequences of handwritten digits, of which every second image, at random, is a negative: white on black. What a
-pixel says then depends on all the others, and no linear function of an image can know it. A kernel of two
-images takes the place of their inner product; the scores of neighbouring digits, and the argmax over whole
-sequences, stay as they are.
+The inputs are sequences of handwritten digits. Half of the images, at random, are inverted: white on black.
+The meaning of a pixel then depends on all the others, so no linear function of an image can recognize the
+digit. A kernel between two images replaces their inner product. The scores of adjacent digits and the
+argmax over whole sequences do not change.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ from maxmargin.solvers import SampledCuts
 # The data
 # --------
 # The next digit is the previous one plus 1 with probability 0.6, and any digit otherwise. Training and test
-# sequences draw from different images.
+# sequences use different images.
 
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
@@ -46,9 +46,9 @@ X_test, Y_test = draw(order[1000:], n_sequences=100)
 # %%
 # Training
 # --------
-# With all 480 training images in the basis ("map", which "auto" takes for so few) the fit ends with a
-# certificate of the kernel's own problem. With 100 landmarks the certified problem is that of fewer
-# functions. Sampled cuts measure what they reached, and prove nothing about the optimum. Each says so.
+# With all 480 training images in the basis ("map", which "auto" chooses at this size), the certificate is
+# for the full kernel problem. With 100 landmarks, it is for a restricted set of functions. Sampled cuts
+# measure the objective and prove nothing about the optimum. ``certificate_`` states which case applies.
 
 square = {"kernel": "poly", "degree": 2, "coef0": 1.0}
 models = {
@@ -64,7 +64,7 @@ for name, model in models.items():
     print(f"{name:14} {model.certificate_:10} {bounds}   errors {100 * error:4.1f} %")
 
 # %%
-# One test sequence, read by the linear model and by the kernel's. Errors are red.
+# One test sequence, as read by the linear model and by the kernel model. Errors are red.
 
 k = 0
 fig, axes = plt.subplots(1, len(Y_test[k]), figsize=(9, 1.6))

@@ -1,16 +1,16 @@
 """
-Where a signal sits in a string
-===============================
+Locating a signal in strings
+============================
 
-Words of up to six letters at every position of a string: 300,000 features, none of which is written
-down. The weights tell where the signal is, and which words make it.
+The features are all substrings (k-mers) of up to six letters at every position: 300,000 features, none of
+which is stored. The weights show where the signal is and which k-mers it consists of.
 """
 
 # %%
 # Strings with a site in the middle
 # ---------------------------------
-# Positive strings have a stretch rich in T before position 30, and nearly always CAG just before it, as
-# acceptor splice sites do. In negative strings CAG comes without the stretch.
+# Positive strings have a segment rich in T before position 30, and nearly always CAG just before it, like
+# acceptor splice sites. In negative strings, CAG occurs without this segment.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,9 +29,9 @@ marked = rng.random(n) < 0.9
 letters[marked, site - 3 : site] = np.frombuffer(b"CAG", np.uint8)
 
 # %%
-# Two kinds of words side by side
-# -------------------------------
-# Words at positions, and counts of words anywhere.
+# Combining two kinds of k-mers
+# -----------------------------
+# Use k-mers at positions together with counts of k-mers anywhere.
 
 
 def design(rows):
@@ -51,8 +51,8 @@ print(
 )
 
 # %%
-# The words with the largest weights
-# ----------------------------------
+# The k-mers with the largest weights
+# -----------------------------------
 
 w = svc.coef_[0]
 for j in np.argsort(-np.abs(w))[:8]:
@@ -61,7 +61,7 @@ for j in np.argsort(-np.abs(w))[:8]:
 # %%
 # Where the weights are
 # ---------------------
-# The squared weights of all words that begin at a position, by their length.
+# The figure shows the sum of squared weights of all k-mers that begin at a position, by length.
 
 words = X.parts[0]
 mass = np.zeros((6, length))

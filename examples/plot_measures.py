@@ -1,15 +1,17 @@
 """
-Trained for the measure that counts
-===================================
+Training for F1 and other metrics
+=================================
 
-One row in twelve is positive, and the classes overlap. A classifier that makes few errors then calls too few
-rows positive: its F1 suffers. :class:`maxmargin.MeasureSVC` minimises a convex bound of the measure itself.
+One sample in twelve is positive, and the classes overlap. A classifier that makes few errors then predicts
+too few positives, and its F1 suffers. :class:`maxmargin.MeasureSVC` minimizes a convex bound on the metric
+itself.
 """
 
 # %%
 # The data
 # --------
-# Two features. Negatives are a wide cloud, positives a narrow one at its edge, with a few far out.
+# There are two features. Negatives form a wide cloud; positives form a narrow one at its edge, with a few
+# far out.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,8 +34,8 @@ X, y = draw(3_000, 0)
 X_test, y_test = draw(20_000, 1)
 
 # %%
-# One model per measure
-# ---------------------
+# One model per metric
+# --------------------
 
 models = {
     "LinearSVC": LinearSVC(),
@@ -53,8 +55,8 @@ for name, model in models.items():
     print(f"{name:15s}{row}{model.gap_:10.1e}")
 
 # %%
-# The lines where the score is zero. For the ROC area the intercept does not matter; it is set so that as many
-# training rows lie above the line as are positive.
+# The lines show where the score is zero. For ROC AUC, the intercept does not matter; it is set so that the
+# number of training samples above the line equals the number of positives.
 
 figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
 axes.scatter(*X[y == 0].T, s=4, color="0.75", label="negative")
@@ -67,12 +69,11 @@ axes.set(xlim=(-4, 5), ylim=(-7, 7), xlabel="first feature", ylabel="second feat
 axes.legend(loc="upper left", fontsize="small")
 
 # %%
-# Precision against recall
-# ------------------------
-# ``measure="fbeta"`` moves along the trade-off in training, a threshold moves along it afterwards. With two
-# features nearly the same direction serves all measures, so the points lie on the curve of the plain
-# classifier: here a threshold tuned on the training rows does as well. :doc:`/measures` has figures of real
-# data.
+# Precision versus recall
+# -----------------------
+# ``measure="fbeta"`` sets the trade-off in training; a threshold sets it afterward. With two features,
+# nearly the same direction is best for all metrics, so the points lie on the curve of the plain classifier.
+# Here, a threshold tuned on the training data does as well. :doc:`/measures` has results on real data.
 
 betas = np.geomspace(0.2, 5.0, 7)
 reached = []

@@ -1,19 +1,19 @@
 """
-Bags of instances: who made the bag positive?
-=============================================
+Multiple-instance learning: which instance made the bag positive?
+=================================================================
 
-Labels belong to bags here, not to their members: a molecule binds if one of its shapes does, a picture
-shows a horse if one of its windows does. A bag is positive if at least one of its instances is; which
-one, its *witness*, is not said. It is a latent variable, and :class:`~maxmargin.LatentStructuredSVM` with
-:class:`~maxmargin.tasks.MultipleInstance` finds witnesses and weights together.
+Labels belong to bags here, not to instances: a molecule binds if one of its shapes does, and an image shows
+a horse if one of its windows does. A bag is positive if at least one of its instances is. Which one, the
+*witness*, is unknown. It is a latent variable, and :class:`~maxmargin.LatentStructuredSVM` with
+:class:`~maxmargin.tasks.MultipleInstance` learns witnesses and weights together.
 
-The plain ways are to give every instance the label of its bag, or to describe a bag by the mean of its
-instances. Both drown the witness among the others.
+Simple baselines give every instance the label of its bag, or represent a bag by the mean of its instances.
+In both, the other instances hide the witness.
 """
 
 # %%
-# Bags of 4 to 12 instances with ten features each. All bags draw from the same two clouds; in a positive
-# bag one instance is moved along the second feature.
+# Bags have 4 to 12 instances with ten features each. All bags are drawn from the same two clusters; in a
+# positive bag, one instance is shifted along the second feature.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,7 +26,7 @@ def draw(n, rng):
     bags, labels, witnesses = [], np.arange(n) % 2, []
     for label in labels:
         bag = rng.normal(size=(rng.integers(4, 13), 10))
-        bag[rng.random(len(bag)) < 0.3, 0] += 4.0  # the second cloud
+        bag[rng.random(len(bag)) < 0.3, 0] += 4.0  # the second cluster
         witness = int(rng.integers(len(bag)))
         bag[witness, 1] += 3.5 * label
         bags.append(bag)
@@ -43,8 +43,8 @@ print(f"stopped by {svm.stop_reason_}: no convex step can gain more than {svm.co
 print(f"witnesses found in {np.mean(found):.0%} of the positive bags")
 
 # %%
-# The weights are those of a linear classifier of instances. Below, all instances of the positive
-# bags, the witnesses that were found, and the lines where instances begin to count as positive.
+# The weights define a linear classifier of instances. The figure shows all instances, the witnesses found
+# in the positive bags, and the lines above which instances count as positive.
 
 instances, owner = np.vstack(X), np.repeat(y, [len(x) for x in X])
 plain = LinearSVC(C=0.1).fit(instances, owner)
@@ -64,9 +64,9 @@ ax.legend(loc="upper right", fontsize=7)
 plt.show()
 
 # %%
-# Which is better on new bags? Ten data sets, 300 bags to train and 1000 to test. To be fair, the
-# threshold of the plain classifier of instances is chosen anew on the training bags: with its own nearly
-# every bag has a positive instance.
+# Which method is better on new bags? Compare them on ten datasets, with 300 training bags and 1000 test
+# bags. To be fair, the threshold of the plain instance classifier is tuned on the training bags: with its
+# own threshold, nearly every bag has a positive instance.
 
 
 def accuracies(seed):

@@ -1,16 +1,16 @@
 """
-Text without a matrix
-=====================
+Text classification without a feature matrix
+============================================
 
-Which library does a paragraph of documentation come from? Its words and pairs of words are hashed to
-columns at every product; nothing but the tokens is kept, four bytes each.
+Which library does a paragraph of documentation come from? Words and pairs of words are hashed to columns in
+every product. Only the tokens are stored, four bytes each.
 """
 
 # %%
 # Paragraphs
 # ----------
-# The documentation of NumPy, SciPy and scikit-learn is installed with them. Names of the libraries are taken
-# out: they would tell.
+# The documentation of NumPy, SciPy, and scikit-learn is installed with them. The names of the libraries are
+# removed, because they would give the answer away.
 
 import importlib
 import inspect
@@ -47,8 +47,8 @@ print({library: int(np.sum(y == library)) for library in MODULES})
 # %%
 # Words, pairs of words, characters
 # ---------------------------------
-# Half of the n-grams count negatively, those with a minus sign: a negative weight then speaks for the
-# library.
+# Half of the n-grams, those with a minus sign, count negatively. For these, a negative weight is evidence
+# for the library.
 
 kinds = {
     "words": {"ngram_range": (1, 1)},
@@ -69,9 +69,10 @@ for name, options in kinds.items():
             print(f"    {library}: {', '.join(told)}")
 
 # %%
-# What is kept in memory
-# ----------------------
-# The tokens, however many n-grams are made of them; a CSR matrix would hold 12 bytes for each n-gram.
+# Memory use
+# ----------
+# The design stores the tokens, however many n-grams are formed from them. A CSR matrix would need 12 bytes
+# per n-gram.
 
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 place = np.arange(len(kinds))

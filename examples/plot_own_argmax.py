@@ -1,10 +1,10 @@
 """
-An argmax of your own: matching points
+Write your own argmax: matching points
 ======================================
 
-Two views of the same points: the second is shifted, noisy and shuffled. Which point is which? The output is a
-permutation, the best one is found by SciPy, and the weights of the features are learned by
-:class:`~maxmargin.StructuredSVM`.
+There are two views of the same points; the second is shifted, noisy, and shuffled. Which points correspond?
+The output is a permutation, SciPy finds the best one, and :class:`~maxmargin.StructuredSVM` learns the
+weights of the features.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,9 @@ from maxmargin.tasks import Task
 # %%
 # The task
 # --------
-# Five methods. ``x[i, j]`` are the features of matching point *i* to point *j*; ``y[i]`` is the partner of
-# *i*. The loss counts wrong partners, so the second argmax is the first with 1 added to every wrong pair.
+# A task has five methods. ``x[i, j]`` holds the features of matching point *i* to point *j*; ``y[i]`` is
+# the partner of *i*. The loss counts wrong partners, so loss-augmented inference adds 1 to every wrong
+# pair.
 
 
 class Matching(Task):
@@ -43,9 +44,10 @@ class Matching(Task):
 # %%
 # The data
 # --------
-# Every point has a place and a colour. The second view moves all places by the same unknown shift and
-# adds noise to both. The features of a pair say how much two points differ: horizontally, vertically, in
-# colour, and in their distance to the middle of their own view, which a shift does not change.
+# Every point has a position and a color. The second view moves all positions by the same unknown shift and
+# adds noise to both. The features of a pair are the differences between two points: horizontally,
+# vertically, in color, and in their distance to the center of their own view, which a shift does not
+# change.
 
 rng = np.random.default_rng(0)
 names = ["horizontal", "vertical", "colour", "from middle"]
@@ -96,7 +98,7 @@ print("learned weights   ", accuracy(model.predict(X[100:])).round(3))
 ConvergenceDisplay.from_estimator(model)
 
 # %%
-# One test pair of views, the second drawn to the right of the first. Wrong partners are red.
+# One test pair of views, with the second to the right of the first. Wrong partners are red.
 
 first, second, y = views[101]
 (y_hat,) = model.predict(X[101:102])

@@ -1,9 +1,10 @@
 """
-Who has the telescope? A parser
-===============================
+Parsing an ambiguous sentence
+=============================
 
-"The girl saw the man with the telescope" has two trees: the girl looks through it, or the man carries it.
-:class:`~maxmargin.GrammarParser` learns from a tiny treebank which one is meant, and can show the other.
+"The girl saw the man with the telescope" has two trees: either the girl looks through the telescope, or the
+man carries it. :class:`~maxmargin.GrammarParser` learns from a tiny treebank which tree is better, and can
+also return the other.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from maxmargin.tasks.parsing.trees import is_tag, read_trees, words
 # %%
 # A treebank
 # ----------
-# In these sentences *with* goes with the verb, *of* with the noun.
+# After *saw*, *with* attaches to the verb; *of* attaches to the noun.
 
 trees = read_trees(
     """
@@ -32,8 +33,8 @@ print(f"{len(parser.grammar_.rules)} rules, gap {parser.gap_:.3f}, {parser.certi
 # %%
 # The two best trees
 # ------------------
-# The search is exact, and so are the best two. Neither the sentence nor the word *telescope* is in the
-# treebank.
+# The search is exact, and so are the two best trees. Neither the sentence nor the word *telescope* is in
+# the treebank.
 
 sentence = ["the", "girl", "saw", "the", "man", "with", "the", "telescope"]
 best = parser.predict_k_best([sentence], k=2)[0]
@@ -67,7 +68,8 @@ for axis, (tree, score) in zip(axes, best, strict=True):
 figure.tight_layout()
 
 # %%
-# The girl looks through it: that is how the treebank uses *with* after *saw*. The second tree, in which the
-# man has the telescope, is a legal tree of the same grammar and scores less.
+# In the best tree, the girl looks through the telescope, because this is how the treebank uses *with* after
+# *saw*. The second tree, in which the man has the telescope, is also a tree of the grammar, with a lower
+# score.
 
 plt.show()

@@ -1,20 +1,20 @@
 """
-A detector with parts on springs
-================================
+A deformable parts detector
+===========================
 
-An object is made of parts, and its parts move. A rigid template smears over them; a tree of parts lets
-each one follow the picture, at the price of a spring. Labels only say *whether* a picture shows the
-object. Where it is, and where its parts are, is latent.
+An object consists of parts, and its parts move. A rigid template blurs them. A tree of parts lets each part
+move, at the cost of stretching a spring. Labels only say *whether* an image shows the object. Where the
+object and its parts are is latent.
 
-:class:`~maxmargin.tasks.PartsDetector` finds the best of all placements exactly, by distance transforms;
+:class:`~maxmargin.tasks.PartsDetector` finds the best of all placements exactly, by distance transforms.
 :class:`~maxmargin.LatentStructuredSVM` learns the templates and the springs.
 """
 
 # %%
-# Pictures
-# --------
-# A cross above, a ring and a stroke below, each moved by a pixel or two. The negative pictures hold the
-# same three shapes anywhere: what makes an object is their arrangement.
+# Images
+# ------
+# The object is a cross above, and a ring and a stroke below, each moved by a pixel or two. Negative images
+# contain the same three shapes anywhere, so only the arrangement defines the object.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,10 +61,9 @@ X_new, y_new, places_new = draw(300, rng)
 # %%
 # Two detectors
 # -------------
-# The weights of the squared displacements must not be negative, or they would not be springs. Positive
-# pictures need no search within a convex step, for their placements are given then; negative ones are
-# searched for the placement that scores highest, and those found are kept: hard negatives, collected as
-# they are met.
+# The weights of the squared displacements must not be negative; otherwise, they would not be springs.
+# Positive images need no search within a convex step, because their placements are fixed. Negative images
+# are searched for the placement with the highest score. The placements found are kept as hard negatives.
 
 parts = PartsDetector(root=(13, 13), parts=[Part((5, 5), anchor) for anchor in ANCHORS])
 rigid = PartsDetector(root=(13, 13))
@@ -81,10 +80,10 @@ svm = models["parts on springs"]
 print("springs (down, right):", svm.coef_[parts.springs].reshape(-1, 2).round(2).tolist())
 
 # %%
-# What was learned
-# ----------------
-# Nobody said what the parts look like: they became the cross, the ring and the stroke, the last two off the
-# middle of their templates.
+# The learned templates
+# ---------------------
+# The appearance of the parts was not given. The templates became the cross, the ring, and the stroke, the
+# last two off center.
 
 fig, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained")
 template = models["rigid template"].task_.template(models["rigid template"].coef_, 0)
@@ -98,8 +97,8 @@ for axis in axes:
 plt.show()
 
 # %%
-# New pictures, with the placement of largest score: the root in yellow, the parts in red, the true places
-# of the shapes as dots.
+# New images with the best placement: the root in yellow, the parts in red, and the true positions of the
+# shapes as dots.
 
 fig, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
 shown = [i for i in range(len(X_new)) if y_new[i] == 1][:4]
@@ -115,8 +114,8 @@ for axis, i in zip(axes, shown, strict=True):
 plt.show()
 
 # %%
-# A template may hold its shape off its middle, as nobody said where in it the shape belongs. Up to such a
-# shift, the same for all pictures, how often does a part lie where its shape is?
+# A shape may be off center in its template, because its position there was not given. Up to such a shift,
+# the same for all images, how often is a part at the position of its shape?
 
 positive = np.flatnonzero(y_new == 1)
 off = np.array([svm.task_.best(X_new[i], svm.coef_)[1:] - places_new[i] for i in positive])

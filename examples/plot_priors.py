@@ -1,18 +1,18 @@
 """
-A score that is updated every month
-===================================
+Updating a score every month
+============================
 
-A credit score is trained anew every month, on the few cases of that month. Two things are known beforehand:
-last month's weights, which were good, and the direction of some effects: more late payments never make a
-case better. :class:`maxmargin.GaussianPrior` says the first, ``nonnegative`` and ``nonpositive`` say the
-second, and every update still ends with a certificate.
+A credit score is retrained every month on the few cases of that month. Two things are known beforehand:
+last month's weights, which were good, and the sign of some effects. For example, more late payments never
+improve the score. :class:`maxmargin.GaussianPrior` expresses the first, ``nonnegative`` and ``nonpositive``
+the second, and every update still has a certificate.
 """
 
 # %%
 # Twelve months
 # -------------
-# 30 cases a month; the true weights move slowly. Three features hardly matter, so that with so few cases an
-# estimate often has the wrong sign.
+# There are 30 cases per month, and the true weights drift slowly. Three features hardly matter, so with so
+# few cases an estimate often has the wrong sign.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,7 +28,7 @@ true = np.array([1.2, 0.15, 0.8, -1.5, -0.15, -0.2])
 
 
 def month(weights, n):
-    shared = rng.normal(size=(n, 1))  # features hang together, as they do
+    shared = rng.normal(size=(n, 1))  # makes the features correlated
     X = 0.7 * rng.normal(size=(n, len(names))) + 0.7 * shared
     return X, np.where(X @ weights + 0.8 * rng.normal(size=n) > 0, 1, -1)
 
@@ -41,9 +41,10 @@ for _ in range(12):
 # %%
 # Three ways to train
 # -------------------
-# Alone: this month's cases only. Around: the same with last month's weights as the centre, which is all that
-# is kept of the past. Around, with signs: the weights of three features must not be negative, those of three
-# others not positive. Each way has the *C* that suits it: alone, the cases must count for more.
+# "Alone" uses only this month's cases. "Around last month" uses last month's weights as the prior mean and
+# keeps nothing else of the past. "Around, with signs" also constrains the weights of three features to be
+# nonnegative and those of three others to be nonpositive. Each uses a *C* that suits it: alone, the cases
+# must count for more.
 
 signs = {
     "nonnegative": [place[name] for name in raises],
@@ -65,8 +66,8 @@ for way, params in ways.items():
     print(f"{way:20s} mean accuracy {np.mean(accuracy[way]):.3f}, last gap {model.gap_:.1e}")
 
 # %%
-# After a few months the updated scores know more than a month's cases can tell. The signs help a little more,
-# and they are a promise: no customer is told that another loan would have helped.
+# After a few months, the updated scores are better than scores from a single month's cases. The signs help
+# a little more, and they are a guarantee: another loan never improves the score.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for k, way in enumerate(ways):
@@ -82,8 +83,9 @@ plt.show()
 # %%
 # How strongly the past counts
 # ----------------------------
-# A small variance keeps a weight near its centre, a large one sets it free: one number for all features, or
-# one for each. What is known to be stable can be held more tightly than what moves.
+# A small variance keeps a weight near its prior mean; a large one lets it move. Pass one number for all
+# features or one per feature. Weights that are known to be stable can be held more tightly than those that
+# drift.
 
 (X, y), _, _ = months[-1]
 centre = weights["around last month"][-2]

@@ -2,17 +2,17 @@
 Ranking: pairs, average precision or NDCG
 =========================================
 
-A shop shows its offers to visitors. For every visit (a *query*) we know the offers that were shown and how
+A shop shows offers to visitors. For every visit (a *query*), we know the offers that were shown and how
 much the visitor liked them, from 0 (ignored) to 4 (bought). Visits differ in what is offered and in the
-visitor's mood, so offers may only be compared within one.
+visitor's mood, so offers are comparable only within a visit.
 """
 
 # %%
 # The data
 # --------
-# Two hundred visits of 20 to 60 offers, ten features. Some features tell what is ignored, others what is
-# bought: no linear score can do both. A visit with better offers makes visitors harder to please, so that
-# across visits the features mislead.
+# There are two hundred visits with 20 to 60 offers and ten features. Some features predict what is ignored,
+# others what is bought; no linear score can do both. Visitors with better offers are harder to please, so
+# the features are misleading across visits.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +24,7 @@ from maxmargin import RankSVM
 rng = np.random.default_rng(3)
 sizes = rng.integers(20, 61, 200)
 groups = np.repeat(np.arange(200), sizes)
-offers = rng.normal(size=(len(groups), 10))  # how an offer differs from the others of its visit
+offers = rng.normal(size=(len(groups), 10))  # differences from the other offers of the visit
 visits = rng.normal(size=(200, 10))
 bait, value = rng.normal(size=(2, 10)) / np.sqrt(10)
 X = offers + visits[groups]
@@ -38,8 +38,8 @@ print("ratings 0 to 4:", np.bincount(y.astype(int)))
 # %%
 # Four ways to learn
 # ------------------
-# A regression on single rows has to explain the moods as well. ``RankSVM`` looks at differences within a
-# visit only: pairs of offers, or the measure of the whole list.
+# A regression on single samples has to explain the moods as well. ``RankSVM`` uses only differences within
+# a visit: pairs of offers, or the metric of the whole list.
 
 models = {
     "single rows (LinearSVR)": LinearSVR(C=0.01, max_iter=20_000).fit(X[train], y[train]),
@@ -55,9 +55,9 @@ for name, model in models.items():
         )
 
 # %%
-# Three measures, of visits that were not seen in training
-# --------------------------------------------------------
-# Each model is the best one by the measure it was trained for.
+# Three metrics on test visits
+# ----------------------------
+# Each model is the best one by the metric it was trained for.
 
 
 def evaluate(scores):
@@ -88,9 +88,9 @@ axes.set(ylim=(0.0, 1.0), ylabel="mean over visits, with its standard error")
 axes.legend(ncols=2, fontsize="small")
 
 # %%
-# The scores themselves
-# ---------------------
-# Only their order within a visit has a meaning. One visit, its offers by rating:
+# The scores
+# ----------
+# Only the order of the scores within a visit is meaningful. Here are the offers of one visit, by rating:
 
 visit = groups == 120 + int(np.argmax(np.bincount(groups)[120:]))
 figure, axes = plt.subplots(figsize=(6.4, 3.0), layout="constrained")

@@ -1,9 +1,10 @@
 """
-A tube around a line
-====================
+Support vector regression with outliers
+=======================================
 
-Support vector regression with absolute errors, next to squared ones, on data with outliers; and tubes of
-single rows where some measurements are less exact than others. Every fit ends with two bounds of its optimum.
+Compare the epsilon-insensitive loss with its squared version on data with outliers, and set epsilon for
+each sample when some measurements are less exact than others. Every fit has a lower and an upper bound on
+its optimum.
 """
 
 import matplotlib.pyplot as plt
@@ -23,10 +24,12 @@ for name, model in (("tube", tube), ("squares", squares)):
     print(f"{name}: {model.lower_bound_:.3f} <= F* <= {model.objective_:.3f}")
 
 # %%
-# Absolute errors leave the line where most points are; squared errors give in to the outliers.
+# With absolute errors, the line stays where most points are. With squared errors, the outliers pull it
+# away.
 #
-# The points to the right of 5 may instead be known to be poor. A half width for each row says so: with a wide
-# tube they cost nothing, and the exact points on the left decide.
+# Alternatively, you may know that the points to the right of 5 are inaccurate. Set a half width for each
+# sample: with a large one, these points cost nothing, and the accurate points on the left determine the
+# line.
 
 width = np.where(x > 5.0, 9.0, 0.1)
 own = LinearSVR(C=10.0, penalize_intercept=False).fit(X, y, sample_margin=width)

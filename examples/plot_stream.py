@@ -1,10 +1,10 @@
 """
-A stream that is seen once
-==========================
+Learning from a stream in one pass
+==================================
 
-Rows come and go; at most 200 of them are kept. After every batch the estimator has a lower bound of the
-optimum over all rows seen so far, the dashed line. Here the rows are put aside, so that the picture can
-show what is usually not known: the objective of the weights over all rows seen, and the optimum.
+Samples arrive in batches, and at most 200 of them are kept. After every batch, the estimator has a lower
+bound on the optimum over all samples seen so far (the dashed line). This example stores the samples in
+order to plot what is usually unknown: the objective of the weights over all samples seen, and the optimum.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ def batch(size=500):
 
 
 # %%
-# A verifying pass after every batch is only made for the picture; one at the end would do.
+# The verifying pass after every batch is only for the figure; one at the end would suffice.
 svc = LinearSVC(C=0.01, max_support=200)
 seen, n, lower, upper, best = [], [], [], [], []
 for _ in range(30):
@@ -36,7 +36,7 @@ for _ in range(30):
 print(f"{svc.n_support_} of {svc.n_seen_} rows are kept; verified gap {svc.gap_:.1%}")
 
 # %%
-# Left: the bounds. Right: the same, divided by the optimum.
+# Left: the bounds. Right: the bounds divided by the optimum.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 left.plot(n, upper, label="objective over all rows seen")
 left.plot(n, best, "k", lw=1, label="optimum over all rows seen")

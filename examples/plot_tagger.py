@@ -1,10 +1,10 @@
 """
-Reading numbers: a sequence tagger
-==================================
+Reading numbers with a sequence tagger
+======================================
 
-Digits are easier to read in context. Here sequences of noisy handwritten digits count upwards most of
-the time: after a 3 comes a 4. A classifier that looks at one image at a time cannot know this;
-:class:`~maxmargin.SequenceTagger` learns it along with the images.
+Digits are easier to read in context. Here, sequences of noisy handwritten digits count upward most of the
+time: after a 3 comes a 4. A classifier of single images cannot use this. :class:`~maxmargin.SequenceTagger`
+learns it together with the images.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from maxmargin import LinearSVC, SequenceTagger
 # %%
 # The data
 # --------
-# Real images, artificial sequences: the next digit is the previous one plus 1 (after 9 comes 0) with
-# probability 0.8, and any digit otherwise. Training and test sequences draw from different images.
+# The images are real and the sequences are artificial: the next digit is the previous one plus 1 (after 9
+# comes 0) with probability 0.8, and any digit otherwise. Training and test sequences use different images.
 
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
@@ -69,7 +69,7 @@ print(f"one image at a time  {accuracy(alone, Y_test):.3f}   C = {single.C}")
 print(f"whole sequences      {accuracy(read, Y_test):.3f}   C = {tagger.C}")
 
 # %%
-# What it learned about neighbours: the score of every pair of digits, from row to column.
+# The learned scores of adjacent digits, from row to column:
 
 figure, axes = plt.subplots(figsize=(4, 3.4), layout="constrained")
 picture = axes.imshow(tagger.transitions_, cmap="viridis")
@@ -77,7 +77,7 @@ axes.set(xticks=range(10), yticks=range(10), xlabel="next digit", ylabel="digit"
 figure.colorbar(picture, label="score")
 
 # %%
-# One test sequence. Below every image: what the classifier saw, and what the tagger read. Errors
+# One test sequence. Below every image are the prediction of the classifier and that of the tagger. Errors
 # are red.
 
 worst = int(np.argmax([np.sum(a != y) for a, y in zip(alone, Y_test, strict=True)]))

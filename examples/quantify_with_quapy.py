@@ -1,13 +1,14 @@
 """
-Quantifiers for QuaPy, trained in process
-=========================================
+Training quantifiers for QuaPy
+==============================
 
-A quantifier estimates how many rows of a set belong to a class. QuaPy's explicit loss minimisation trains a
-classifier for an error of that count and then classifies and counts; it does so through a patched SVM-perf
-that one has to compile. :class:`maxmargin.MeasureSVC` takes its place: any QuaPy quantifier accepts it.
+A quantifier estimates how many samples of a set belong to a class. QuaPy's explicit loss minimization
+trains a classifier for a quantification error and then classifies and counts. It does so through a patched
+SVM-perf that you have to compile. :class:`maxmargin.MeasureSVC` replaces it: any QuaPy quantifier accepts
+it.
 
-This example needs ``pip install quapy`` and is not run when these pages are built. The data set is one of
-QuaPy's own (``wdbc``), which scikit-learn ships.
+This example needs ``pip install quapy`` and is not run when the documentation is built. The dataset is one
+of QuaPy's own (``wdbc``), which scikit-learn ships.
 """
 
 import sys
@@ -29,8 +30,8 @@ except ImportError:
     sys.exit("This example needs QuaPy: pip install quapy")
 
 # %%
-# Malignant tumours are the class to be counted. Half of the rows are for training; four features make the
-# task harder than it is.
+# The class to count is malignant tumors. Half of the samples are for training. Using only four features
+# makes the task harder.
 
 X, y = load_breast_cancer(return_X_y=True)
 y = 1 - y
@@ -41,7 +42,8 @@ test = qp.data.LabelledCollection(X_test, y_test)
 qp.environ["SAMPLE_SIZE"] = 100
 
 # %%
-# The losses are those of QuaPy: for every table of 100 rows our loss is its error, smoothed as it smooths.
+# The losses are those of QuaPy: for every confusion matrix of 100 samples, our loss equals QuaPy's error,
+# with the same smoothing.
 
 names = {"ae": qp.error.ae, "nae": qp.error.nae, "rae": qp.error.rae}
 names |= {"kld": qp.error.kld, "nkld": qp.error.nkld}
@@ -61,8 +63,8 @@ for name, theirs in names.items():
     print(f"{name:5s} largest difference from quapy.error: {worst:.1e}")
 
 # %%
-# *C* is chosen by QuaPy's own search, for each quantifier by the mean absolute error on a third of the
-# training rows. Then 1,050 samples of 100 test rows with all prevalences from 0 to 1 are drawn (QuaPy's
+# QuaPy's own search chooses *C* for each quantifier, by the mean absolute error on a third of the training
+# samples. Then 1,050 sets of 100 test samples are drawn with all prevalences from 0 to 1 (QuaPy's
 # artificial prevalence protocol) and counted.
 
 fit_part, validation = training.split_stratified(2 / 3, random_state=0)

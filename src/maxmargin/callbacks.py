@@ -15,8 +15,8 @@ class ProgressLine:
     """One live line: objective, lower bound, gap, cuts, elapsed time. What ``verbose=1`` shows.
 
     On a terminal the line is rewritten in place; elsewhere only its last state is written, by
-    :meth:`close`. While a dear oracle is asked (``oracle="dear"``) it tells how many examples of the pass
-    have been answered.
+    :meth:`close`. While an expensive oracle is asked (``oracle="expensive"``) it tells how many examples of
+    the pass have been answered.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class ProgressLine:
             self._write("\r", "")
 
     def on_oracle(self, done: int, total: int) -> None:
-        """A pass of a dear oracle: so many of the examples have been answered."""
+        """A pass of an expensive oracle: so many of the examples have been answered."""
         self._pass = f"  oracle {done}/{total}"
         if self.stream.isatty():
             self._write("\r", "")

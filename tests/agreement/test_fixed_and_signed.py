@@ -27,7 +27,7 @@ def problem(seed, n=12, d=3, K=3):
 SOLVERS = [
     DualCoordinate(),
     DualCoordinate(mode="batch"),
-    DualCoordinate(mode="dear"),
+    DualCoordinate(mode="expensive"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
     CuttingPlane(slacks="blocks"),
@@ -75,7 +75,9 @@ def test_signed_and_fixed_weights_reach_the_optimum(solver, rescaling):
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.05, 1.0, 20.0]),
-    st.sampled_from([CuttingPlane(), DualCoordinate(), DualCoordinate(mode="dear", at_once=2)]),
+    st.sampled_from(
+        [CuttingPlane(), DualCoordinate(), DualCoordinate(mode="expensive", at_once=2)]
+    ),
 )
 def test_random_problems(seed, C, solver):
     task, X, y, fixed, signed = problem(seed, n=6)

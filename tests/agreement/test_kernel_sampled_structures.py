@@ -178,7 +178,7 @@ def test_refusals():
     for params, word in (
         ({"warm_start": True}, "knows no warm_start"),
         ({"checkpoint": "somewhere"}, "knows no checkpoint"),
-        ({"oracle": "dear"}, "knows no oracle"),
+        ({"oracle": "expensive"}, "knows no oracle"),
         ({"kernel_method": SampledCuts(constant_time=True)}, "linear time only"),
     ):
         params = {"kernel_method": "sampled", **params}

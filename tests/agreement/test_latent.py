@@ -12,7 +12,7 @@ from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import latent_objective, solve_structured_qp
 from maxmargin.testing.examples import TinyMulticlass
 
-SOLVERS = [DualCoordinate(), DualCoordinate(mode="dear"), CuttingPlane()]
+SOLVERS = [DualCoordinate(), DualCoordinate(mode="expensive"), CuttingPlane()]
 
 
 class AsPairs(TinyMulticlass):

@@ -214,8 +214,8 @@ def test_sets_around_one_centre_are_not_taken_for_another():
         (0.0, "cheap"),
         (0.5, "cheap"),
         (0.5, "cheap"),
-        (0.5, "dear"),
-        (-0.5, "dear"),
+        (0.5, "expensive"),
+        (-0.5, "expensive"),
     ):
         prior = GaussianPrior(mean=mean)
         warm.set_params(prior=prior, oracle=oracle).fit(X, Y)

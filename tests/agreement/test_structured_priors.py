@@ -22,7 +22,7 @@ C = 0.7
 SOLVERS = [
     DualCoordinate(),
     DualCoordinate(mode="batch"),
-    DualCoordinate(mode="dear"),
+    DualCoordinate(mode="expensive"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
     CuttingPlane(slacks="blocks"),

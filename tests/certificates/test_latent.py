@@ -16,7 +16,7 @@ from maxmargin.testing import latent_objective
 SOLVERS = [
     DualCoordinate(),
     DualCoordinate(mode="batch"),
-    DualCoordinate(mode="dear"),
+    DualCoordinate(mode="expensive"),
     CuttingPlane(),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.doomed import Doom, doomed
-from tests.invariances.test_engines import candidates, chain, dear, fit, python
+from tests.invariances.test_engines import candidates, chain, expensive, fit, python
 from tests.invariances.test_lost_caches import Fails, bags, latent_fit
 
 from maxmargin import SequenceTagger, StructuredSVM
@@ -13,11 +13,11 @@ from maxmargin.engines import SerialEngine
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 
 CUTS = [None, CuttingPlane(use_cache=False)]
-SETS = [DualCoordinate(mode="batch"), DualCoordinate(mode="dear", chunks=4), DualCoordinate()]
+SETS = [DualCoordinate(mode="batch"), DualCoordinate(mode="expensive", chunks=4), DualCoordinate()]
 PROBLEMS = [
     *((chain, solver) for solver in CUTS + SETS),
     (python, None),
-    (dear, DualCoordinate(mode="dear")),
+    (expensive, DualCoordinate(mode="expensive")),
     (candidates, None),
 ]
 
@@ -46,7 +46,7 @@ def test_the_same_bits(make_engine, expected, n_workers):
         # in the oracle when the cached model is in use, then while shards are told, then in the line search
         (chain, None, [("measure", 3, 3), ("tell", 2, 1), ("line_kinks", 9, 4)]),
         (chain, DualCoordinate(mode="batch"), [("oracle_runs", 9, 2)]),
-        (dear, DualCoordinate(mode="dear"), [("oracle_for", 4, 3)]),
+        (expensive, DualCoordinate(mode="expensive"), [("oracle_for", 4, 3)]),
     ],
 )
 def test_a_killed_worker_changes_no_bit(

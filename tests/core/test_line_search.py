@@ -131,7 +131,7 @@ def test_dear_slopes_are_few_and_end_where_f_is_level_or_turns(seed, log_c, gues
             asked.extend(ts)
             return ea.slopes(other, ts)
 
-    k = run(line_search.minimize_on_line(Counting(), eb, d @ d, a @ d, C, guess, dear=True))
+    k = run(line_search.minimize_on_line(Counting(), eb, d @ d, a @ d, C, guess, expensive=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_search, "EFFORT", 1e-9)
         exact = run(line_search.minimize_on_line(ea, eb, d @ d, a @ d, C, guess))

@@ -143,9 +143,9 @@ def test_weights_and_costs():
     doubled = GraphLabeler(C=0.1, tol=1e-3).fit(X[:4] + X[:2], Y[:4] + Y[:2])
     weighted = GraphLabeler(C=0.1, tol=1e-3).fit(X[:4], Y[:4], sample_weight=[2, 2, 1, 1])
     assert weighted.objective_ == pytest.approx(doubled.objective_, rel=2e-3)
-    dear = GraphLabeler(C=0.1, cost={1: 5.0}).fit(X, Y)
+    expensive = GraphLabeler(C=0.1, cost={1: 5.0}).fit(X, Y)
     fair = GraphLabeler(C=0.1).fit(X, Y)
-    share = [np.mean(np.concatenate(m.predict(X_test))) for m in (dear, fair)]
+    share = [np.mean(np.concatenate(m.predict(X_test))) for m in (expensive, fair)]
     assert share[0] > share[1]
 
 

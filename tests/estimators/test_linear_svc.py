@@ -120,10 +120,10 @@ def test_costs_move_decisions_to_the_cheap_side():
     X = rng.normal(size=(600, 2)) + np.repeat([[0, 0], [1, 0], [0, 1]], 200, axis=0)
     y = np.repeat([0, 1, 2], 200)
     cost = 1.0 - np.eye(3)
-    cost[2, :2] = 10.0  # missing class 2 is dear
-    dear = LinearSVC(0.1, cost=cost, tol=1e-5).fit(X, y).predict(X)
+    cost[2, :2] = 10.0  # missing class 2 is expensive
+    expensive = LinearSVC(0.1, cost=cost, tol=1e-5).fit(X, y).predict(X)
     plain = LinearSVC(0.1, tol=1e-5).fit(X, y).predict(X)
-    assert (dear[y == 2] == 2).mean() > (plain[y == 2] == 2).mean() + 0.1
+    assert (expensive[y == 2] == 2).mean() > (plain[y == 2] == 2).mean() + 0.1
 
 
 def test_an_intercept_that_is_not_penalised_ignores_translations():

@@ -127,11 +127,11 @@ def test_costs_by_label_matrix_and_token():
     plain = share(SequenceTagger(0.01).fit(X, Y))
     assert share(SequenceTagger(0.01, cost={2: 8.0}).fit(X, Y)) > plain + 0.05
     matrix = (1 - np.eye(3)) * np.array([[1.0], [1.0], [8.0]])
-    dear = SequenceTagger(0.01, cost=matrix).fit(X, Y)
-    assert share(dear) > plain + 0.05
+    expensive = SequenceTagger(0.01, cost=matrix).fit(X, Y)
+    assert share(expensive) > plain + 0.05
     weights = [np.where(np.array(y) == 2, 8.0, 1.0) for y in Y]
     by_token = SequenceTagger(0.01).fit(X, Y, token_weight=weights)
-    np.testing.assert_allclose(by_token.objective_, dear.objective_, rtol=0.11)
+    np.testing.assert_allclose(by_token.objective_, expensive.objective_, rtol=0.11)
 
 
 def test_sample_weights_are_copies():

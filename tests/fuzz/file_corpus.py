@@ -237,7 +237,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "chains, batch": (SequenceTagger(tol=1e-4, solver=DualCoordinate(mode="batch")), CHAINS, LABELS),
     "slack": (SequenceTagger(tol=1e-3, rescaling="slack"), CHAINS, LABELS),
     "plain": (StructuredSVM(TinyMulticlass(), tol=1e-4), POINTS, PICKS),
-    "expensive": (StructuredSVM(TinyMulticlass(), tol=1e-4, oracle="dear"), POINTS, PICKS),
+    "expensive": (StructuredSVM(TinyMulticlass(), tol=1e-4, oracle="expensive"), POINTS, PICKS),
     "signed": (StructuredSVM(TinyMulticlass(), tol=1e-4, nonnegative=[0, 1]), POINTS, PICKS),
     "graphs": (GraphLabeler(tol=1e-5), GRAPHS, NODES),
     "candidates": (StructuredSVM(Enumerable(), tol=1e-5), SETS, CHOICES),

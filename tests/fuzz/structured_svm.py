@@ -54,7 +54,7 @@ def draw(rng: np.random.Generator) -> Case:
     if draws.maybe(rng, 0.3):
         params["rescaling"] = "slack"
     if draws.maybe(rng, 0.15):
-        params["oracle"] = "dear"
+        params["oracle"] = "expensive"
     if draws.maybe(rng, 0.2):
         params["solver"] = str(rng.choice(SOLVERS))
     if draws.maybe(rng, 0.3):

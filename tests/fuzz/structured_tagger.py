@@ -23,7 +23,7 @@ FORMS = ("dense", "sparse", "dict", "stacked", "float32", "strings")
 SOLVERS = (
     "CuttingPlane()",
     "DualCoordinate(mode='batch')",
-    "DualCoordinate(mode='dear')",
+    "DualCoordinate(mode='expensive')",
     "DualCoordinate(schedule='larank')",
     "DualCoordinate(prune='immediate')",
 )

@@ -40,7 +40,9 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(
-    "solver", [DualCoordinate(), DualCoordinate(mode="dear"), DualCoordinate(mode="batch")], ids=str
+    "solver",
+    [DualCoordinate(), DualCoordinate(mode="expensive"), DualCoordinate(mode="batch")],
+    ids=str,
 )
 def test_every_fit_of_a_path_is_certified(name, solver):
     task, (X, y) = PROBLEMS[name]
@@ -58,7 +60,7 @@ def test_every_fit_of_a_path_is_certified(name, solver):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("mode", ["stream", "dear"])
+@pytest.mark.parametrize("mode", ["stream", "expensive"])
 def test_all_values_cost_at_most_two_hard_fits(name, mode):
     task, (X, y) = PROBLEMS[name]
     solver = DualCoordinate(mode=mode)
@@ -86,7 +88,7 @@ def test_a_path_of_cutting_planes():
     assert all(svm.converged_ for svm in path)
 
 
-@pytest.mark.parametrize("params", [{}, {"oracle": "dear"}, {"nonnegative": [0, 5]}], ids=str)
+@pytest.mark.parametrize("params", [{}, {"oracle": "expensive"}, {"nonnegative": [0, 5]}], ids=str)
 def test_the_grid_is_the_one_of_scikit_learn(params):
     X, y = classes()
     Cs, folds = [0.01, 0.1, 1.0], KFold(3, shuffle=True, random_state=0)

@@ -125,8 +125,8 @@ SETS = {
         [int(k) for k in Y[:40]],
     ),
     "plain": (StructuredSVM(TinyMulticlass(), tol=1e-4), list(X[:50]), [int(k) for k in Y[:50]]),
-    "dear": (
-        StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="dear"),
+    "expensive": (
+        StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="expensive"),
         list(X[:40]),
         [int(k) for k in Y[:40]],
     ),
@@ -332,7 +332,7 @@ def test_ctrl_c_in_a_later_problem_is_told():
 
 
 class Crash:
-    """The process ends in the middle of a pass of a dear oracle."""
+    """The process ends in the middle of a pass of an expensive oracle."""
 
     def __call__(self, record):
         pass
@@ -345,7 +345,7 @@ class Crash:
 def test_a_dear_oracle_is_not_asked_again_for_what_it_said(path, monkeypatch):
     monkeypatch.setattr(recorder, "SHARE", np.inf)  # whatever writing costs
     inputs, outputs = list(X[:40]), [int(k) for k in Y[:40]]
-    svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="dear")
+    svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="expensive")
     crashed = clone(svm).set_params(callbacks=[Crash()], checkpoint=Checkpoint(path, seconds=0.0))
     with pytest.raises(RuntimeError, match="gone"):
         crashed.fit(inputs, outputs)
@@ -360,7 +360,7 @@ def test_a_dear_oracle_is_not_asked_again_for_what_it_said(path, monkeypatch):
 
 def test_a_fit_goes_on_with_other_workers(path):
     inputs, outputs = list(X[:50]), [int(k) for k in Y[:50]]
-    svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="dear")
+    svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="expensive")
     fresh = clone(svm).fit(inputs, outputs)
     copies = Copies(path)
     clone(svm).set_params(checkpoint=every(path), callbacks=[copies]).fit(inputs, outputs)
@@ -489,7 +489,7 @@ HIDDEN = "number features in the same order"
     [
         (Unsteady(), CuttingPlane(), "task after setup was"),
         (Hidden(), DualCoordinate(), HIDDEN),
-        (Hidden(), DualCoordinate(mode="dear"), HIDDEN),
+        (Hidden(), DualCoordinate(mode="expensive"), HIDDEN),
         (Hidden(), CuttingPlane(use_cache=False), HIDDEN),
     ],
 )

@@ -50,7 +50,9 @@ def is_true(svm, X, Y, C):
     return F
 
 
-@pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="dear"), CuttingPlane()])
+@pytest.mark.parametrize(
+    "solver", [DualCoordinate(), DualCoordinate(mode="expensive"), CuttingPlane()]
+)
 @pytest.mark.parametrize("call", [1, 30, 200, 500])
 def test_ctrl_c_in_a_convex_step(solver, call):
     X, Y = rows_problem(0)

@@ -57,7 +57,7 @@ FITS = {
         CLASSES,
         WEIGHT,
     ),
-    "dear": (StructuredSVM(TINY, oracle="dear", max_iter=9), VECTORS, CLASSES, WEIGHT),
+    "expensive": (StructuredSVM(TINY, oracle="expensive", max_iter=9), VECTORS, CLASSES, WEIGHT),
     "signed task": (StructuredSVM(TINY, nonnegative=[1], fixed={0: 0.5}), VECTORS, CLASSES, WEIGHT),
     "candidates": (
         StructuredSVM(Enumerable(), solver=DualCoordinate(mode="batch"), tol=1e-3),

@@ -45,16 +45,16 @@ def chain(engine):
     return TaskRisk(task, X, Y, dim, engine=engine), 0.02
 
 
-def python(engine, dear=False):
+def python(engine, expensive=False):
     rng = np.random.default_rng(3)
     X, Y = list(rng.normal(size=(130, 3))), list(rng.integers(0, 3, 130))
     task = TinyMulticlass()
     dim = task.setup(X, Y)
-    return TaskRisk(task, X, Y, dim, engine=engine, dear=dear), 0.1
+    return TaskRisk(task, X, Y, dim, engine=engine, expensive=expensive), 0.1
 
 
-def dear(engine):
-    return python(engine, dear=True)
+def expensive(engine):
+    return python(engine, expensive=True)
 
 
 def candidates(engine):
@@ -87,11 +87,11 @@ PROBLEMS = [
     (chain, CuttingPlane(use_cache=False)),
     (chain, DualCoordinate()),
     (chain, DualCoordinate(mode="batch")),
-    (chain, DualCoordinate(mode="dear", chunks=4)),
+    (chain, DualCoordinate(mode="expensive", chunks=4)),
     (python, None),
     (python, DualCoordinate()),
-    (dear, DualCoordinate(mode="dear")),
-    (dear, CuttingPlane()),
+    (expensive, DualCoordinate(mode="expensive")),
+    (expensive, CuttingPlane()),
     (candidates, None),
     (candidates, DualCoordinate(mode="batch")),
 ]
@@ -122,7 +122,7 @@ def estimators(engine):
     yield LinearSVC(0.01, solver=planes, engine=engine, fit_intercept=False).fit(X, y)
     yield SequenceTagger(0.1, solver=planes, max_iter=12, engine=engine).fit(words, tags)
     yield SequenceTagger(0.1, engine=engine).fit(words, tags)
-    yield StructuredSVM(TinyMulticlass(), 0.1, oracle="dear", engine=engine).fit(
+    yield StructuredSVM(TinyMulticlass(), 0.1, oracle="expensive", engine=engine).fit(
         list(X[:60]), list(y[:60])
     )
 
@@ -156,7 +156,7 @@ def test_estimators_give_the_same_bits(engines):
         (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
         # again while it is told what it had lost: the points of the cache, and then the scores
         (chain, None, [("line_kinks", 1, 3), ("tell", 2, 1), ("line_restore", 3, 1)]),
-        (dear, DualCoordinate(mode="dear"), [("oracle_for", 4, 3)]),
+        (expensive, DualCoordinate(mode="expensive"), [("oracle_for", 4, 3)]),
     ],
 )
 def test_a_killed_worker_changes_no_bit(problem, solver, dooms, tmp_path):

@@ -112,7 +112,7 @@ FITS = {
     "graphs": (GraphLabeler(0.1, solver=PLANES), graphs()),
     "trees": (GrammarParser(0.1, solver=PLANES), trees()),
     "own task": (StructuredSVM(TinyMulticlass(), 0.1, solver=PLANES), examples(100)),
-    "own task, dear": (StructuredSVM(TinyMulticlass(), 0.1, oracle="dear"), examples(40)),
+    "own task, expensive": (StructuredSVM(TinyMulticlass(), 0.1, oracle="expensive"), examples(40)),
     "latent": (LatentStructuredSVM(MultipleInstance(), 0.1, solver=PLANES), bags()),
 }
 
@@ -150,7 +150,7 @@ def test_paths_and_grids_take_engines(processes):
     there = svc_path(X, y, [0.001, 0.01], engine=processes, **options)
     assert [a.coef_.tobytes() for a in here] == [b.coef_.tobytes() for b in there]
     grids = [
-        StructuredSVMCV(TinyMulticlass(), [0.1, 1.0], cv=2, oracle="dear", engine=engine).fit(
+        StructuredSVMCV(TinyMulticlass(), [0.1, 1.0], cv=2, oracle="expensive", engine=engine).fit(
             *examples(30)
         )
         for engine in ("threads", processes)
@@ -219,7 +219,7 @@ def test_an_unknown_engine_is_refused(name):
     [
         ("binary", DualCoordinate(), "coordinate method .* use solver=CuttingPlane"),
         ("binary", DualCoordinate(max_cached=500), "stream method"),
-        ("tags", DualCoordinate(), r"mode='stream'.*mode='dear'"),
+        ("tags", DualCoordinate(), r"mode='stream'.*mode='expensive'"),
     ],
 )
 def test_methods_that_leave_the_workers_idle_say_so_once(name, solver, what, processes):
@@ -235,7 +235,7 @@ def test_methods_that_leave_the_workers_idle_say_so_once(name, solver, what, pro
 
 @pytest.mark.parametrize(
     ("name", "solver"),
-    [("binary", PLANES), ("tags", PLANES), ("own task", DualCoordinate(mode="dear"))],
+    [("binary", PLANES), ("tags", PLANES), ("own task", DualCoordinate(mode="expensive"))],
 )
 def test_methods_that_use_the_workers_say_nothing(name, solver, processes):
     estimator, problem = FITS[name]

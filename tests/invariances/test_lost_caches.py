@@ -36,12 +36,12 @@ def candidates(engine):
     return TaskRisk(choice, X, Y, choice.setup(X, Y), engine=engine)
 
 
-def dear(engine):
+def expensive(engine):
     rng = np.random.default_rng(3)
     X, Y = list(rng.normal(size=(60, 3))), list(rng.integers(0, 3, 60))
     tiny = TinyMulticlass()
     dim = tiny.setup(X, Y)
-    return TaskRisk(tiny, X, Y, dim, engine=engine, dear=True)
+    return TaskRisk(tiny, X, Y, dim, engine=engine, expensive=True)
 
 
 class Forgetful(SerialEngine):
@@ -89,11 +89,11 @@ def fit(risk, **options):
         (chain, CuttingPlane(slacks="blocks")),
         (chain, CuttingPlane(use_cache=False)),
         (chain, DualCoordinate(mode="batch")),
-        (chain, DualCoordinate(mode="dear", chunks=4)),
+        (chain, DualCoordinate(mode="expensive", chunks=4)),
         (candidates, CuttingPlane()),
         (candidates, DualCoordinate(mode="batch")),
-        (dear, CuttingPlane()),
-        (dear, DualCoordinate(mode="dear")),
+        (expensive, CuttingPlane()),
+        (expensive, DualCoordinate(mode="expensive")),
     ],
 )
 def test_fits_on_shards_that_forget(problem, solver, short_past):
@@ -108,9 +108,9 @@ def test_fits_on_shards_that_forget(problem, solver, short_past):
 
 def test_cutting_planes_with_a_cache_learn_from_a_dear_oracle():
     """What is known of a point is not enough when the caches need its answers."""
-    out = minimize(dear(SerialEngine()), 0.05, stopping=RelativeGap(1e-3))
+    out = minimize(expensive(SerialEngine()), 0.05, stopping=RelativeGap(1e-3))
     assert out.converged
-    best = minimize(dear(SerialEngine()), 0.05, solver=DualCoordinate(mode="dear"))
+    best = minimize(expensive(SerialEngine()), 0.05, solver=DualCoordinate(mode="expensive"))
     assert out.lower_bound <= best.objective
 
 

@@ -329,10 +329,10 @@ def test_examples_of_a_dear_oracle_travel_once() -> None:
     task = TinyMulticlass()
     dim = task.setup(X, Y)
     sizes = {}
-    for dear in (True, False):
+    for expensive in (True, False):
         engine = Watching()
-        TaskRisk(task, X, Y, dim, engine=engine, dear=dear)  # type: ignore[arg-type]
-        sizes[dear] = engine.maker, max(engine.specs)
+        TaskRisk(task, X, Y, dim, engine=engine, expensive=expensive)  # type: ignore[arg-type]
+        sizes[expensive] = engine.maker, max(engine.specs)
     assert sizes[True][0] > 100 * 50 * 8 > 500 > sizes[True][1]
     assert sizes[False][0] < 500
     assert sizes[False][1] < 0.6 * sizes[True][0]

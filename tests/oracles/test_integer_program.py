@@ -230,10 +230,14 @@ def test_the_limits_of_a_fit_find_a_true_bound_however_short():
 
 @pytest.mark.parametrize(
     "engine",
-    [{"oracle": "dear"}, {"oracle": "dear", "n_jobs": 2}, {"n_jobs": 2, "engine": "processes"}],
+    [
+        {"oracle": "expensive"},
+        {"oracle": "expensive", "n_jobs": 2},
+        {"n_jobs": 2, "engine": "processes"},
+    ],
     ids=str,
 )
-def test_dear_oracles_and_processes_reach_the_same_optimum(engine):
+def test_expensive_oracles_and_processes_reach_the_same_optimum(engine):
     rng = np.random.default_rng(10)
     X, Y = zip(*[assignment(rng) for _ in range(8)], strict=True)
     plain = StructuredSVM(IntegerProgram(), 0.5, tol=1e-4).fit(X, Y)

@@ -341,7 +341,7 @@ def test_support_is_counted_off_the_truth():
     risk = problem(10)
     duals = ClassCoordinates(risk.rows, 0.3)
     rows = risk.rows
-    # rows of zeros take their dearest class at once
+    # rows of zeros take their most expensive class at once
     still = sum(not dense_rows(rows)[i].any() for i in rows.indices()) if not rows.intercept else 0
     assert duals.n_support == still
     for seed in range(50):

@@ -43,7 +43,7 @@ class Writes(Rows):
         return super().complete(x, y, w)
 
 
-class DearTruth(WrongRows):
+class ExpensiveTruth(WrongRows):
     def loss(self, y, y_hat, h_hat):
         return 1.0
 
@@ -58,7 +58,7 @@ class DearTruth(WrongRows):
         (Negative, "must not be negative"),
         (Long, "joint_feature"),
         (Writes, "argmax"),
-        (DearTruth, "wrong_only needs loss"),
+        (ExpensiveTruth, "wrong_only needs loss"),
     ],
 )
 def test_what_is_wrong_is_found(make, what):

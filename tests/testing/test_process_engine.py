@@ -33,7 +33,7 @@ def test_the_contract():
 
 
 @pytest.mark.filterwarnings("ignore:.*asks the oracle in this process")
-@pytest.mark.parametrize("oracle", ["cheap", "dear"])
+@pytest.mark.parametrize("oracle", ["cheap", "expensive"])
 def test_the_same_bits(engine, oracle):
     X, y = examples(40)
     fits = [
@@ -49,21 +49,21 @@ def test_the_same_bits(engine, oracle):
 def test_an_error_is_raised_once_with_its_example(engine):
     X, y = examples(seven=13)
     with pytest.raises(LookupError, match="no answer for seven") as caught:
-        StructuredSVM(Failing(), oracle="dear", engine=engine).fit(X, y)
+        StructuredSVM(Failing(), oracle="expensive", engine=engine).fit(X, y)
     notes = " ".join(caught.value.__notes__)
     assert "example 13" in notes
     assert "shard" in notes
     X, y = examples()
-    assert StructuredSVM(TinyMulticlass(), oracle="dear", engine=engine).fit(X, y).converged_
+    assert StructuredSVM(TinyMulticlass(), oracle="expensive", engine=engine).fit(X, y).converged_
 
 
 def test_a_killed_worker_is_replaced(engine, tmp_path):
     X, y = examples(seven=13)
     counter = tmp_path / "deaths"
     counter.touch()
-    svm = StructuredSVM(Deadly(str(counter)), oracle="dear", engine=engine).fit(X, y)
+    svm = StructuredSVM(Deadly(str(counter)), oracle="expensive", engine=engine).fit(X, y)
     assert counter.stat().st_size == 1
-    calm = StructuredSVM(TinyMulticlass(), oracle="dear").fit(X, y)
+    calm = StructuredSVM(TinyMulticlass(), oracle="expensive").fit(X, y)
     assert svm.coef_.tobytes() == calm.coef_.tobytes()
 
 
@@ -72,7 +72,7 @@ def test_a_worker_that_always_dies_is_given_up(engine, tmp_path):
     counter = tmp_path / "deaths"
     counter.touch()
     with pytest.raises(RuntimeError, match="ended 3 times"):
-        StructuredSVM(Deadly(str(counter), 100), oracle="dear", engine=engine).fit(X, y)
+        StructuredSVM(Deadly(str(counter), 100), oracle="expensive", engine=engine).fit(X, y)
     assert counter.stat().st_size == 3
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_imported_is_explained(engine):
 def test_oracles_run_at_the_same_time(engine, tmp_path):
     X, y = examples(16)
     log = tmp_path / "log"
-    StructuredSVM(Sleepy(0.05, str(log)), oracle="dear", engine=engine, max_iter=1).fit(X, y)
+    StructuredSVM(Sleepy(0.05, str(log)), oracle="expensive", engine=engine, max_iter=1).fit(X, y)
     calls = [line.split() for line in log.read_text().splitlines()]
     assert len({worker for worker, _, _ in calls}) == 2
     spans = sorted((float(begin), float(end)) for _, begin, end in calls)
@@ -129,7 +129,7 @@ if __name__ == "__main__":
         pass
     told.on_oracle = lambda done, total: (print("asked", done, total, flush=True))
     try:
-        StructuredSVM(Sleepy(0.3), 10.0, tol=1e-9, oracle="dear", engine="processes", n_jobs=2,
+        StructuredSVM(Sleepy(0.3), 10.0, tol=1e-9, oracle="expensive", engine="processes", n_jobs=2,
                       callbacks=[told]).fit(X, y)
     except KeyboardInterrupt as error:
         svm = error.estimator

@@ -32,7 +32,7 @@ MAX_DOUBLINGS = 200
 SPREAD = np.array([0.2, 0.6, 0.85, 1.0, 1.2, 1.7, 5.0])
 #: what may be left to gain, relative to the gain; F is evaluated at the step, so no bound depends on it
 EFFORT = 1e-2
-#: dear slopes: a step will do where |f'| is this part of |f'(0)|, or in a bracket of this relative width
+#: expensive slopes: a step will do where |f'| is this part of |f'(0)|, or in a bracket of this relative width
 SLOPE, WIDTH = 0.1, 0.05
 #: parts of a bracket whose jumps are summed before one part is sorted
 BINS = 256
@@ -46,11 +46,11 @@ def minimize_on_line(
     C: float,
     guess: float,
     *,
-    dear: bool = False,
+    expensive: bool = False,
 ) -> Generator[Request, Any, float]:
     """The step k >= 0 of smallest f; asks for :class:`Slopes` and :class:`Breakpoints`. Where slopes are
-    ``dear``, a step of about the smallest f by few of them."""
-    if dear:
+    ``expensive``, a step of about the smallest f by few of them."""
+    if expensive:
         step: float = yield from _with_few_slopes(a, b, quadratic, linear, C, guess)
         return step
     ts = np.concatenate([[0.0], guess * SPREAD])

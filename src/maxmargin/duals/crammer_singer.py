@@ -73,7 +73,7 @@ class ClassCoordinates:
         self._caps: Array = C * rows.weight[:]
         self._members: IntArray = rows.indices()
         self._alpha: Array = np.zeros((n, len(cost)))
-        # a row of zeros has its dearest class as violator whatever w is, and is never visited
+        # a row of zeros has its most expensive class as violator whatever w is, and is never visited
         moves = square[self._members] > 0.0
         still = self._members[~moves]
         self._visited: IntArray = self._members[moves]

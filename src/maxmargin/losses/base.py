@@ -83,7 +83,7 @@ class ScoreLoss(ABC):
     #: takes weights of rows; a loss that does not is only called with ones
     weighted: ClassVar[bool] = True
     #: a slope costs as much as a cut, a sort or more: lines are searched with few of them
-    dear: ClassVar[bool] = False
+    expensive_slopes: ClassVar[bool] = False
     #: labels of a row: "sign" (-1 or +1), "target" (a number), "class" (0 .. K-1), "none" (not looked at), or
     #: None for others. Estimators of classes take losses of signs.
     label_kind: ClassVar[Literal["sign", "target", "class", "none"] | None] = None

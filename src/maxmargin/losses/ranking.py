@@ -72,7 +72,7 @@ class _QueryLoss(ScoreLoss):
     """What losses of rankings share."""
 
     #: queries are sorted for every slope
-    dear: ClassVar[bool] = True
+    expensive_slopes: ClassVar[bool] = True
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""

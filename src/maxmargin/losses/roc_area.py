@@ -26,7 +26,7 @@ class RocArea(ScoreLoss):
     """
 
     decomposable = False
-    dear = True
+    expensive_slopes = True
     label_kind = "sign"
     shift_invariant = True
 

@@ -49,7 +49,7 @@ class TableLoss(ScoreLoss):
 
     decomposable = False
     weighted = False
-    dear = True
+    expensive_slopes = True
     label_kind = "sign"
     #: "misses" (fn) or "alarms" (fp), if the loss is concave in their number whatever the other number is
     concave_in: ClassVar[Errors | None] = None

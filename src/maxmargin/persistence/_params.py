@@ -154,7 +154,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "rescaling": lambda value: value in ("margin", "slack"),
     "order": lambda value: value in (1, 2),
     "engine": lambda value: value in ("threads", "processes", "ray"),  # no addresses, no objects
-    "oracle": lambda value: value in ("cheap", "dear"),
+    "oracle": lambda value: value in ("cheap", "expensive"),
     "partial": lambda value: value in (None, "complete"),
     "fit_intercept": _flag,
     "penalize_intercept": _flag,

@@ -138,7 +138,7 @@ class AutoStructured:
 
     Parameters
     ----------
-    mode : {"stream", "dear"}, default "stream"
+    mode : {"stream", "expensive"}, default "stream"
         As in :class:`maxmargin.solvers.DualCoordinate`. With an expensive oracle the working sets are given
         more passes, since cutting planes would ask it more often.
     idle : int, default 8
@@ -153,7 +153,7 @@ class AutoStructured:
     {'working sets'}
     """
 
-    mode: Literal["stream", "dear"] = "stream"
+    mode: Literal["stream", "expensive"] = "stream"
     idle: int = 8
     needs: ClassVar[Needs] = Needs(working_sets=True)
 

@@ -100,7 +100,7 @@ class CheckpointWriter:
             self.write(driver)
 
     def poll(self, driver: Fit) -> None:
-        """Between two answers of a dear oracle, whose iterations may take hours."""
+        """Between two answers of an expensive oracle, whose iterations may take hours."""
         if self._late():
             self.write(driver)
 

@@ -12,7 +12,7 @@ and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 Where scores are linear in w the values along the line and at w_c need no pass over the data, so an
 iteration costs one product with X and one transposed product over the active rows.
 
-Where the argmax is dear (``risk.has_cache``) the loop runs on the *cached model*, the risk over
+Where the argmax is expensive (``risk.has_cache``) the loop runs on the *cached model*, the risk over
 constraints seen before, which is a lower model of R with linear scores of its own. Only when the
 model's incumbent is within ``model_effort`` of the gap is the real oracle asked, at that incumbent:
 its answer is the new cut, fresh constraints and a true upper bound.
@@ -79,7 +79,7 @@ class CuttingPlane:
         iteration costs the same two products, and the certificate is the same. Needs a penalised intercept,
         or none; begins at zero, or where a result of its own ended.
     use_cache : bool, default True
-        Run on cached constraints between calls of a dear oracle, where the risk keeps them.
+        Run on cached constraints between calls of an expensive oracle, where the risk keeps them.
     model_effort : float, default 0.3
         The real oracle is asked when the cached model is solved to this fraction of the gap.
 
@@ -237,7 +237,7 @@ def search(
         omega.inner(best.w, direction),
         problem.C,
         guess,
-        dear=problem.expensive_slopes,
+        expensive=problem.expensive_slopes,
     )
     return min(step, limit)
 

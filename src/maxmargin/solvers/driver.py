@@ -41,7 +41,7 @@ Callback = Callable[[IterationRecord], object]
 T = TypeVar("T")
 Observer = Callable[[IterationRecord, Array], object]
 #: what works on structures where the examples are
-_FOR_SETS = "solver=DualCoordinate(mode='dear') or solver=CuttingPlane()"
+_FOR_SETS = "solver=DualCoordinate(mode='expensive') or solver=CuttingPlane()"
 
 
 @runtime_checkable
@@ -170,8 +170,8 @@ class Driver:
                 stats = sets.stream(order, skip_below)
             case ask.Ask(sets, order, skip_below, at_once):
                 stats = self._ask(sets, order, skip_below, at_once)
-            case ask.Confirm(sets, w, dear):
-                parts = self._ask_all(w) if dear else self._examples().answers(w)
+            case ask.Confirm(sets, w, expensive):
+                parts = self._ask_all(w) if expensive else self._examples().answers(w)
                 self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
                 return sets.confirm(parts), "oracle"
         self.passes += stats.oracle_calls / max(1, sets.n_examples)
@@ -258,7 +258,7 @@ class Driver:
         return parts
 
     def _tell(self, calls: int) -> None:
-        """How far a pass of a dear oracle is, for callbacks that want to know."""
+        """How far a pass of an expensive oracle is, for callbacks that want to know."""
         self.asked += calls
         for callback in self.callbacks:
             if isinstance(callback, OracleCallback):

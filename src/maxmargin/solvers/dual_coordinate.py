@@ -15,9 +15,10 @@ iteration:
              w gives the true upper bound; its answers enter the sets
 
 Batch mode confirms every iteration instead of streaming: algorithm 1 of Joachims, Finley and Yu (n-slack),
-whose reduced problem is solved by the epochs. In dear mode (an oracle that costs more than epochs over all
-the sets) the stream is cut into chunks with epochs over all examples after each, more examples are skipped,
-and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same time.
+whose reduced problem is solved by the epochs. In expensive mode (an oracle that costs more than epochs over
+all the sets) the stream is cut into chunks with epochs over all examples after each, more examples are
+skipped, and a few oracles, ``at_once`` of them, see the same w, so that they can be answered at the same
+time.
 
 Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Rows that are not
 in memory are streamed (:mod:`maxmargin.duals.out_of_core`) by the same loop.
@@ -60,14 +61,14 @@ from maxmargin.solvers.row_ascent import Coordinates, Outlook, Stream, ascend
 
 Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
-SKIP = {"stream": 0.3, "dear": 1.0}
+SKIP = {"stream": 0.3, "expensive": 1.0}
 #: estimated gap, in tolerances, at which a confirming pass is worth it
 CONFIRM_AT = 1.5
 #: a confirming pass is forced after this many passes without one: an estimate may never trigger it
 CONFIRM_EVERY = 15
 #: confirming passes by which a loop with a budget is judged
 JUDGED_BY = 4
-#: epochs over all sets after each chunk of a dear pass
+#: epochs over all sets after each chunk of an expensive pass
 CHUNK_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
 FEW = 3000
@@ -105,9 +106,9 @@ class DualCoordinate:
 
     Parameters
     ----------
-    mode : {"stream", "batch", "dear"}, default "stream"
+    mode : {"stream", "batch", "expensive"}, default "stream"
         "stream" lets every oracle call see the newest weights; "batch" asks for all examples at
-        fixed weights, the n-slack algorithm of Joachims, Finley and Yu; "dear" spends more time on the
+        fixed weights, the n-slack algorithm of Joachims, Finley and Yu; "expensive" spends more time on the
         sets to save calls of the oracle. It pays when a pass of the oracle takes longer than ten epochs over
         the sets, which is surely so when a call takes much more than a millisecond.
     max_epochs : int, default 10
@@ -116,10 +117,10 @@ class DualCoordinate:
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
     chunks : int, default 20
-        Dear mode: pieces of a pass, with three epochs over all sets after each. Streams and "larank": pieces
-        of a pass at least (a piece of a stream has 32 MB at most).
+        Expensive mode: pieces of a pass, with three epochs over all sets after each. Streams and "larank":
+        pieces of a pass at least (a piece of a stream has 32 MB at most).
     at_once : int, default 4
-        Dear mode: oracle calls that see the same weights, and can be made at the same time by an engine
+        Expensive mode: oracle calls that see the same weights, and can be made at the same time by an engine
         with as many workers. The result depends on it, not on the number of workers.
     schedule : {"gap", "larank", "one-pass", "fill"}, default "gap"
         When to explore and when to optimise what is cached. "gap": optimise until the cache lacks a small
@@ -144,7 +145,7 @@ class DualCoordinate:
     True
     """
 
-    mode: Literal["stream", "batch", "dear"] = "stream"
+    mode: Literal["stream", "batch", "expensive"] = "stream"
     max_epochs: int = 10
     idle: int = 8
     chunks: int = 20
@@ -160,8 +161,8 @@ class DualCoordinate:
             raise ValueError(f"prune={self.prune!r}: use 'delayed' or 'immediate'.")
         if self.max_cached is not None and self.max_cached < 1:
             raise ValueError(f"max_cached={self.max_cached!r}: at least one row must fit.")
-        if self.mode not in ("stream", "batch", "dear"):
-            raise ValueError(f"mode={self.mode!r}: use 'stream', 'batch' or 'dear'.")
+        if self.mode not in ("stream", "batch", "expensive"):
+            raise ValueError(f"mode={self.mode!r}: use 'stream', 'batch' or 'expensive'.")
         if self.chunks < 1 or self.at_once < 1:
             raise ValueError(
                 f"chunks={self.chunks!r}, at_once={self.at_once!r}: at least 1 each is needed."
@@ -231,7 +232,7 @@ class DualCoordinate:
         every = int(min(CONFIRM_EVERY, max(1.0, budget / JUDGED_BY)))
         upper_guess, carried = np.inf, held is not None and self.mode != "batch"
         if place:
-            if self.mode != "dear" and np.isfinite(state.upper):
+            if self.mode != "expensive" and np.isfinite(state.upper):
                 yield Evaluate(state.w)  # the driver compares
             rng.bit_generator.state = place["rng"]
             unconfirmed, upper_guess, carried = place["unconfirmed"], place["upper_guess"], False
@@ -267,7 +268,7 @@ class DualCoordinate:
                 unconfirmed += 1
             if not (self.mode == "batch" and state.met(problem)) and self.schedule != "larank":
                 yield from self._epochs(sets, rng, EPOCH_EFFORT * estimate)
-            idle = self.idle * (self.chunks if self.mode == "dear" else 1)
+            idle = self.idle * (self.chunks if self.mode == "expensive" else 1)
             sets.drop_idle(0 if self.prune == "immediate" else idle)
             state.raise_lower(sets.dual_value(), dual)
             if self.mode != "batch":
@@ -328,7 +329,7 @@ class DualCoordinate:
 
     def _confirm(self, sets: WorkingSets, problem: Problem, state: SolverState) -> Steps:
         w = frozen(sets.w)
-        _, risk_upper = yield Confirm(sets, w, dear=self.mode == "dear")
+        _, risk_upper = yield Confirm(sets, w, expensive=self.mode == "expensive")
         state.offer(w, problem.regularizer.value(w) + risk_upper)
 
 

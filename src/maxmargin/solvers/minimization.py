@@ -66,7 +66,7 @@ def minimize(
         Limits; the best point is returned with its bounds.
     callbacks : sequence of callables
         Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit. One with a
-        method ``on_oracle(done, total)`` hears how far a pass of a dear oracle is.
+        method ``on_oracle(done, total)`` hears how far a pass of an expensive oracle is.
     observer : callable, optional
         Like a callback, but called with the record and the incumbent's weights.
     random_state : int

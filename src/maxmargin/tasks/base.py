@@ -106,9 +106,9 @@ class Task(ABC):
     def quick_augmented_inference(self, x: Any, y: Any, w: Array) -> Any | None:
         """A good output at little cost, or None: then the argmax is asked.
 
-        For dear argmaxes, margin rescaling only. Solvers may take it on the way, never for a bound. A task
-        that always has a quick answer would never be asked for a true one there: answer with None unless the
-        output is new and ahead of those given before.
+        For expensive argmaxes, margin rescaling only. Solvers may take it on the way, never for a bound. A
+        task that always has a quick answer would never be asked for a true one there: answer with None
+        unless the output is new and ahead of those given before.
         """
         return None
 

@@ -15,7 +15,7 @@ It is linear in y where y*_j lies at a bound, as it does for 0/1 variables, so t
 is the same programme with other costs. Unlabelled variables have l_j = 0 and keep the value supplied for them
 in Psi(x, y*): that keeps the problem convex (to complete them by the argmax would make them latent).
 
-A solve is dear, and most of what it finds is known: on the way an answer is first sought among
+A solve is expensive, and most of what it finds is known: on the way an answer is first sought among
 recombinations of known solutions (:mod:`maxmargin.tasks.recombination`), and HiGHS is asked if none is ahead
 of all answers so far.
 

@@ -141,11 +141,11 @@ class Ask:
 class Confirm:
     """The oracle on all examples at ``w``, the sets' present point. Answer: (value, upper) of C R(w).
 
-    ``dear``: ask for few examples at a time, and tell how many have been answered."""
+    ``expensive``: ask for few examples at a time, and tell how many have been answered."""
 
     sets: WorkingSets
     w: Array
-    dear: bool = False
+    expensive: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

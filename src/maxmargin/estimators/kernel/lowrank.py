@@ -161,10 +161,10 @@ def fit_map(
     rounding = problem.rounding()
     F = norm + problem.C * audit.upper
     objective = problem.upper(F, rounding, coef, linear.intercept)
-    dearest = problem.C * float(problem.weight.max(initial=0.0))
+    largest = problem.C * float(problem.weight.max(initial=0.0))
     several = 1.0 if problem.n_classes is None else 2.0
     error = made.error + n * rounding.value
-    allowance = several * error * dearest * linear.result.objective
+    allowance = several * error * largest * linear.result.objective
     result = _claimed(estimator, problem, linear, objective, allowance)
     if not (problem.kernel.positive_semidefinite and made.semidefinite):
         result = result.claiming("measured")

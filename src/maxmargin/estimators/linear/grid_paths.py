@@ -43,7 +43,7 @@ from maxmargin.solvers.row_ascent import Coordinates, ascend
 
 #: visits of all rows that coordinate ascent may still seem to need, and may have needed for a cell,
 #: before cutting planes take over the rest of its chain
-BUDGET, DEAR = 30.0, 18.0
+BUDGET, COSTLY = 30.0, 18.0
 #: where the next cut is taken: on grids nearer to the best point than the solver's default pays
 MU = 0.02
 #: bytes of scores that problems in lockstep may hold, per byte of data
@@ -158,7 +158,7 @@ class PathRunner:
             for id in ids:
                 yield Done(id, light, seconds, "path")
             if np.isfinite(self.budget) and not (
-                last[0].converged and last[0].oracle_calls <= DEAR
+                last[0].converged and last[0].oracle_calls <= COSTLY
             ):
                 # the rest of the chain would be harder still
                 duals = last[0].duals["coordinate"]

@@ -55,8 +55,8 @@ class LatentStructuredSVM(CertifiedEstimator):
         Stop when no convex step can lower the objective by more than this share of it.
     solver : "auto" or solver object, default "auto"
         The method of the convex steps, as in :class:`StructuredSVM`.
-    oracle : {"cheap", "dear"}, default "cheap"
-        "dear" saves calls of the argmax and spends time on what it said before.
+    oracle : {"cheap", "expensive"}, default "cheap"
+        "expensive" saves calls of the argmax and spends time on what it said before.
     max_iter : int, optional
         Limit of convex steps.
     max_seconds : float, optional
@@ -241,7 +241,7 @@ class LatentStructuredSVM(CertifiedEstimator):
             return self.solver
         if len(problem.omega.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
-        return AutoStructured(mode="dear" if self.oracle == "dear" else "stream")
+        return AutoStructured(mode="expensive" if self.oracle == "expensive" else "stream")
 
     def _keep_latent(self, problem: StructuredProblem, result: LatentResult) -> None:
         self.coef_ = problem.whole(result.w)

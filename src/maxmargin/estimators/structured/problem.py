@@ -55,8 +55,8 @@ class StructuredProblem:
         margin: Any = None,
         last: StructuredProblem | None = None,
     ) -> None:
-        if svm.oracle not in ("cheap", "dear"):
-            raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'dear'.")
+        if svm.oracle not in ("cheap", "expensive"):
+            raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'expensive'.")
         self.X, self.y, self._margin = X, y, margin
         self.task: Any = copy.deepcopy(svm.task) if last is None else last.task
         #: what takes the place of rows where there is a kernel, and the inputs with it
@@ -77,7 +77,7 @@ class StructuredProblem:
         self.weights = weigh(svm, self.dim, names)
         self.omega = self.weights.norm
         self._rescaling: Any = svm.rescaling
-        self._dear = svm.oracle == "dear"
+        self._expensive = svm.oracle == "expensive"
         self._workers = svm._workers()
         self._examples: Examples | None = None if last is None else last._examples
 
@@ -100,8 +100,8 @@ class StructuredProblem:
 
     def risk(self, weight: Any) -> Any:
         """The risk with these weights of the examples. It takes the engine from the risk before it."""
-        # a centre alone leaves compiled examples as they are; a dear oracle's answers are remembered by w
-        centred = self.weights.centre_only and not self._dear and self._margin is None
+        # a centre alone leaves compiled examples as they are; answers of an expensive oracle are kept by w
+        centred = self.weights.centre_only and not self._expensive and self._margin is None
         known = centred or self._examples is not None
         risk = TaskRisk(
             self.task,
@@ -114,7 +114,7 @@ class StructuredProblem:
             examples=self._examples,
             weight_map=None if known else self.weights.map,
             sample_margin=self._margin if self._examples is None else None,
-            dear=self._dear,
+            expensive=self._expensive,
         )
         self._examples = risk.examples
         return self.weights.risk(risk) if centred else risk
@@ -130,7 +130,7 @@ class StructuredProblem:
             sample_weight=weight,
             engine=self._engine,
             weight_map=self.weights.map,
-            dear=self._dear,
+            expensive=self._expensive,
         )
 
     def whole(self, w: Array) -> Array:

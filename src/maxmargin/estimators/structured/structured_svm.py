@@ -74,13 +74,13 @@ class StructuredSVM(CertifiedEstimator):
     solver : "auto" or solver object, default "auto"
         "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
         some weights must not be negative and the task has a compiled form.
-    oracle : {"cheap", "dear"}, default "cheap"
-        "dear" saves calls of the argmax and spends time on what it said before; use it when a call takes
-        much more than a millisecond. See the user guide, "Dear oracles".
+    oracle : {"cheap", "expensive"}, default "cheap"
+        "expensive" saves calls of the argmax and spends time on what it said before; use it when a call takes
+        much more than a millisecond. See the user guide, "Expensive oracles".
     max_iter, max_seconds : optional
         Limits. The best point is returned with its bounds.
     n_jobs : int, optional
-        Workers for passes over all examples, and for a few examples at a time where the oracle is dear.
+        Workers for passes over all examples, and for a few examples at a time where the oracle is expensive.
     engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
         What the workers are. Threads help tasks that release the interpreter's lock; processes
         help every task that can be pickled (with cloudpickle installed, also one that is defined in a
@@ -295,7 +295,7 @@ class StructuredSVM(CertifiedEstimator):
             return self.solver
         if len(omega.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
-        return AutoStructured("dear" if self.oracle == "dear" else "stream")
+        return AutoStructured("expensive" if self.oracle == "expensive" else "stream")
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The output of largest score for each input.

@@ -245,7 +245,7 @@ class StructuredSVMCV(NamedParameters):
         svm = StructuredSVM(self.task, **shared)
         if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
             # planes of examples that are held out must outlast the folds that do not ask for them
-            mode: Any = "dear" if self.oracle == "dear" else "stream"
+            mode: Any = "expensive" if self.oracle == "expensive" else "stream"
             svm.solver = AutoStructured(mode=mode, idle=8 * (n_splits + 1))
         return svm
 

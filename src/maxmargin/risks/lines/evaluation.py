@@ -189,7 +189,7 @@ def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvalua
 class Pinned:
     """A point whose scores the shards keep under a key, and how they came about.
 
-    That is w itself, not what was published of it: an object store is dear, and few of them get lost.
+    That is w itself, not what was published of it: an object store is expensive, and few of them get lost.
     """
 
     key: int

@@ -173,7 +173,7 @@ class ScoreRisk:
             wide=self,
             proved=self,
             engine=self.engine,
-            expensive_slopes=self.rows.loss.dear,
+            expensive_slopes=self.rows.loss.expensive_slopes,
         )
 
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:

@@ -141,7 +141,7 @@ class WideScoreRisk:
             numbered_planes=self,
             kept_planes=self,
             engine=self.engine,
-            expensive_slopes=self._risk.rows.loss.dear,
+            expensive_slopes=self._risk.rows.loss.expensive_slopes,
         )
 
     @property

@@ -156,7 +156,7 @@ class CompletedRisk(TaskRisk):
         A completion for each example.
     dim : int
         Dimension of the joint features.
-    sample_weight, engine, weight_map, dear, examples
+    sample_weight, engine, weight_map, expensive, examples
         As in :class:`maxmargin.risks.TaskRisk`.
 
     Examples
@@ -184,7 +184,7 @@ class CompletedRisk(TaskRisk):
         sample_weight: Any = None,
         engine: Engine | None = None,
         weight_map: WeightMap | None = None,
-        dear: bool = False,
+        expensive: bool = False,
         examples: LatentExamples | None = None,
     ) -> None:
         if task.oracle_kind == "undergenerating":
@@ -206,11 +206,15 @@ class CompletedRisk(TaskRisk):
             sample_weight=sample_weight,
             engine=engine,
             examples=examples,
-            dear=dear,
+            expensive=expensive,
         )
         self._latent_examples: LatentExamples = examples
         self._made_of = (task, X, Y, dim)
-        self._options: dict[str, Any] = {"engine": engine, "weight_map": weight_map, "dear": dear}
+        self._options: dict[str, Any] = {
+            "engine": engine,
+            "weight_map": weight_map,
+            "expensive": expensive,
+        }
         self.latent = list(latent)
 
     def complete(self, w: Array) -> Completion:

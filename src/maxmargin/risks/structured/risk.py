@@ -145,8 +145,8 @@ class TaskRisk:
         :class:`maxmargin.risks.priors.mapped_risk.MappedRisk`.
     sample_margin : array, optional
         Factors of the losses by example, positive. Compiled forms do not know them either.
-    dear : bool, default False
-        The oracle is dear: examples are spread over as many shards as there can be, and an evaluation at
+    expensive : bool, default False
+        The oracle is expensive: examples are spread over as many shards as there can be, and an evaluation at
         one of the last points evaluated costs nothing.
 
     Examples
@@ -178,7 +178,7 @@ class TaskRisk:
         examples: Examples | None = None,
         weight_map: WeightMap | None = None,
         sample_margin: Any = None,
-        dear: bool = False,
+        expensive: bool = False,
     ) -> None:
         require_rescaling(task, rescaling)
         margin = None if sample_margin is None else _margins(sample_margin, len(Y))
@@ -202,13 +202,13 @@ class TaskRisk:
         self._examples = examples
         self._weights = check_weights(sample_weight, n)
         # every shard of a cut is a vector of its own: few of them where vectors are long
-        fewest = 1 if dear else MIN_EXAMPLES
+        fewest = 1 if expensive else MIN_EXAMPLES
         most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
         n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
         bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
-        shared = examples if dear or not hasattr(examples, "part") else None
+        shared = examples if expensive or not hasattr(examples, "part") else None
         self.engine.open(
             Maker(shared),
             [
@@ -221,8 +221,8 @@ class TaskRisk:
             self.engine, n_shards, tell=self._tell, told=lambda: self._past.told
         )
         self._keys = count()
-        self._dear = dear
-        # of a dear oracle: the last points, their values, and whether caches have the answers there
+        self._expensive = expensive
+        # of an expensive oracle: the last points, their values, and whether caches have the answers there
         self._known: deque[tuple[Array, tuple[float, float], bool]] = deque(maxlen=3)
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
@@ -241,7 +241,7 @@ class TaskRisk:
                 self._past = past.and_then(
                     point, span(self._examples.dim), forget=self.engine.durable
                 )
-            if self._dear:
+            if self._expensive:
                 self._known.append((w, values, past.told >= 0))
         return TaskEvaluation(self.engine, point, w, values)
 
@@ -296,7 +296,7 @@ class TaskRisk:
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
-        if self._dear:  # any shard can answer for any example
+        if self._expensive:  # any shard can answer for any example
             # neighbouring shards share a worker: spread them, so that few examples keep many workers busy
             owners = np.arange(len(examples)) * self.n_blocks // max(1, len(examples))
         else:
@@ -307,8 +307,8 @@ class TaskRisk:
         return [next(next_of[k]) for k in owners]
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:
-        """These are all answers at w, a frozen array: a dear evaluation there need not be repeated."""
-        if self._dear:
+        """These are all answers at w, a frozen array: an expensive evaluation there need not be repeated."""
+        if self._expensive:
             pairs = [(self._weights[a.lo : a.hi], a) for a in answers]
             value = math.fsum(float(s @ a.values) for s, a in pairs)
             upper = math.fsum(float(s @ a.uppers) for s, a in pairs)

@@ -7,8 +7,8 @@ the points, asks its oracle again, and has the same cache. So that there is an e
 for that (one w per point) and to what a death costs (one pass of the lost shards per point), a cache begins
 anew after :func:`span` points, with the answers at the last ten of them.
 
-Shards that travel take their own examples along. Where the oracle is dear there are few examples, and any
-shard can answer for any of them: then they go to every worker, once.
+Shards that travel take their own examples along. Where the oracle is expensive there are few examples, and
+any shard can answer for any of them: then they go to every worker, once.
 """
 
 from __future__ import annotations

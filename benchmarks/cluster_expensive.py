@@ -1,12 +1,12 @@
-"""Dear oracles on a cluster: duals owned by the driver against stateless cuts.
+"""Expensive oracles on a cluster: duals owned by the driver against stateless cuts.
 
 Words of the OCR letters (fold 0, C = 0.03) with an argmax that waits 20 ms before it answers, on 2 and on 4
-workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In dual coordinate (*dear*,
+workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In dual coordinate (*expensive*,
 *n-slack*) the driver owns labellings and multipliers, and workers answer for single examples; *cuts* are made
 where the oracle runs, and nothing but weights and planes travels. A second table: a worker is killed
 (SIGKILL) half-way through the fit.
 
-Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_dear``.
+Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_expensive``.
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ from benchmarks import datasets
 from benchmarks.ray_tools import local_ray, pids_of_workers
 from benchmarks.slow_words import SlowWords
 
-TITLE = "Dear oracles on a cluster"
+TITLE = "Expensive oracles on a cluster"
 N, SECONDS, C = 96, 0.02, 0.03
 GAPS = (5e-2, 1e-2)
 WORKERS = (2, 4)
 #: solver, its options
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dear, 4 at once": ("DualCoordinate", {"mode": "dear", "at_once": 4}),
-    "dear, 8 at once, 12 chunks": (
+    "expensive, 4 at once": ("DualCoordinate", {"mode": "expensive", "at_once": 4}),
+    "expensive, 8 at once, 12 chunks": (
         "DualCoordinate",
-        {"mode": "dear", "at_once": 8, "chunks": 12},
+        {"mode": "expensive", "at_once": 8, "chunks": 12},
     ),
-    "dear, 16 at once, 6 chunks": ("DualCoordinate", {"mode": "dear", "at_once": 16, "chunks": 6}),
+    "expensive, 16 at once, 6 chunks": (
+        "DualCoordinate",
+        {"mode": "expensive", "at_once": 16, "chunks": 6},
+    ),
     "n-slack (batch)": ("DualCoordinate", {"mode": "batch"}),
     "p-slack cuts, cache": ("CuttingPlane", {"slacks": "blocks"}),
     "1-slack cuts, cache": ("CuttingPlane", {}),
     "1-slack cuts, no cache": ("CuttingPlane", {"use_cache": False}),
 }
 #: methods of which a worker is killed
-KILLED = ("dear, 8 at once, 12 chunks", "p-slack cuts, cache", "1-slack cuts, cache")
+KILLED = ("expensive, 8 at once, 12 chunks", "p-slack cuts, cache", "1-slack cuts, cache")
 
 
 def words(quick: bool) -> tuple[list[Any], list[Any]]:
@@ -60,7 +63,7 @@ def fit(method: str, engine: Any, quick: bool, kill_after: float | None = None) 
 
     X, Y = words(quick)
     task = SlowWords(26, 0.002 if quick else SECONDS)
-    risk = TaskRisk(task, X, Y, task.setup(X, Y), engine=engine, dear=True)
+    risk = TaskRisk(task, X, Y, task.setup(X, Y), engine=engine, expensive=True)
     risk.answers(risk.evaluate(0.0 * risk.working_sets(1.0).w).w)  # all is loaded
     name, options = METHODS[method]
     with killing(kill_after):
@@ -152,8 +155,8 @@ calls per example and do not depend on the number of workers. *at once*: calls t
 chunk is a share of the examples, and no more calls than it has examples are made at once. Other work kept the
 processors busy (ten and more processes for each at times): passes are exact, seconds are coarse; what they
 hold besides the passes was not profiled. Every cell was measured once, in the order of the rows, so the load
-differs between cells: compare passes. One cell was measured again under less load, "dear, 4 at once" on 4
-workers: 12.3 s to 0.01 instead of 44.1.
+differs between cells: compare passes. One cell was measured again under less load, "expensive, 4 at once" on
+4 workers: 12.3 s to 0.01 instead of 44.1.
 """
     deaths = """
 A worker of 2 is killed half-way. Its process starts anew in some seconds. For duals that is all: they are the
@@ -166,4 +169,4 @@ objective has the same bits.
 
 
 if __name__ == "__main__":
-    command_line("cluster_dear", TITLE, cell, table)
+    command_line("cluster_expensive", TITLE, cell, table)

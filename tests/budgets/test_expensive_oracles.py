@@ -1,4 +1,4 @@
-"""Dear oracles: fewer calls, none for nothing, progress and limits between two of them."""
+"""Expensive oracles: fewer calls, none for nothing, progress and limits between two of them."""
 
 import signal
 import time
@@ -14,7 +14,7 @@ from maxmargin.solvers import DualCoordinate
 from maxmargin.testing import structured_objective
 from maxmargin.testing.examples import TinyMulticlass
 
-DEAR = DualCoordinate(mode="dear")
+EXPENSIVE = DualCoordinate(mode="expensive")
 
 
 class Counting(TinyMulticlass):
@@ -44,7 +44,7 @@ def fresh_counter():
 def test_no_call_is_made_twice():
     """All calls are counted in ``oracle_calls``: the last pass is the certificate."""
     X, y = examples(50)
-    svm = StructuredSVM(Counting(), 1.0, tol=1e-3, oracle="dear").fit(X, y)
+    svm = StructuredSVM(Counting(), 1.0, tol=1e-3, oracle="expensive").fit(X, y)
     assert svm.converged_
     assert Counting.calls == pytest.approx(50 * svm.history_[-1]["oracle_calls"])
     F = structured_objective(svm.task_, X, y, svm.coef_, 1.0)
@@ -57,9 +57,9 @@ def test_fewer_calls_than_streaming():
         mode: StructuredSVM(TinyMulticlass(), 1.0, tol=1e-3, solver=DualCoordinate(mode=mode))
         .fit(X, y)
         .history_[-1]["oracle_calls"]
-        for mode in ("stream", "dear")
+        for mode in ("stream", "expensive")
     }
-    assert passes["dear"] <= 0.9 * passes["stream"]
+    assert passes["expensive"] <= 0.9 * passes["stream"]
 
 
 @pytest.mark.data
@@ -69,7 +69,7 @@ def test_fewer_calls_than_streaming_on_letters():
     X, Y = [X[i] for i in some], [Y[i] for i in some]
     passes = [
         SequenceTagger(C=0.1, tol=1e-2, solver=solver).fit(X, Y).history_[-1]["oracle_calls"]
-        for solver in (DualCoordinate(), DEAR)
+        for solver in (DualCoordinate(), EXPENSIVE)
     ]
     assert passes[1] <= 0.9 * passes[0]
 
@@ -83,8 +83,8 @@ def test_progress_is_told_after_every_batch(at_once):
 
     callback.on_oracle = lambda done, total: told.append((done, total))
     X, y = examples(20)
-    solver = DualCoordinate(mode="dear", at_once=at_once, chunks=4)
-    StructuredSVM(Counting(), solver=solver, oracle="dear", callbacks=[callback]).fit(X, y)
+    solver = DualCoordinate(mode="expensive", at_once=at_once, chunks=4)
+    StructuredSVM(Counting(), solver=solver, oracle="expensive", callbacks=[callback]).fit(X, y)
     assert {total for _, total in told} == {20}
     # a chunk of 5 is asked in batches
     first = [done for done, _ in told[: 4 * -(-5 // at_once)]]
@@ -104,17 +104,17 @@ def test_the_progress_line_shows_it():
 
     line = ProgressLine(Terminal())
     X, y = examples(20)
-    StructuredSVM(TinyMulticlass(), oracle="dear", callbacks=[line]).fit(X, y)
+    StructuredSVM(TinyMulticlass(), oracle="expensive", callbacks=[line]).fit(X, y)
     assert "oracle 20/20" in line.stream.getvalue()
 
 
 def test_a_time_limit_ends_a_pass():
     X, y = examples(60)
-    StructuredSVM(TinyMulticlass(), 1.0, oracle="dear", max_iter=1).fit(
+    StructuredSVM(TinyMulticlass(), 1.0, oracle="expensive", max_iter=1).fit(
         X, y
     )  # compiled before the clock runs
     Counting.pause = 0.01
-    svm = StructuredSVM(Counting(), 1.0, oracle="dear", max_seconds=0.1).fit(X, y)
+    svm = StructuredSVM(Counting(), 1.0, oracle="expensive", max_seconds=0.1).fit(X, y)
     assert svm.stop_reason_ == "max_seconds"
     # a part of the first pass, and one confirming pass
     assert Counting.calls < 60 + 40
@@ -126,7 +126,7 @@ def test_a_time_limit_ends_a_pass():
 def test_ctrl_c_between_two_calls():
     X, y = examples(60)
     Counting.press_at = 25
-    svm = interrupted(StructuredSVM(Counting(), 1.0, oracle="dear").fit, X, y).estimator
+    svm = interrupted(StructuredSVM(Counting(), 1.0, oracle="expensive").fit, X, y).estimator
     assert svm.stop_reason_ == "interrupted"
     assert Counting.calls <= 25 + 60  # and the confirming pass
     F = structured_objective(svm.task_, X, y, svm.coef_, 1.0)
@@ -136,7 +136,7 @@ def test_ctrl_c_between_two_calls():
 
 def test_wrong_settings_are_named():
     with pytest.raises(ValueError, match="at least 1"):
-        DualCoordinate(mode="dear", at_once=0)
+        DualCoordinate(mode="expensive", at_once=0)
     X, y = examples(5)
-    with pytest.raises(ValueError, match="'cheap' or 'dear'"):
+    with pytest.raises(ValueError, match="'cheap' or 'expensive'"):
         StructuredSVM(TinyMulticlass(), oracle="slow").fit(X, y)
