@@ -120,7 +120,7 @@ class InteriorPoint(NewtonDuals):
         self._slack, self.n_support = float(slack), int(support)
         self._upper = self.regularizer.value(self.w) + float(loss)
         if self._balance:
-            # an intercept that is not penalised: the bound pays dearly for classes out of balance,
+            # an unpenalized intercept: the bound loses much when classes are unbalanced,
             # so the heavier class is scaled down, which stays in the box
             alpha, plus = self._a.copy(), self.products.y > 0.0
             heavy, light = float(alpha[plus].sum()), float(alpha[~plus].sum())
