@@ -31,22 +31,16 @@ GAPS = (5e-2, 1e-2)
 WORKERS = (2, 4)
 #: solver, its options
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "expensive, 4 at once": ("DualCoordinate", {"mode": "expensive", "at_once": 4}),
-    "expensive, 8 at once, 12 chunks": (
-        "DualCoordinate",
-        {"mode": "expensive", "at_once": 8, "chunks": 12},
-    ),
-    "expensive, 16 at once, 6 chunks": (
-        "DualCoordinate",
-        {"mode": "expensive", "at_once": 16, "chunks": 6},
-    ),
-    "n-slack (batch)": ("DualCoordinate", {"mode": "batch"}),
+    "expensive, batches of 4": ("DualCoordinate", {"oracle": "expensive"}),
+    "expensive, batches of 8": ("DualCoordinate", {"oracle": "expensive", "batch_size": 8}),
+    "expensive, batches of 16": ("DualCoordinate", {"oracle": "expensive", "batch_size": 16}),
+    "n-slack": ("DualCoordinate", {"batch_size": "all"}),
     "p-slack cuts, cache": ("CuttingPlane", {"slacks": "blocks"}),
     "1-slack cuts, cache": ("CuttingPlane", {}),
     "1-slack cuts, no cache": ("CuttingPlane", {"use_cache": False}),
 }
 #: methods of which a worker is killed
-KILLED = ("expensive, 8 at once, 12 chunks", "p-slack cuts, cache", "1-slack cuts, cache")
+KILLED = ("expensive, batches of 8", "p-slack cuts, cache", "1-slack cuts, cache")
 
 
 def words(quick: bool) -> tuple[list[Any], list[Any]]:

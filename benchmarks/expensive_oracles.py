@@ -18,12 +18,13 @@ TITLE = "Expensive oracles"
 PROBLEMS = {"EWT": 0.1, "OCR": 0.01}
 TOLS = (1e-1, 1e-2, 1e-3)
 METHODS: dict[str, dict[str, Any]] = {
-    "stream (the default)": {"mode": "stream"},
-    "batch (n-slack)": {"mode": "batch"},
-    "expensive, 1 at a time": {"mode": "expensive", "at_once": 1},
-    "expensive, 4 at a time": {"mode": "expensive", "at_once": 4},
-    "expensive, 16 at a time": {"mode": "expensive", "at_once": 16},
-    "expensive, 64 at a time": {"mode": "expensive", "at_once": 64},
+    "cheap (the default)": {},
+    "cheap, batches of 16": {"batch_size": 16},
+    "n-slack": {"batch_size": "all"},
+    "expensive, one at a time": {"oracle": "expensive", "batch_size": 1},
+    "expensive, batches of 4": {"oracle": "expensive"},
+    "expensive, batches of 16": {"oracle": "expensive", "batch_size": 16},
+    "expensive, batches of 64": {"oracle": "expensive", "batch_size": 64},
 }
 
 

@@ -36,7 +36,7 @@ METHODS = {
     "1-slack + cache": "CuttingPlane(line_search=False)",
     "OCA on the cached model": "CuttingPlane()",
     "OCA, exact lines": "CuttingPlane() on ScoreRisk(X, y, losses.CandidateHinge())",
-    "n-slack": 'DualCoordinate(mode="batch")',
+    "n-slack": 'DualCoordinate(batch_size="all")',
     "default": "DualCoordinate()",
     "LinearSVC": "LinearSVC(), the same problem as a loss of scores with its own default solver",
 }
@@ -84,7 +84,7 @@ def solver(name: str) -> Any:
         "1-slack + cache": CuttingPlane(line_search=False),
         "OCA on the cached model": CuttingPlane(),
         "OCA, exact lines": CuttingPlane(),
-        "n-slack": DualCoordinate(mode="batch"),
+        "n-slack": DualCoordinate(batch_size="all"),
         "default": DualCoordinate(),
     }[name]
 

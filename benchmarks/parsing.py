@@ -26,7 +26,7 @@ C = {"span": 0.3, "zero-one": 1.0}
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False, mu=1.0)",
     "1-slack + cache": "CuttingPlane(line_search=False, mu=1.0)",
-    "n-slack": 'DualCoordinate(mode="batch")',
+    "n-slack": 'DualCoordinate(batch_size="all")',
     "default": "DualCoordinate()",
 }
 TOL, PASSES, LIMIT = 5e-2, 300, 60.0
@@ -39,7 +39,7 @@ def solver(name: str) -> Any:
     return {
         "1-slack": CuttingPlane(use_cache=False, line_search=False, mu=1.0),
         "1-slack + cache": CuttingPlane(line_search=False, mu=1.0),
-        "n-slack": DualCoordinate(mode="batch"),
+        "n-slack": DualCoordinate(batch_size="all"),
         "default": DualCoordinate(),
     }[name]
 

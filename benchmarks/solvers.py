@@ -23,7 +23,7 @@ METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False)",
     "1-slack + cache": "CuttingPlane(line_search=False)",
     "OCA on the cached model": "CuttingPlane()",
-    "n-slack": 'DualCoordinate(mode="batch")',
+    "n-slack": 'DualCoordinate(batch_size="all")',
     "default": "DualCoordinate()",
 }
 
@@ -36,7 +36,7 @@ def solver(name: str) -> Any:
         "1-slack": CuttingPlane(use_cache=False, line_search=False),
         "1-slack + cache": CuttingPlane(line_search=False),
         "OCA on the cached model": CuttingPlane(),
-        "n-slack": DualCoordinate(mode="batch"),
+        "n-slack": DualCoordinate(batch_size="all"),
         "default": DualCoordinate(),
     }[name]
 

@@ -36,7 +36,7 @@ search = LinearSVCCV(
 ).fit(X, y)
 seconds = time.perf_counter() - began
 gaps = [search.cv_results_[f"split{k}_gap"] for k in range(5)]
-print(f"{np.size(gaps)} fits in {seconds:.1f} s, scheme: {search.scheme_}")
+print(f"{np.size(gaps)} fits in {seconds:.1f} s")
 print(f"largest gap {np.max(gaps):.1e}")
 print("best:", search.best_params_, f"score {search.best_score_:.3f}")
 

@@ -220,7 +220,7 @@ for name, solver in {
     "auto": "auto",
     "planes": solvers.CuttingPlane(),
     "planes by shard": solvers.CuttingPlane(slacks="blocks"),
-    "batch": solvers.DualCoordinate(mode="batch"),
+    "batch": solvers.DualCoordinate(batch_size="all"),
 }.items():
     FITS[f"SequenceTagger {name}"] = partial(
         lambda solver: mm.SequenceTagger(C=0.5, solver=solver).fit(*sentences()), solver

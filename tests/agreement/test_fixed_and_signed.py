@@ -26,8 +26,8 @@ def problem(seed, n=12, d=3, K=3):
 
 SOLVERS = [
     DualCoordinate(),
-    DualCoordinate(mode="batch"),
-    DualCoordinate(mode="expensive"),
+    DualCoordinate(batch_size="all"),
+    DualCoordinate(oracle="expensive"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
     CuttingPlane(slacks="blocks"),
@@ -76,7 +76,7 @@ def test_signed_and_fixed_weights_reach_the_optimum(solver, rescaling):
     st.integers(0, 10**6),
     st.sampled_from([0.05, 1.0, 20.0]),
     st.sampled_from(
-        [CuttingPlane(), DualCoordinate(), DualCoordinate(mode="expensive", at_once=2)]
+        [CuttingPlane(), DualCoordinate(), DualCoordinate(oracle="expensive", batch_size=2)]
     ),
 )
 def test_random_problems(seed, C, solver):

@@ -12,7 +12,7 @@ from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import latent_objective, solve_structured_qp
 from maxmargin.testing.examples import TinyMulticlass
 
-SOLVERS = [DualCoordinate(), DualCoordinate(mode="expensive"), CuttingPlane()]
+SOLVERS = [DualCoordinate(), DualCoordinate(oracle="expensive"), CuttingPlane()]
 
 
 class AsPairs(TinyMulticlass):

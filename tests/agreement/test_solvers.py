@@ -65,7 +65,7 @@ def test_one_objective_from_every_solver_and_every_form():
         CuttingPlane(),
         CuttingPlane(use_cache=False),
         DualCoordinate(),
-        DualCoordinate(mode="batch"),
+        DualCoordinate(batch_size="all"),
     ):
         risk = TaskRisk(task, list(X), list(y), dim)
         results.append(minimize(risk, 0.5, solver=structured, stopping=RelativeGap(1e-5)))

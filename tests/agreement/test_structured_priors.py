@@ -21,8 +21,8 @@ from maxmargin.testing.examples import TinyMulticlass
 C = 0.7
 SOLVERS = [
     DualCoordinate(),
-    DualCoordinate(mode="batch"),
-    DualCoordinate(mode="expensive"),
+    DualCoordinate(batch_size="all"),
+    DualCoordinate(oracle="expensive"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
     CuttingPlane(slacks="blocks"),

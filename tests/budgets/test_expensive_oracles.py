@@ -14,7 +14,7 @@ from maxmargin.solvers import DualCoordinate
 from maxmargin.testing import structured_objective
 from maxmargin.testing.examples import TinyMulticlass
 
-EXPENSIVE = DualCoordinate(mode="expensive")
+EXPENSIVE = DualCoordinate(oracle="expensive")
 
 
 class Counting(TinyMulticlass):
@@ -54,12 +54,12 @@ def test_no_call_is_made_twice():
 def test_fewer_calls_than_streaming():
     X, y = examples(150, d=8)
     passes = {
-        mode: StructuredSVM(TinyMulticlass(), 1.0, tol=1e-3, solver=DualCoordinate(mode=mode))
+        cost: StructuredSVM(TinyMulticlass(), 1.0, tol=1e-3, solver=DualCoordinate(cost))
         .fit(X, y)
         .history_[-1]["oracle_calls"]
-        for mode in ("stream", "expensive")
+        for cost in ("cheap", "expensive")
     }
-    assert passes["expensive"] <= 0.9 * passes["stream"]
+    assert passes["expensive"] <= 0.9 * passes["cheap"]
 
 
 @pytest.mark.data
@@ -74,8 +74,8 @@ def test_fewer_calls_than_streaming_on_letters():
     assert passes[1] <= 0.9 * passes[0]
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 16])
-def test_progress_is_told_after_every_batch(at_once):
+@pytest.mark.parametrize("batch_size", [1, 3, 16])
+def test_progress_is_told_after_every_batch(batch_size):
     told = []
 
     def callback(record):
@@ -83,11 +83,11 @@ def test_progress_is_told_after_every_batch(at_once):
 
     callback.on_oracle = lambda done, total: told.append((done, total))
     X, y = examples(20)
-    solver = DualCoordinate(mode="expensive", at_once=at_once, chunks=4)
+    solver = DualCoordinate(oracle="expensive", batch_size=batch_size)
     StructuredSVM(Counting(), solver=solver, oracle="expensive", callbacks=[callback]).fit(X, y)
     assert {total for _, total in told} == {20}
-    # a chunk of 5 is asked in batches
-    first = [done for done, _ in told[: 4 * -(-5 // at_once)]]
+    # pieces of at least a batch: 20 of one, 6 of three or four, one of all
+    first = [done for done, _ in told[: {1: 20, 3: 8, 16: 2}[batch_size]]]
     assert first == sorted(set(first))
     assert first[-1] == 20
     assert max(done for done, _ in told) == 20
@@ -135,8 +135,8 @@ def test_ctrl_c_between_two_calls():
 
 
 def test_wrong_settings_are_named():
-    with pytest.raises(ValueError, match="at least 1"):
-        DualCoordinate(mode="expensive", at_once=0)
+    with pytest.raises(ValueError, match="batch_size=0: use a positive integer"):
+        DualCoordinate(oracle="expensive", batch_size=0)
     X, y = examples(5)
     with pytest.raises(ValueError, match="'cheap' or 'expensive'"):
         StructuredSVM(TinyMulticlass(), oracle="slow").fit(X, y)

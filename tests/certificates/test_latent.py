@@ -15,8 +15,8 @@ from maxmargin.testing import latent_objective
 
 SOLVERS = [
     DualCoordinate(),
-    DualCoordinate(mode="batch"),
-    DualCoordinate(mode="expensive"),
+    DualCoordinate(batch_size="all"),
+    DualCoordinate(oracle="expensive"),
     CuttingPlane(),
 ]
 

@@ -15,7 +15,7 @@ from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 SOLVERS = {
     "stream": DualCoordinate(),
-    "batch": DualCoordinate(mode="batch"),
+    "batch": DualCoordinate(batch_size="all"),
     "1-slack": CuttingPlane(use_cache=False, line_search=False),
     "1-slack + cache": CuttingPlane(line_search=False),
     "oca on the cached model": CuttingPlane(),

@@ -13,11 +13,11 @@ from maxmargin.engines import SerialEngine
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 
 CUTS = [None, CuttingPlane(use_cache=False)]
-SETS = [DualCoordinate(mode="batch"), DualCoordinate(mode="expensive", chunks=4), DualCoordinate()]
+SETS = [DualCoordinate(batch_size="all"), DualCoordinate(oracle="expensive"), DualCoordinate()]
 PROBLEMS = [
     *((chain, solver) for solver in CUTS + SETS),
     (python, None),
-    (expensive, DualCoordinate(mode="expensive")),
+    (expensive, DualCoordinate(oracle="expensive")),
     (candidates, None),
 ]
 
@@ -45,8 +45,8 @@ def test_the_same_bits(make_engine, expected, n_workers):
     [
         # in the oracle when the cached model is in use, then while shards are told, then in the line search
         (chain, None, [("measure", 3, 3), ("tell", 2, 1), ("line_kinks", 9, 4)]),
-        (chain, DualCoordinate(mode="batch"), [("oracle_runs", 9, 2)]),
-        (expensive, DualCoordinate(mode="expensive"), [("oracle_for", 4, 3)]),
+        (chain, DualCoordinate(batch_size="all"), [("oracle_runs", 9, 2)]),
+        (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
     ],
 )
 def test_a_killed_worker_changes_no_bit(

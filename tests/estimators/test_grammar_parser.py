@@ -68,7 +68,12 @@ def test_certificate_by_hand(loss):
 
 @pytest.mark.parametrize("loss", ["span", "zero-one"])
 def test_solvers_agree(loss):
-    solvers = ["auto", DualCoordinate(mode="batch"), CuttingPlane(), CuttingPlane(use_cache=False)]
+    solvers = [
+        "auto",
+        DualCoordinate(batch_size="all"),
+        CuttingPlane(),
+        CuttingPlane(use_cache=False),
+    ]
     fits = [GrammarParser(C=0.2, tol=1e-4, loss=loss, solver=s).fit(X, TREES) for s in solvers]
     lower = max(fit.lower_bound_ for fit in fits)
     assert all(lower <= fit.objective_ * (1 + 1e-12) for fit in fits)

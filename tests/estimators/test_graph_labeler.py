@@ -113,7 +113,7 @@ def test_solvers_agree():
     few = X[:8], Y[:8]
     fits = [
         GraphLabeler(C=0.1, tol=1e-3, solver=solver).fit(*few)
-        for solver in ("auto", DualCoordinate(mode="batch"), CuttingPlane())
+        for solver in ("auto", DualCoordinate(batch_size="all"), CuttingPlane())
     ]
     for fit in fits:
         assert fit.converged_

@@ -186,11 +186,10 @@ def test_grids_agree_with_scikit_learn():
     require_true(search.best_estimator_, best, 1e-6)
 
 
-@pytest.mark.parametrize("scheme", ["path", "lockstep"])
-def test_both_schemes_of_grids_have_true_bounds(scheme):
+def test_cells_of_a_grid_have_true_bounds():
     X, y, _ = problem(7)
     Cs = [0.1, 3.0]
-    search = LinearSVCCV(Cs=Cs, loss=HuberHinge(WIDTH), cv=3, tol=1e-5, scheme=scheme).fit(X, y)
+    search = LinearSVCCV(Cs=Cs, loss=HuberHinge(WIDTH), cv=3, tol=1e-5).fit(X, y)
     for k, (train, _) in enumerate(check_cv(3, y, classifier=True).split(X, y)):
         found = {
             name: search.cv_results_[f"split{k}_{name}"] for name in ("lower_bound", "objective")
@@ -331,7 +330,7 @@ def test_a_loss_of_one_method_is_trained_by_cutting_planes():
     best, _ = referee(with_constant(X), y, s, WIDTH)
     require_true(LinearSVC(loss=OnlyCut(), tol=1e-6).fit(X, y, s), best, 1e-6)
     search = LinearSVCCV(Cs=[0.1, 1.0], loss=OnlyCut(), cv=3).fit(X, y)
-    assert search.scheme_ == "path"
+    assert search.cv_results_["split0_converged"].all()
 
 
 @pytest.mark.parametrize("loss", [OnlyCut(), Doubled(), Shifted()], ids=repr)
@@ -346,8 +345,6 @@ def test_what_a_loss_does_not_offer_is_refused(loss):
         LinearSVC(loss=loss, penalize_intercept=False).fit(X, y)
     with pytest.raises(TypeError, match="without_margin"):
         LinearSVC(loss=loss).fit(X, y, sample_margin=s)
-    with pytest.raises(ValueError, match=r"implement dual_terms\(y\)"):
-        LinearSVCCV(loss=loss, scheme="lockstep").fit(X, y)
 
 
 def test_a_subclass_that_is_another_loss_is_not_trained_as_its_parent():

@@ -234,7 +234,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "ranking": (RankSVM(tol=1e-5), X, Y.astype(float)),
     "chains by planes": (SequenceTagger(tol=1e-2, solver=_PLANES), CHAINS, LABELS),
     "chains": (SequenceTagger(tol=1e-5), CHAINS, LABELS),
-    "chains, batch": (SequenceTagger(tol=1e-4, solver=DualCoordinate(mode="batch")), CHAINS, LABELS),
+    "chains, batch": (SequenceTagger(tol=1e-4, solver=DualCoordinate(batch_size="all")), CHAINS, LABELS),
     "slack": (SequenceTagger(tol=1e-3, rescaling="slack"), CHAINS, LABELS),
     "plain": (StructuredSVM(TinyMulticlass(), tol=1e-4), POINTS, PICKS),
     "expensive": (StructuredSVM(TinyMulticlass(), tol=1e-4, oracle="expensive"), POINTS, PICKS),

@@ -36,7 +36,7 @@ _VALUES: list[Any] = [
     {"float": []}, {"float": {}}, {"array": [0, "<f8", [1]]}, {"array": [0, "|O", [1]]},
     {"array": ["array.0", "<f8", [-1]]}, {"array": [0, "<f8", [10**18]]}, {"array": [-8, "<i8", [1]]},
     {"scalar": [0, "<f8", []]}, {"scalar": [0, "<U9", []]}, {"unknown": []}, {"set": [{"dict": []}]},
-    {"object": "CuttingPlane", "fields": {}}, {"object": "DualCoordinate", "fields": {"mode": "batch"}},
+    {"object": "CuttingPlane", "fields": {}}, {"object": "DualCoordinate", "fields": {"batch_size": "all"}},
     {"object": "RelativeGap", "fields": {"tol": 0.1}}, {"object": [], "fields": []}, *_RAW,
 ]  # fmt: skip
 

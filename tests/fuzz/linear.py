@@ -32,7 +32,6 @@ REFUSALS = (
     "rows are to be called positive, but there are",
     "class .* has no weight",
     "DualCoordinate penali[sz]es every coordinate",
-    "scheme='lockstep' trains two classes only",
     "cannot use the (newton|coordinate|stream) method here",
 )
 

@@ -22,8 +22,8 @@ NAME = "SequenceTagger"
 FORMS = ("dense", "sparse", "dict", "stacked", "float32", "strings")
 SOLVERS = (
     "CuttingPlane()",
-    "DualCoordinate(mode='batch')",
-    "DualCoordinate(mode='expensive')",
+    "DualCoordinate(batch_size='all')",
+    "DualCoordinate(oracle='expensive')",
     "DualCoordinate(schedule='larank')",
     "DualCoordinate(prune='immediate')",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -24,8 +25,8 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from maxmargin import LinearSVC, LinearSVCCV
-from maxmargin.estimators.linear import grid_plan as _grid
-from maxmargin.estimators.linear.grid_plan import choose_scheme
+from maxmargin.estimators.linear.grid_paths import order_rows
+from maxmargin.solvers import auto
 from maxmargin.testing import binary_objective
 
 CS = [0.003, 0.03, 0.3]
@@ -58,17 +59,15 @@ def test_scikit_learn_checks(number: int) -> None:
         check(estimator)
 
 
-@pytest.mark.parametrize("scheme", ["path", "lockstep"])
 @pytest.mark.parametrize("kind", ["dense", "float32", "csr"])
-def test_same_scores_as_a_loop_of_fits(scheme: str, kind: str) -> None:
+def test_same_scores_as_a_loop_of_fits(kind: str) -> None:
     X, y = cancer()
     X = {"dense": X, "float32": X.astype(np.float32), "csr": sp.csr_matrix(X)}[kind]
-    search = LinearSVCCV(CS, class_weights=WEIGHTS, scheme=scheme, tol=1e-5, scoring="roc_auc")
+    search = LinearSVCCV(CS, class_weights=WEIGHTS, tol=1e-5, scoring="roc_auc")
     found = search.fit(X, y).cv_results_
     loop = GridSearchCV(
         LinearSVC(tol=1e-5), {"C": CS, "class_weight": WEIGHTS}, scoring="roc_auc"
     ).fit(X, y)
-    assert search.scheme_ == scheme
     for row, params in enumerate(found["params"]):
         other = loop.cv_results_["params"].index(params)
         for k in range(5):
@@ -77,14 +76,11 @@ def test_same_scores_as_a_loop_of_fits(scheme: str, kind: str) -> None:
     assert search.best_score_ == pytest.approx(loop.best_score_, abs=1e-3)
 
 
-@pytest.mark.parametrize("scheme", ["path", "lockstep"])
 @pytest.mark.parametrize("penalize", [True, False])
-def test_bounds_of_every_cell_enclose_an_independent_fit(scheme: str, penalize: bool) -> None:
+def test_bounds_of_every_cell_enclose_an_independent_fit(penalize: bool) -> None:
     X, y = cancer()
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
-    search = LinearSVCCV(
-        CS, class_weights=WEIGHTS, cv=3, scheme=scheme, penalize_intercept=penalize, refit=False
-    )
+    search = LinearSVCCV(CS, class_weights=WEIGHTS, cv=3, penalize_intercept=penalize, refit=False)
     found = search.fit(X, y, sample_weight=weight).cv_results_
     for k, (train, _) in enumerate(StratifiedKFold(3).split(X, y)):
         for row, params in enumerate(found["params"]):
@@ -170,7 +166,6 @@ def test_several_classes(loss: str) -> None:
     X, y = load_iris(return_X_y=True)
     search = LinearSVCCV([0.01, 0.1, 1.0], loss=loss, class_weights=[None, "balanced"]).fit(X, y)
     assert search.coef_.shape == (3, 4)
-    assert search.scheme_ == "path"
     assert all(search.cv_results_[f"split{k}_converged"].all() for k in range(5))
     assert search.best_score_ > 0.9
     train = next(StratifiedKFold(5).split(X, y))[0]
@@ -179,13 +174,12 @@ def test_several_classes(loss: str) -> None:
     assert alone.lower_bound_ <= search.cv_results_["split0_objective"][2]
 
 
-@pytest.mark.parametrize("scheme", ["path", "lockstep"])
-def test_a_class_missing_from_a_fold_is_a_nan_and_a_warning(scheme: str) -> None:
+def test_a_class_missing_from_a_fold_is_a_nan_and_a_warning() -> None:
     X, y = cancer(slice(0, 120))
     order = np.argsort(y, kind="stable")
     cv = [(np.arange(0, 80), np.arange(80, 120)), (np.arange(40, 120), np.arange(0, 40))]
     X, y = X[order], np.r_[np.zeros(80), np.ones(40)]
-    search = LinearSVCCV(CS, cv=[*cv, (np.arange(20, 110), np.arange(0, 20))], scheme=scheme)
+    search = LinearSVCCV(CS, cv=[*cv, (np.arange(20, 110), np.arange(0, 20))])
     with (
         pytest.warns(FitFailedWarning, match="3 of 9 cells are left out with score NaN"),
         pytest.raises(ValueError, match="no setting has a score for every fold"),
@@ -232,52 +226,57 @@ def test_a_scorer_may_look_at_the_model_itself() -> None:
 
 def test_workers_change_no_bit() -> None:
     X, y = cancer()
-    for scheme in ("path", "lockstep"):
-        a, b = (
-            LinearSVCCV(CS, class_weights=WEIGHTS, scheme=scheme, n_jobs=jobs).fit(X, y)
-            for jobs in (None, 2)
-        )
-        for name in ("split0_objective", "split3_lower_bound", "mean_test_score"):
-            np.testing.assert_array_equal(a.cv_results_[name], b.cv_results_[name])
-        np.testing.assert_array_equal(a.coef_, b.coef_)
+    a, b = (LinearSVCCV(CS, class_weights=WEIGHTS, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
+    for name in ("split0_objective", "split3_lower_bound", "mean_test_score"):
+        np.testing.assert_array_equal(a.cv_results_[name], b.cv_results_[name])
+    np.testing.assert_array_equal(a.coef_, b.coef_)
 
 
 @pytest.mark.parametrize("prune", [False, True])
-def test_a_slow_path_hands_over_to_lockstep(monkeypatch: pytest.MonkeyPatch, prune: bool) -> None:
-    monkeypatch.setattr(_grid, "MANY_ROWS", 1_000)
+def test_cutting_planes_go_on_where_coordinates_are_slow(
+    monkeypatch: pytest.MonkeyPatch, prune: bool
+) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 8)) @ rng.normal(size=(8, 8))
     y = X[:, 0] + 4.0 * rng.normal(size=3000) > 0
     Cs = [1e-3, 1.0, 30.0, 1e4]
-    search = LinearSVCCV(Cs, cv=2, prune=prune, refit=False).fit(X, y)
-    alone = LinearSVCCV(Cs, cv=2, scheme="path", tol=1e-5, refit=False).fit(X, y).cv_results_
-    found = search.cv_results_
-    assert search.scheme_ == "path, lockstep"
-    assert {s for k in range(2) for s in found[f"split{k}_scheme"]} == {"path", "lockstep"}
+    alone = LinearSVCCV(Cs, cv=2, tol=1e-5, refit=False).fit(X, y).cv_results_
+    used: set[str] = set()
+    phases = auto.plan
+
+    def seen(problem: Any, path: Any = None) -> Any:
+        out = phases(problem, path)
+        used.add(out[0].method)
+        return out
+
+    monkeypatch.setattr(auto, "PATH_ROWS", 1_000)
+    monkeypatch.setattr(auto, "plan", seen)
+    found = LinearSVCCV(Cs, cv=2, prune=prune, refit=False).fit(X, y).cv_results_
+    assert used == {"coordinate", "cutting planes"}
     for k in range(2):
         assert found[f"split{k}_converged"].all()
         assert (found[f"split{k}_lower_bound"] <= alone[f"split{k}_objective"] * (1 + 1e-9)).all()
         assert (alone[f"split{k}_lower_bound"] <= found[f"split{k}_objective"] * (1 + 1e-9)).all()
 
 
-def test_the_choice_is_a_function_of_the_shape() -> None:
-    binary = {"flat": True, "coordinate": True}
-    assert choose_scheme(10**5, 54, 2, **binary) == ("path", True)
-    assert choose_scheme(10**3, 54, 2, **binary) == ("path", False)
-    assert choose_scheme(10**5, 47_000, 2, **binary) == ("path", False)
-    assert choose_scheme(10**5, 54, 2, flat=False, coordinate=True) == ("path", False)
-    assert choose_scheme(10**5, 54, 2, flat=True, coordinate=False) == ("lockstep", False)
-    assert choose_scheme(10**5, 54, 7, **binary) == ("path", False)
+@pytest.mark.parametrize("splitter", [StratifiedKFold(4), ShuffleSplit(3, random_state=0)])
+def test_ranges_give_each_split_its_own_rows(splitter: Any) -> None:
+    y = np.random.default_rng(0).random(300) < 0.4
+    trains = [train for train, _ in splitter.split(np.zeros((len(y), 1)), y)]
+    order, ranges = order_rows(trains, len(y))
+    assert sorted(order) == list(range(len(y)))
+    for train, mine in zip(trains, ranges, strict=True):
+        assert sorted(np.concatenate([order[lo:hi] for lo, hi in mine])) == sorted(train)
+        assert all(a[1] < b[0] for a, b in itertools.pairwise(mine))
 
 
 def test_an_iteration_limit_leaves_true_bounds() -> None:
     X, y = cancer()
-    for scheme in ("path", "lockstep"):
-        short = LinearSVCCV([10.0], max_iter=2, scheme=scheme, refit=False).fit(X, y).cv_results_
-        full = LinearSVCCV([10.0], refit=False).fit(X, y).cv_results_
-        assert not short["split0_converged"][0]
-        assert short["split0_lower_bound"][0] <= full["split0_objective"][0]
-        assert full["split0_lower_bound"][0] <= short["split0_objective"][0]
+    short = LinearSVCCV([10.0], max_iter=2, refit=False).fit(X, y).cv_results_
+    full = LinearSVCCV([10.0], refit=False).fit(X, y).cv_results_
+    assert not short["split0_converged"][0]
+    assert short["split0_lower_bound"][0] <= full["split0_objective"][0]
+    assert full["split0_lower_bound"][0] <= short["split0_objective"][0]
 
 
 @pytest.mark.parametrize(
@@ -287,9 +286,7 @@ def test_an_iteration_limit_leaves_true_bounds() -> None:
         ({"Cs": [0.0, 1.0]}, "positive numbers"),
         ({"class_weights": {0: 1.0, 1: 2.0}}, "a list of class weights"),
         ({"class_weights": "balanced"}, "a list of class weights"),
-        ({"scheme": "fast"}, "use 'auto', 'path' or 'lockstep'"),
         ({"loss": "logistic"}, "is not known"),
-        ({"scheme": "lockstep", "cv": 25}, "at most 20 splits"),
     ],
 )
 def test_errors_say_what_to_do(params: dict[str, Any], text: str) -> None:

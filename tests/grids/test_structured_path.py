@@ -41,7 +41,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(
     "solver",
-    [DualCoordinate(), DualCoordinate(mode="expensive"), DualCoordinate(mode="batch")],
+    [DualCoordinate(), DualCoordinate(oracle="expensive"), DualCoordinate(batch_size="all")],
     ids=str,
 )
 def test_every_fit_of_a_path_is_certified(name, solver):
@@ -60,10 +60,10 @@ def test_every_fit_of_a_path_is_certified(name, solver):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("mode", ["stream", "expensive"])
-def test_all_values_cost_at_most_two_hard_fits(name, mode):
+@pytest.mark.parametrize("oracle", ["cheap", "expensive"])
+def test_all_values_cost_at_most_two_hard_fits(name, oracle):
     task, (X, y) = PROBLEMS[name]
-    solver = DualCoordinate(mode=mode)
+    solver = DualCoordinate(oracle)
     path = structured_path(task, X, y, CS, tol=1e-2, solver=solver)
     hard = StructuredSVM(task, CS[-1], tol=1e-2, solver=solver).fit(X, y)
     calls = sum(svm.history_[-1]["oracle_calls"] for svm in path)

@@ -114,7 +114,7 @@ FITS = {
 SETS = {
     "chains": (SequenceTagger(tol=1e-4), CHAINS, LABELS),
     "chains, batch": (
-        SequenceTagger(tol=1e-3, solver=DualCoordinate(mode="batch")),
+        SequenceTagger(tol=1e-3, solver=DualCoordinate(batch_size="all")),
         CHAINS,
         LABELS,
     ),
@@ -489,7 +489,7 @@ HIDDEN = "number features in the same order"
     [
         (Unsteady(), CuttingPlane(), "task after setup was"),
         (Hidden(), DualCoordinate(), HIDDEN),
-        (Hidden(), DualCoordinate(mode="expensive"), HIDDEN),
+        (Hidden(), DualCoordinate(oracle="expensive"), HIDDEN),
         (Hidden(), CuttingPlane(use_cache=False), HIDDEN),
     ],
 )

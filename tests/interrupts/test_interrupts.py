@@ -79,7 +79,9 @@ def test_ctrl_c_in_a_linear_fit(jobs):
     assert svc.score(X, Y) > 0.5
 
 
-@pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="batch"), CuttingPlane()])
+@pytest.mark.parametrize(
+    "solver", [DualCoordinate(), DualCoordinate(batch_size="all"), CuttingPlane()]
+)
 def test_ctrl_c_in_a_python_oracle(solver):
     inputs, outputs = examples()
     svm = StructuredSVM(Pressing(100), 10.0, tol=1e-12, solver=solver)
@@ -113,7 +115,9 @@ def test_time_limit():
     assert svc.lower_bound_ <= svc.objective_
 
 
-@pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="batch"), CuttingPlane()])
+@pytest.mark.parametrize(
+    "solver", [DualCoordinate(), DualCoordinate(batch_size="all"), CuttingPlane()]
+)
 def test_iteration_limit_of_structures_ends_with_a_confirming_pass(solver):
     inputs, outputs = examples()
     svm = StructuredSVM(TinyMulticlass(), 1.0, tol=1e-9, max_iter=2, solver=solver)

@@ -51,7 +51,7 @@ def is_true(svm, X, Y, C):
 
 
 @pytest.mark.parametrize(
-    "solver", [DualCoordinate(), DualCoordinate(mode="expensive"), CuttingPlane()]
+    "solver", [DualCoordinate(), DualCoordinate(oracle="expensive"), CuttingPlane()]
 )
 @pytest.mark.parametrize("call", [1, 30, 200, 500])
 def test_ctrl_c_in_a_convex_step(solver, call):

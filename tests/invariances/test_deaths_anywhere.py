@@ -60,7 +60,7 @@ FITS = {
     "expensive": (StructuredSVM(TINY, oracle="expensive", max_iter=9), VECTORS, CLASSES, WEIGHT),
     "signed task": (StructuredSVM(TINY, nonnegative=[1], fixed={0: 0.5}), VECTORS, CLASSES, WEIGHT),
     "candidates": (
-        StructuredSVM(Enumerable(), solver=DualCoordinate(mode="batch"), tol=1e-3),
+        StructuredSVM(Enumerable(), solver=DualCoordinate(batch_size="all"), tol=1e-3),
         [RNG.normal(size=(4, 3)) for _ in range(50)],
         [int(k) for k in RNG.integers(0, 4, 50)],
         None,

@@ -86,14 +86,14 @@ PROBLEMS = [
     (chain, CuttingPlane(slacks="blocks")),
     (chain, CuttingPlane(use_cache=False)),
     (chain, DualCoordinate()),
-    (chain, DualCoordinate(mode="batch")),
-    (chain, DualCoordinate(mode="expensive", chunks=4)),
+    (chain, DualCoordinate(batch_size="all")),
+    (chain, DualCoordinate(oracle="expensive")),
     (python, None),
     (python, DualCoordinate()),
-    (expensive, DualCoordinate(mode="expensive")),
+    (expensive, DualCoordinate(oracle="expensive")),
     (expensive, CuttingPlane()),
     (candidates, None),
-    (candidates, DualCoordinate(mode="batch")),
+    (candidates, DualCoordinate(batch_size="all")),
 ]
 
 
@@ -156,7 +156,7 @@ def test_estimators_give_the_same_bits(engines):
         (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
         # again while it is told what it had lost: the points of the cache, and then the scores
         (chain, None, [("line_kinks", 1, 3), ("tell", 2, 1), ("line_restore", 3, 1)]),
-        (expensive, DualCoordinate(mode="expensive"), [("oracle_for", 4, 3)]),
+        (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
     ],
 )
 def test_a_killed_worker_changes_no_bit(problem, solver, dooms, tmp_path):

@@ -219,7 +219,7 @@ def test_an_unknown_engine_is_refused(name):
     [
         ("binary", DualCoordinate(), "coordinate method .* use solver=CuttingPlane"),
         ("binary", DualCoordinate(max_cached=500), "stream method"),
-        ("tags", DualCoordinate(), r"mode='stream'.*mode='expensive'"),
+        ("tags", DualCoordinate(), r"batch_size=1 calls the oracle.*oracle='expensive'"),
     ],
 )
 def test_methods_that_leave_the_workers_idle_say_so_once(name, solver, what, processes):
@@ -235,7 +235,7 @@ def test_methods_that_leave_the_workers_idle_say_so_once(name, solver, what, pro
 
 @pytest.mark.parametrize(
     ("name", "solver"),
-    [("binary", PLANES), ("tags", PLANES), ("own task", DualCoordinate(mode="expensive"))],
+    [("binary", PLANES), ("tags", PLANES), ("own task", DualCoordinate(oracle="expensive"))],
 )
 def test_methods_that_use_the_workers_say_nothing(name, solver, processes):
     estimator, problem = FITS[name]

@@ -88,12 +88,12 @@ def fit(risk, **options):
         (chain, CuttingPlane()),
         (chain, CuttingPlane(slacks="blocks")),
         (chain, CuttingPlane(use_cache=False)),
-        (chain, DualCoordinate(mode="batch")),
-        (chain, DualCoordinate(mode="expensive", chunks=4)),
+        (chain, DualCoordinate(batch_size="all")),
+        (chain, DualCoordinate(oracle="expensive")),
         (candidates, CuttingPlane()),
-        (candidates, DualCoordinate(mode="batch")),
+        (candidates, DualCoordinate(batch_size="all")),
         (expensive, CuttingPlane()),
-        (expensive, DualCoordinate(mode="expensive")),
+        (expensive, DualCoordinate(oracle="expensive")),
     ],
 )
 def test_fits_on_shards_that_forget(problem, solver, short_past):
@@ -110,7 +110,7 @@ def test_cutting_planes_with_a_cache_learn_from_a_dear_oracle():
     """What is known of a point is not enough when the caches need its answers."""
     out = minimize(expensive(SerialEngine()), 0.05, stopping=RelativeGap(1e-3))
     assert out.converged
-    best = minimize(expensive(SerialEngine()), 0.05, solver=DualCoordinate(mode="expensive"))
+    best = minimize(expensive(SerialEngine()), 0.05, solver=DualCoordinate(oracle="expensive"))
     assert out.lower_bound <= best.objective
 
 

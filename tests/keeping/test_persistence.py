@@ -192,7 +192,7 @@ def test_labels_keep_their_types(labels, path):
         {"forbidden_transitions": "unseen"},
         {"cost": {"A": 2.0, "C": 1}},
         {"cost": np.array([[0, 1, 2.5], [1, 0, 1], [1, 3, 0]])},
-        {"solver": DualCoordinate(mode="batch"), "tol": 1e-2},
+        {"solver": DualCoordinate(batch_size="all"), "tol": 1e-2},
         {"rescaling": "slack", "partial": "complete"},
         {"order": 2, "forbidden_transitions": [("A", "B")]},
     ],

@@ -163,7 +163,9 @@ def test_three_kinds_of_certificate_on_one_problem():
     assert 0.9 * best < greedy.lower_bound_ <= best * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("solver", [DualCoordinate(), DualCoordinate(mode="batch"), CuttingPlane()])
+@pytest.mark.parametrize(
+    "solver", [DualCoordinate(), DualCoordinate(batch_size="all"), CuttingPlane()]
+)
 def test_the_lower_bound_stays_where_the_search_found_less(solver):
     """A search that finds nothing later on: what it computes for F falls below the true lower bound."""
 

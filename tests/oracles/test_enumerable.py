@@ -115,7 +115,7 @@ def test_both_families_and_all_solvers_reach_the_optimum(seed, rescaling):
     }
     solvers = [CuttingPlane(), CuttingPlane(use_cache=False, line_search=False)]
     for name, risk in risks.items():
-        own = [] if name == "scores" else [DualCoordinate(), DualCoordinate(mode="batch")]
+        own = [] if name == "scores" else [DualCoordinate(), DualCoordinate(batch_size="all")]
         for solver in solvers + own:
             result = minimize(risk(), C, solver=solver, stopping=RelativeGap(1e-5))
             assert result.converged, (name, solver)

@@ -179,7 +179,7 @@ def test_all_methods_have_one_optimum(name, C):
         None: CuttingPlane(),
         "coordinate": DualCoordinate(),
         "newton": Newton(),
-        "stream": DualCoordinate(max_cached=15, chunks=4),
+        "stream": DualCoordinate(max_cached=15),
     }
     for method, solver in solvers.items():
         if method not in {None, *offered}:

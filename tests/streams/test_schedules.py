@@ -74,6 +74,6 @@ def test_schedules_of_tasks_in_plain_python(schedule):
 def test_what_sets_cannot_do_is_refused():
     with pytest.raises(ValueError, match="rows of a stream"):
         SequenceTagger(solver=DualCoordinate(max_cached=5)).fit(*sentences(5))
-    for mode in ("batch", "expensive"):
-        with pytest.raises(ValueError, match="its own order"):
-            SequenceTagger(solver=DualCoordinate(mode=mode, schedule="larank")).fit(*sentences(5))
+    for other in ({"batch_size": "all"}, {"batch_size": 2}, {"oracle": "expensive"}):
+        with pytest.raises(ValueError, match="needs oracle='cheap' and batch_size=None"):
+            SequenceTagger(solver=DualCoordinate(**other, schedule="larank")).fit(*sentences(5))

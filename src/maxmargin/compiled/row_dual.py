@@ -346,3 +346,24 @@ def count_support(state):
     for i in range(state.shape[0]):
         count += state[i, ALPHA] != 0.0
     return count
+
+
+@entry
+def take_from(state, among, excess, rows, taken):
+    """Take ``excess`` from multipliers of its sign's class; returns how many rows give, or -1 if they cannot.
+
+    Rows inside their box give first. Fills ``rows`` and what is ``taken`` from each.
+    """
+    total, count = 0.0, 0
+    for at_cap in range(2):
+        for k in range(among.shape[0]):
+            i = among[k]
+            a = state[i, ALPHA]
+            if a > 0.0 and state[i, LABEL] * excess > 0.0 and (a < state[i, CAP]) == (at_cap == 0):
+                total += a
+                rows[count], taken[count] = i, a
+                count += 1
+                if total >= abs(excess):
+                    taken[count - 1] -= total - abs(excess)
+                    return count
+    return -1

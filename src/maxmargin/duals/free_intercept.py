@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled.row_dual import ALPHA, CAP, LABEL, SQUARE
+from maxmargin.compiled.row_dual import ALPHA, LABEL, SQUARE, take_from
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
@@ -48,6 +48,11 @@ def serves(rows: Rows, regularizer: SquaredNorm) -> bool:
     if not isinstance(terms, DualTerms):
         return False
     return terms.capped and not terms.two_sided and terms.curvature == 0.0
+
+
+def _exact_sum(values: Array) -> float:
+    """The sum, rounded once; most multipliers are zero, and a list of floats is added up fastest."""
+    return math.fsum(values[values != 0.0].tolist())
 
 
 def _mean_square(rows: Rows) -> float:
@@ -148,18 +153,9 @@ class FreeCoordinates(BinaryCoordinates):
 
     def _givers(self, among: IntArray, excess: float) -> Any:
         """Rows of the heavier class that give away the excess, and how much each; None if they cannot."""
-        own = self._state[among]
-        alpha = own[:, ALPHA]
-        heavy = (own[:, LABEL] * excess > 0.0) & (alpha > 0.0)
-        inside = heavy & (alpha < own[:, CAP])
-        order = np.concatenate([np.flatnonzero(inside), np.flatnonzero(heavy & ~inside)])
-        total = np.cumsum(alpha[order])
-        if not (len(total) and total[-1] >= abs(excess)):
-            return None, None
-        last = int(np.searchsorted(total, abs(excess))) + 1
-        taken = alpha[order[:last]].copy()
-        taken[-1] -= total[last - 1] - abs(excess)
-        return among[order[:last]], taken
+        rows, taken = np.empty(len(among), np.int64), np.empty(len(among))
+        count = take_from(self._state, among, excess, rows, taken)
+        return (None, None) if count < 0 else (rows[:count].copy(), taken[:count].copy())
 
     def dual_estimate(self, C: float) -> float:
         """See :class:`BinaryCoordinates`; of the best multipliers at r = 0."""
@@ -190,13 +186,13 @@ class FreeCoordinates(BinaryCoordinates):
     def _settle(self) -> float:
         """Take what epochs have left of r from the largest multiplier of the heavier class; what remains."""
         signed = self._kept * self._state[:, LABEL]
-        rest = math.fsum(signed)
+        rest = _exact_sum(signed)
         k = int(np.argmax(np.sign(rest) * signed))
         if rest * signed[k] > 0.0:
             self._kept[k] = max(0.0, self._kept[k] - abs(rest))
             self._gave = np.append(self._gave, k)
             signed[k] = self._kept[k] * self._state[k, LABEL]
-        return abs(math.fsum(signed))
+        return abs(_exact_sum(signed))
 
     def _roundings(self, left: float, margins: Any) -> tuple[float, float]:
         """What r and rounding may have done to the linear part of D, and to |u|^2 / 2."""

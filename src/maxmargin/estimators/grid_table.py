@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.ma import MaskedArray
@@ -13,7 +13,6 @@ from scipy.stats import rankdata
 from maxmargin.core.result import SolveResult, relative_gap
 from maxmargin.core.vectors import Array
 
-Scheme = Literal["path", "lockstep"]
 CellId = tuple[int, int, int]
 """Numbers of the split, of the class weights and of C."""
 
@@ -28,7 +27,6 @@ class Done:
     results: Sequence[SolveResult]
     """One, or one per class where each is trained against the rest."""
     seconds: float
-    scheme: Scheme
 
     @property
     def objective(self) -> float:
@@ -56,7 +54,6 @@ class GridTable:
         names = ("test_score", "objective", "lower_bound", "gap", "fit_time")
         self._numbers = {name: np.full(shape, np.nan) for name in names}
         self._converged = np.zeros(shape, dtype=bool)
-        self._scheme = np.full(shape, "", dtype=object)
         self._dropped: dict[int, int] = {}
         self.pruned: list[dict[str, Any]] = []
         self.n_iter = 0
@@ -86,7 +83,6 @@ class GridTable:
         self._numbers["fit_time"][at] = done.seconds
         self._converged[at] = done.converged
         self.n_iter = max(self.n_iter, *(result.n_iter for result in done.results), 0)
-        self._scheme[at] = done.scheme
         light = [replace(r, w=_NONE, history=[], dual=None, duals={}) for r in done.results]
         self.done.append(replace(done, results=light))
 
@@ -128,7 +124,6 @@ class GridTable:
             for name in ("test_score", "objective", "lower_bound", "gap"):
                 out[f"split{k}_{name}"] = self._numbers[name][:, k].copy()
             out[f"split{k}_converged"] = self._converged[:, k].copy()
-            out[f"split{k}_scheme"] = self._scheme[:, k].copy()
         out["mean_test_score"], out["std_test_score"] = scores.mean(axis=1), scores.std(axis=1)
         means = out["mean_test_score"]
         lowest = np.nanmin(means) - 1 if np.isfinite(means).any() else 0.0

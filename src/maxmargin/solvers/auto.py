@@ -41,6 +41,9 @@ MANY_COORDINATES = 20_000
 #: the same for Newton's method, whose steps also cost a Gram matrix; multiply-adds of that per entry's visit
 STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
+#: on a path of ascending C: visits of all rows that coordinates may seem to need, and may have needed for the
+#: last C, before planes go on, which serve every later C as well; rows from which that pays
+PATH_BUDGET, PATH_VISITS, PATH_ROWS = 30.0, 18.0, 10_000
 #: examples up to which cutting planes are a way out for working sets, and the passes after which they are
 FEW_EXAMPLES, PASSES, EXPENSIVE_PASSES = 1000, 32.0, 64.0
 #: a gap below which a stall is rounding, and no other method would do better
@@ -70,12 +73,39 @@ def planes_worth(problem: Problem) -> float:
     return PLANES * (PLANE_VISITS + PLANE_CALLS * call_worth(problem))
 
 
-def plan(problem: Problem) -> list[Phase]:
+@dataclass(frozen=True, slots=True)
+class PathPoint:
+    """How the fit at the last C of a path ended: its last method, and its visits of all rows."""
+
+    method: str = ""
+    visits: float = 0.0
+
+
+def plan(problem: Problem, path: PathPoint | None = None) -> list[Phase]:
     """The methods for this problem, in order; the last one may take as long as it needs."""
+    if path is None:
+        return _plan(problem)
+    phases = _plan(problem)
+    if _planes_serve_the_path(problem):
+        phases = [Phase("cutting planes", float("inf"))]
+        if "newton" in problem.methods:
+            phases.append(Phase("newton", float("inf")))
+        if "coordinate" in problem.methods and path.visits <= PATH_VISITS:
+            phases.insert(0, Phase("coordinate", PATH_BUDGET))
+    methods = [phase.method for phase in phases]
+    return phases[methods.index(path.method) :] if path.method in methods else phases
+
+
+def _planes_serve_the_path(problem: Problem) -> bool:
+    """Few features, many rows, and a loss with kinks: where coordinates are slow, planes are not."""
+    few = problem.dim <= MANY_FEATURES and problem.shape.n_columns == 1
+    return few and problem.n_examples >= PATH_ROWS and not problem.shape.smooth
+
+
+def _plan(problem: Problem) -> list[Phase]:
     forever = float("inf")
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
     cheap = newton and newton_worth(problem) < planes_worth(problem)
-    # with as many features as rows, planes are no way out: the reduced problem becomes the problem
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
     tiny = problem.shape.nnz * problem.shape.n_columns <= TINY
     last = [Phase("cutting planes", forever)]
@@ -93,6 +123,11 @@ def plan(problem: Problem) -> list[Phase]:
         return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last[:1]]
     if few:
         return [Phase("coordinate", planes_worth(problem)), *last]
+    if problem.dim <= MANY_COORDINATES:
+        # as many features as rows: few planes are enough if features are correlated, and a reduced problem
+        # as large as the problem is needed if they are not
+        planes = Phase("cutting planes", PLANES)
+        return [Phase("coordinate", planes_worth(problem)), planes, Phase("coordinate", forever)]
     return [Phase("coordinate", forever)]
 
 
@@ -100,13 +135,19 @@ _RUN: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
     "coordinate": lambda problem, state, budget: ascend(problem, state, Coordinates(), budget),
     "newton": lambda problem, state, budget: ascend(problem, state, SecondOrder(), budget),
     "stream": lambda problem, state, budget: ascend(problem, state, Stream(Streaming()), budget),
-    "cutting planes": lambda problem, state, budget: CuttingPlane().steps(problem, state),
+    "cutting planes": lambda problem, state, budget: CuttingPlane().within(problem, state, budget),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Auto:
     """The portfolio behind ``solver="auto"``.
+
+    Parameters
+    ----------
+    path : PathPoint, optional
+        The fit is one of a path of ascending C, each of which starts from the one before; this is how that
+        one ended. A method that was too slow there is not tried again.
 
     Examples
     --------
@@ -118,12 +159,14 @@ class Auto:
     True
     """
 
+    path: PathPoint | None = None
     needs: ClassVar[Needs] = Needs()
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The methods, one after the other."""
+        phases = plan(problem, self.path)
         first = 0 if state.resumed is None else state.phase
-        for k, phase in enumerate(plan(problem)):
+        for k, phase in enumerate(phases):
             if k < first:  # over when the checkpoint was written
                 continue
             state.gave_up, state.stop, state.phase = False, None, k
@@ -138,7 +181,7 @@ class AutoStructured:
 
     Parameters
     ----------
-    mode : {"stream", "expensive"}, default "stream"
+    oracle : {"cheap", "expensive"}, default "cheap"
         As in :class:`maxmargin.solvers.DualCoordinate`. With an expensive oracle the working sets are given
         more passes, since cutting planes would ask it more often.
     idle : int, default 8
@@ -153,15 +196,15 @@ class AutoStructured:
     {'working sets'}
     """
 
-    mode: Literal["stream", "expensive"] = "stream"
+    oracle: Literal["cheap", "expensive"] = "cheap"
     idle: int = 8
     needs: ClassVar[Needs] = Needs(working_sets=True)
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The methods, one after the other."""
-        sets = DualCoordinate(mode=self.mode, idle=self.idle)
+        sets = DualCoordinate(oracle=self.oracle, idle=self.idle)
         small = problem.n_examples <= FEW_EXAMPLES and problem.dim <= MANY_COORDINATES
-        budget = PASSES if self.mode == "stream" else EXPENSIVE_PASSES
+        budget = PASSES if self.oracle == "cheap" else EXPENSIVE_PASSES
         if state.resumed is None or state.phase == 0:
             state.phase = 0
             yield from sets.over_sets(problem, state, budget if small else float("inf"))

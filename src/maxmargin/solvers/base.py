@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import log
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -132,3 +133,25 @@ class StallDetector:
             return len(best) > self._patience and not np.isfinite(best[-1])
         goal = max(allowed, 1e-13 * abs(upper), 1e-300)
         return bool(np.log(best[-1] / goal) > OUT_OF_SIGHT * np.log(best[0] / best[-1]))
+
+
+class Outlook:
+    """How much work is left, from the rate at which the gap has fallen."""
+
+    def __init__(self, seen: Sequence[float] = ()) -> None:
+        self._seen: list[tuple[float, float]] = list(zip(seen[::2], seen[1::2], strict=True))
+
+    def seen(self) -> list[float]:
+        """Work and gap by turns, from which to go on."""
+        return [float(number) for pair in self._seen for number in pair]
+
+    def remaining(self, work: float, gap: float, target: float) -> float:
+        """Predicted further work until the gap is ``target``; 0 while there is nothing to judge by."""
+        self._seen.append((work, gap))
+        half = self._seen[len(self._seen) // 2 - 1 if len(self._seen) > 1 else 0]
+        if len(self._seen) < 4 or not np.isfinite(half[1]) or gap <= target:
+            return 0.0
+        fallen = log(half[1] / gap) if gap < half[1] else 0.0
+        if fallen <= 0.0 or target <= 0.0:  # no progress; or the optimum is zero
+            return float("inf")
+        return log(gap / target) * (work - half[0]) / fallen

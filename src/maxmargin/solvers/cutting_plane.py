@@ -33,7 +33,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import n_bytes
-from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 
 #: bytes that planes, or the ends of lines, may take
@@ -49,6 +49,8 @@ QP_EFFORT = 0.01
 #: iterations in a row that raise the bound by at most this share of the gap, after which the reduced problem
 #: is solved more precisely
 IN_VAIN, HARDLY = 5, 1e-4
+#: iterations before the method is judged by a budget
+JUDGED_FROM = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,44 +127,42 @@ class CuttingPlane:
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
+        return self.within(problem, state, float("inf"))
+
+    def within(self, problem: Problem, state: SolverState, budget: float) -> Steps:
+        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left."""
         C, omega = problem.C, problem.regularizer
-        per_block = self.slacks == "blocks"
-        n_blocks = problem.n_blocks if per_block else 1
-        cached = problem.has_cache and self.use_cache
-        place = state.go_on("guess")
-
-        def objective(at: Evaluation) -> float:
-            return omega.value(at.w) + C * at.value
-
+        per_block, cached = self.slacks == "blocks", problem.has_cache and self.use_cache
+        place = state.go_on("guess", "iterations", "seen")
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
-        cuts: list[Cut] = yield Cuts(real, per_block)
-        bundle = state.memory
-        if not isinstance(bundle, Bundle):
-            bundle = state.memory = Bundle(
-                problem.dim,
-                n_blocks,
-                base=problem.base if per_block else problem.base * problem.n_blocks,
-                regularizer=omega,
-                max_planes=self._room(cuts),
-                idle=self.idle,
-            )
-        # kept planes may come from another C, with another bound of free coordinates
-        bundle.take_over(omega)
-        bundle.add(cuts)
-        if n_blocks == 1 and place is None:  # what a dual method proved before, as one plane
-            for duals in state.duals.values():
-                duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
-                bundle.add([duals.aggregate()])
-        best: Evaluation = real  # the incumbent, of the cached model where there is one
-        if cached:
+        bundle = yield from self._open(problem, state, real, resumed=place is not None)
+        best: Evaluation = real
+        if cached:  # then the incumbent is that of the cached model
             best = yield Evaluate(real.w, exact=False)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
-        moves, guess, stall = 0, 1.0 if place is None else place["guess"], StallDetector()
-        state.place = lambda: {"guess": guess}
+        incumbent, stall, outlook, iterations = _Incumbent(best), StallDetector(), Outlook(), 0
+        del best
+        if place is not None:
+            incumbent.guess, iterations = place["guess"], place["iterations"]
+            outlook = Outlook(place["seen"])
+        state.place = lambda: {
+            "guess": incumbent.guess,
+            "iterations": iterations,
+            "seen": outlook.seen(),
+        }
         in_vain = 0  # iterations in a row that hardly raised the bound
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
+            if np.isfinite(
+                budget
+            ):  # judged here, so that a resumed fit gives up where this one would
+                allowed = problem.stopping.allowed_gap(state.upper, C)
+                left = outlook.remaining(iterations, state.gap, allowed)
+                if iterations >= JUDGED_FROM and left > budget:
+                    state.gave_up = True
+                    return
+            iterations += 1
             previous_lower = own
             effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
             attained = Attained.by(state.upper, problem.n_examples)
@@ -173,40 +173,18 @@ class CuttingPlane:
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
-            # when a cut between w_b and w_t taught the model nothing, the one at w_t will
-            barren = own <= previous_lower
             hardly = own - previous_lower <= HARDLY * (state.upper - own)
             in_vain = in_vain + 1 if hardly or precise else 0
-            step: float | None = None
-            at = trial
-            if self.line_search and isinstance(trial, LineEvaluation):
-                step = yield from search(problem, best, trial, guess)
-                if step > 0.0:
-                    moved: LineEvaluation = yield Toward(_line(best), trial, step)
-                    if objective(moved) < objective(best):
-                        best, moves, guess = moved, moves + 1, step
-                    else:  # rounding: the minimiser is where we are
-                        step = 0.0
-                    del moved
-                if moves >= _refresh_after(problem.dim):
-                    w = best.w
-                    del best
-                    best, moves = (yield Evaluate(w, exact=not cached)), 0
-                if not cached:
-                    state.offer(best.w, omega.value(best.w) + C * best.upper)
-                mu = ahead(step or guess) if self.mu is None else self.mu
-                if not barren and mu < 1.0:
-                    at = yield Toward(_line(best), trial, mu, value=False)
-            elif cached or objective(trial) < objective(best):
-                best = trial
-            if cached and objective(best) - state.lower <= max(
+            # when a cut between w_b and w_t taught the model nothing, the one at w_t will
+            barren = own <= previous_lower
+            at, step = yield from self._next_point(problem, state, incumbent, trial, barren)
+            if cached and _objective(problem, incumbent.best) - state.lower <= max(
                 self.model_effort * state.gap, 0.3 * problem.stopping.allowed_gap(state.upper, C)
             ):
-                real = yield Evaluate(best.w)
-                state.offer(real.w, omega.value(real.w) + C * real.upper)
-                at = real
-                best, moves = (yield Evaluate(real.w, exact=False)), 0
-            cuts = yield Cuts(at, per_block, trial, solution.model)
+                at = yield Evaluate(incumbent.best.w)
+                state.offer(at.w, omega.value(at.w) + C * at.upper)
+                incumbent.best, incumbent.moves = (yield Evaluate(at.w, exact=False)), 0
+            cuts: list[Cut] = yield Cuts(at, per_block, trial, solution.model)
             del at, trial
             bundle.add(cuts)
             asked = yield Report(len(bundle), solution.n_active, step, "cutting planes")
@@ -220,6 +198,81 @@ class CuttingPlane:
             if stall.stalled(state.upper - own, state.upper, allowed):
                 state.stop = "stalled"
                 return
+
+    def _open(
+        self, problem: Problem, state: SolverState, first: Evaluation, *, resumed: bool
+    ) -> Generator[Request, Any, Bundle]:
+        """The bundle to begin with: planes of another C or of a checkpoint, a cut, and what duals proved."""
+        per_block, omega = self.slacks == "blocks", problem.regularizer
+        n_blocks = problem.n_blocks if per_block else 1
+        cuts: list[Cut] = yield Cuts(first, per_block)
+        bundle = state.memory
+        if not isinstance(bundle, Bundle):
+            bundle = state.memory = Bundle(
+                problem.dim,
+                n_blocks,
+                base=problem.base if per_block else problem.base * problem.n_blocks,
+                regularizer=omega,
+                max_planes=self._room(cuts),
+                idle=self.idle,
+            )
+        # kept planes may come from another C, with another bound of free coordinates
+        bundle.take_over(omega)
+        bundle.add(cuts)
+        if n_blocks == 1 and not resumed:  # what a dual method proved before, as one plane
+            for duals in state.duals.values():
+                duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
+                bundle.add([duals.aggregate()])
+        return bundle
+
+    def _next_point(
+        self,
+        problem: Problem,
+        state: SolverState,
+        incumbent: _Incumbent,
+        trial: Evaluation,
+        barren: bool,
+    ) -> Generator[Request, Any, tuple[Evaluation, float | None]]:
+        """Move the incumbent toward the trial; where the next cut is taken, and the step."""
+        cached = problem.has_cache and self.use_cache
+        if not (self.line_search and isinstance(trial, LineEvaluation)):
+            if cached or _objective(problem, trial) < _objective(problem, incumbent.best):
+                incumbent.best = trial
+            return trial, None
+        step = yield from search(problem, incumbent.best, trial, incumbent.guess)
+        if step > 0.0:
+            moved: LineEvaluation = yield Toward(_line(incumbent.best), trial, step)
+            if _objective(problem, moved) < _objective(problem, incumbent.best):
+                incumbent.best, incumbent.guess = moved, step
+                incumbent.moves += 1
+            else:  # rounding: the minimizer is where we are
+                step = 0.0
+            del moved
+        if incumbent.moves >= _refresh_after(problem.dim):
+            w = incumbent.best.w
+            incumbent.best = trial  # lets go of the scores before they are computed anew
+            incumbent.best, incumbent.moves = (yield Evaluate(w, exact=not cached)), 0
+        best = _line(incumbent.best)
+        if not cached:
+            state.offer(best.w, problem.regularizer.value(best.w) + problem.C * best.upper)
+        mu = ahead(step or incumbent.guess) if self.mu is None else self.mu
+        if barren or mu >= 1.0:
+            return trial, step
+        at: LineEvaluation = yield Toward(best, trial, mu, value=False)
+        return at, step
+
+
+@dataclass(slots=True)
+class _Incumbent:
+    """The best point seen, its moves along lines since it was evaluated, and the last step."""
+
+    best: Evaluation
+    moves: int = 0
+    guess: float = 1.0
+
+
+def _objective(problem: Problem, at: Evaluation) -> float:
+    return problem.regularizer.value(at.w) + problem.C * at.value
 
 
 def search(

@@ -41,7 +41,7 @@ Callback = Callable[[IterationRecord], object]
 T = TypeVar("T")
 Observer = Callable[[IterationRecord, Array], object]
 #: what works on structures where the examples are
-_FOR_SETS = "solver=DualCoordinate(mode='expensive') or solver=CuttingPlane()"
+_FOR_SETS = "solver=DualCoordinate(batch_size=...), oracle='expensive' or solver=CuttingPlane()"
 
 
 @runtime_checkable
@@ -166,10 +166,10 @@ class Driver:
             case ask.Sweep(sets, "epoch", order, _):
                 stats = sets.epoch(order)
             case ask.Sweep(sets, _, order, skip_below):
-                self._works_here("DualCoordinate(mode='stream') asks the oracle", _FOR_SETS)
+                self._works_here("DualCoordinate with batch_size=1 calls the oracle", _FOR_SETS)
                 stats = sets.stream(order, skip_below)
-            case ask.Ask(sets, order, skip_below, at_once):
-                stats = self._ask(sets, order, skip_below, at_once)
+            case ask.Ask(sets, order, skip_below, batch_size):
+                stats = self._ask(sets, order, skip_below, batch_size)
             case ask.Confirm(sets, w, expensive):
                 parts = self._ask_all(w) if expensive else self._examples().answers(w)
                 self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
@@ -231,13 +231,13 @@ class Driver:
             ) from error
 
     def _ask(
-        self, sets: WorkingSets, order: IntArray, skip_below: float, at_once: int
+        self, sets: WorkingSets, order: IntArray, skip_below: float, batch_size: int
     ) -> SweepStats:
         """The oracle, a few examples at a time; none is asked once the time is over."""
         calls = new = 0
         examples, due = self._examples(), sets.begin(order, skip_below)
         while calls < len(due) and not self._late():
-            answers = examples.answers_for(sets.w, due[calls : calls + at_once], quick=True)
+            answers = examples.answers_for(sets.w, due[calls : calls + batch_size], quick=True)
             stats = sets.absorb(answers)
             calls, new = calls + len(answers), new + stats.new_planes
             self._tell(len(answers))

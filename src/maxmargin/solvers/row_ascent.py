@@ -17,7 +17,7 @@ plane when the stage ends.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, fields
 from math import ceil, log
 from typing import Any, Literal, TypeAlias
@@ -41,7 +41,7 @@ from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.vectors import Array, SparseVector, frozen
-from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 
 #: how far the true gap may be from its estimate, from check to check, and what is assumed first
 RATIO = (0.5, 2.0, 0.67)
@@ -157,30 +157,6 @@ class PlaneDual:
         radius = regularizer.radius(attained.upper)
         lost = t * self.cut.error * (1.0 + radius) + gamma(dim) * abs(conjugate)
         return max(0.0, t * self.cut.offset - conjugate - paid(lost, attained.negligible))
-
-
-class Outlook:
-    """How much work is left, from the rate at which the gap has fallen."""
-
-    def __init__(self, seen: Sequence[float] = ()) -> None:
-        self._seen: list[tuple[float, float]] = list(zip(seen[::2], seen[1::2], strict=True))
-
-    def seen(self) -> list[float]:
-        """Work and gap by turns, from which to go on."""
-        return [float(number) for pair in self._seen for number in pair]
-
-    def remaining(self, work: float, gap: float, target: float) -> float:
-        """Predicted further work until the gap is ``target``; 0 while there is nothing to judge by."""
-        self._seen.append((work, gap))
-        half = self._seen[len(self._seen) // 2 - 1 if len(self._seen) > 1 else 0]
-        if len(self._seen) < 4 or not np.isfinite(half[1]) or gap <= target:
-            return 0.0
-        fallen = log(half[1] / gap) if gap < half[1] else 0.0
-        if (
-            fallen <= 0.0 or target <= 0.0
-        ):  # no progress; or the optimum is zero, and so what is allowed
-            return float("inf")
-        return log(gap / target) * (work - half[0]) / fallen
 
 
 @dataclass(slots=True)

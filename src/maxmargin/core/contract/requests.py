@@ -1,9 +1,8 @@
 """What a solver may ask for.
 
 A solver is a generator: it yields one of the requests below and is sent the answer, a passive
-value. It does no input or output, starts no thread and reads no clock. So the same loop can be
-answered from one risk, driven in lockstep for many problems by one pass over the data, checkpointed
-between two questions, or tested with a script.
+value. It does no input or output, starts no thread and does not depend on timing. So the same loop can be
+answered by any risk on any engine, checkpointed between two requests, or tested with a script.
 """
 
 from __future__ import annotations
@@ -128,13 +127,13 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """The oracle for the examples of ``order`` that lack something, ``at_once`` of them at one w, each
-    batch followed by its block steps. Answer: SweepStats."""
+    """Call the oracle for the examples of ``order`` that have a duality gap, ``batch_size`` of them at one w,
+    and take the block steps of each batch. Answer: SweepStats."""
 
     sets: WorkingSets
     order: IntArray
     skip_below: float
-    at_once: int
+    batch_size: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,8 @@
-"""How a grid of linear classifiers is trained: which cells share what, and with which scheme to begin.
+"""The plan of a grid of linear classifiers: which cells lie on one path of C.
 
 A cell is (split, class weights, C). Its problem depends on the weights only through C times the
 factor of each class, so cells whose factors are proportional lie on one path of C: a *chain*. Along
-a chain each cell starts from the last one's solution. :mod:`maxmargin.estimators.linear.grid_paths` has the
-two schemes.
+a chain each cell starts from the last one's solution; see :mod:`maxmargin.estimators.linear.grid_paths`.
 """
 
 from __future__ import annotations
@@ -17,14 +16,9 @@ import numpy as np
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.grid_table import CellId, Scheme
+from maxmargin.estimators.grid_table import CellId
 from maxmargin.losses import ScoreLoss
-from maxmargin.risks import ScoreRisk
 
-#: features up to which cutting planes are a way out where coordinate ascent is slow
-FEW_FEATURES = 1_000
-#: rows from which a pass for many problems at once outweighs the bookkeeping of lockstep
-MANY_ROWS = 10_000
 #: with more splits than this, runs of rows that splits have in common may be many and short
 MANY_SPLITS = 20
 
@@ -81,28 +75,3 @@ class Grid:
             else:
                 stages.append((self.C(id), [id]))
         return out
-
-
-def coordinate_ascent(grid: Grid) -> bool:
-    """Whether coordinate ascent can train this loss and this kind of data, the intercept aside."""
-    rows = slice(0, 1)
-    risk = ScoreRisk(grid.X[rows], grid.targets[0][rows], grid.loss, intercept=grid.intercept)
-    return "coordinate" in risk.methods(SquaredNorm())
-
-
-def choose_scheme(
-    n_rows: int, n_features: int, n_classes: int, *, flat: bool, coordinate: bool
-) -> tuple[Scheme, bool]:
-    """The scheme to begin with, and whether chains on which it is slow go on in lockstep.
-
-    Measured on covtype, text and 40 dense features: while C is small, warm coordinate ascent takes a
-    few visits of the rows per cell, and nothing is quicker. At large C it may take thirty or more;
-    with few features and many rows cutting planes then need less. So it begins wherever it can, and
-    hands over, for losses whose duals are ``flat``. Others have Newton's method for that, and small data need
-    no help.
-    """
-    if n_classes > 2 or n_rows < MANY_ROWS:  # one fit after the other can use every method
-        return "path", False
-    if not coordinate:
-        return "lockstep", False
-    return "path", flat and n_features <= FEW_FEATURES

@@ -24,13 +24,12 @@ from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.grid_paths import GridTrainer
-from maxmargin.estimators.linear.grid_plan import Grid, choose_scheme, coordinate_ascent
+from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.problem import LinearModel, linear_model
 from maxmargin.estimators.outcome import finished_settings, raise_from_search, tell_search
 from maxmargin.estimators.parameters import NamedParameters, check_parameters
 from maxmargin.estimators.validation import Classes, Training, loaded
-from maxmargin.losses import DualTerms
 
 #: columns of weights that score the held-out rows at a time
 COLUMNS = 16
@@ -62,9 +61,8 @@ class LinearSVCCV(LinearDecision, NamedParameters):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
     Trains :class:`LinearSVC` for all folds, values of C and class weights, each cell certified to the
-    same tolerance, far cheaper than one by one: neighbouring cells start from each other's
-    solutions, and where it pays all of them are trained together, one pass over X for all. Takes
-    the place of ``GridSearchCV(LinearSVC(...), {"C": ..., "class_weight": ...})``.
+    same tolerance, far cheaper than one by one: each cell starts from the solution at the next smaller C.
+    Takes the place of ``GridSearchCV(LinearSVC(...), {"C": ..., "class_weight": ...})``.
 
     Parameters
     ----------
@@ -87,8 +85,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         Relative gap at which each cell stops.
     fit_intercept, intercept_scaling, penalize_intercept
         See :class:`LinearSVC`.
-    scheme : {"auto", "path", "lockstep"}, default "auto"
-        How the grid is trained; see ``scheme_``.
     max_iter : int, optional
         Limit of iterations per cell.
     n_jobs : int, optional
@@ -103,18 +99,13 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``param_class_weight``,
         ``split0_test_score``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``,
         ``mean_fit_time``, ...), and the certificate of each cell: ``split0_objective``,
-        ``split0_lower_bound``, ``split0_gap``, ``split0_converged``, ``split0_scheme``. The time of
-        a pass shared by several cells is divided among them.
+        ``split0_lower_bound``, ``split0_gap``, ``split0_converged``.
     best_params_, best_score_, best_index_
         The best setting.
     best_estimator_ : LinearSVC
         Trained on all rows with the best setting, if ``refit``.
     coef_, intercept_, classes_
         Those of ``best_estimator_``.
-    scheme_ : str
-        "path": chains of ascending C, each cell from the last one's multipliers; "lockstep": all
-        chains together by cutting planes; "path, lockstep": chains on which the first was slow were
-        handed to the second.
     n_iter_ : int
         The most iterations that a cell took.
     pruned_ : list of dict
@@ -149,7 +140,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         penalize_intercept: bool = True,
-        scheme: str = "auto",
         max_iter: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -165,7 +155,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.penalize_intercept = penalize_intercept
-        self.scheme = scheme
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -226,7 +215,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         model = linear_model(template, *_as_rows(X, codes, self.classes_, weight))
         factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
         grid = self._grid(model, X, codes, weight, [tr for tr, _ in splits], Cs, factors)
-        trainer = GridTrainer(grid, *self._choose(grid), keep=bool(self.prune))
+        trainer = GridTrainer(grid, resumable=bool(self.prune))
         table = GridTable(len(splits), choices, Cs)
         n_missing = sum(factor is None for by_split in factors for factor in by_split)
         if n_missing:
@@ -239,7 +228,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             )
         with outermost() as returns:
             interrupted = self._train(trainer, table, factors, model, scorer, X, y, splits)
-        self.scheme_ = ", ".join(sorted(trainer.used, reverse=True)) or trainer.scheme
         self.pruned_ = table.pruned
         self.cv_results_ = table.results()
         self.n_splits_ = len(splits)
@@ -290,8 +278,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                         break
         except KeyboardInterrupt:
             interrupted = True
-        finally:
-            trainer.close()
         return interrupted
 
     def _interrupted(self, table: GridTable, *, returns: bool) -> None:
@@ -380,36 +366,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             random_state=_seed(self.random_state),
-        )
-
-    def _choose(self, grid: Grid) -> tuple[Any, bool]:
-        if self.scheme not in ("auto", "path", "lockstep"):
-            raise ValueError(f"scheme={self.scheme!r}: use 'auto', 'path' or 'lockstep'.")
-        if self.scheme == "lockstep" and len(grid.targets) * len(self.classes_) > 2:
-            raise ValueError("scheme='lockstep' trains two classes only; use 'auto' or 'path'.")
-        if not grid.shares_rows():
-            if self.scheme == "lockstep":
-                raise ValueError(
-                    "scheme='lockstep' needs splits of few runs of rows: at most 20 splits, and no row "
-                    "twice in a training set. Use 'auto' or 'path'."
-                )
-            return "path", False
-        terms = grid.loss.dual_terms(grid.targets[0][:1])
-        steep = isinstance(terms, DualTerms) or len(self.classes_) > 2
-        if self.scheme == "lockstep" and not steep:
-            raise ValueError(
-                f"scheme='lockstep' needs to know how steep the loss {grid.loss!r} is, for bounds that have "
-                "paid for rounding: implement dual_terms(y), or use scheme='path'."
-            )
-        if self.scheme != "auto" or not steep:
-            return ("path" if self.scheme == "auto" else self.scheme), False
-        free = grid.intercept != 0.0 and not self.penalize_intercept
-        return choose_scheme(
-            min(len(train) for train in grid.trains),
-            grid.X.shape[1],
-            len(self.classes_),
-            flat=terms is not None and terms.curvature == 0.0,
-            coordinate=not free and coordinate_ascent(grid),
         )
 
     def _levels(

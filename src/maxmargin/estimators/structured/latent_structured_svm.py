@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -123,7 +123,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         prior: Any = None,
         tol: float = 1e-2,
         solver: Any = "auto",
-        oracle: str = "cheap",
+        oracle: Literal["cheap", "expensive"] = "cheap",
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
@@ -241,7 +241,7 @@ class LatentStructuredSVM(CertifiedEstimator):
             return self.solver
         if len(problem.omega.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
-        return AutoStructured(mode="expensive" if self.oracle == "expensive" else "stream")
+        return AutoStructured(self.oracle)
 
     def _keep_latent(self, problem: StructuredProblem, result: LatentResult) -> None:
         self.coef_ = problem.whole(result.w)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -148,7 +148,7 @@ class StructuredSVM(CertifiedEstimator):
         prior: Any = None,
         tol: Any = 5e-2,
         solver: Any = "auto",
-        oracle: str = "cheap",
+        oracle: Literal["cheap", "expensive"] = "cheap",
         max_iter: int | None = None,
         max_seconds: float | None = None,
         n_jobs: int | None = None,
@@ -295,7 +295,7 @@ class StructuredSVM(CertifiedEstimator):
             return self.solver
         if len(omega.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
-        return AutoStructured("expensive" if self.oracle == "expensive" else "stream")
+        return AutoStructured(self.oracle)
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The output of largest score for each input.

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -132,7 +132,7 @@ class StructuredSVMCV(NamedParameters):
         prior: Any = None,
         tol: Any = 5e-2,
         solver: Any = "auto",
-        oracle: str = "cheap",
+        oracle: Literal["cheap", "expensive"] = "cheap",
         max_iter: int | None = None,
         n_jobs: int | None = None,
         engine: Any = "threads",
@@ -245,8 +245,7 @@ class StructuredSVMCV(NamedParameters):
         svm = StructuredSVM(self.task, **shared)
         if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
             # planes of examples that are held out must outlast the folds that do not ask for them
-            mode: Any = "expensive" if self.oracle == "expensive" else "stream"
-            svm.solver = AutoStructured(mode=mode, idle=8 * (n_splits + 1))
+            svm.solver = AutoStructured(self.oracle, idle=8 * (n_splits + 1))
         return svm
 
     def _cells(
@@ -264,7 +263,7 @@ class StructuredSVMCV(NamedParameters):
                 self.oracle_calls_ += last.oracle_calls
                 if last.stop_reason not in ENDING:
                     held_out = [problem.X[j] for j in test], [problem.y[j] for j in test]
-                    done = Done((k, 0, i), [last], seconds, "path")
+                    done = Done((k, 0, i), [last], seconds)
                     table.put(done, self._score(svm, *held_out))
                 yield last
 
@@ -275,8 +274,6 @@ class StructuredSVMCV(NamedParameters):
         """Keep the cells, and choose. After Ctrl-C that goes on to the caller, unless it asked to return."""
         results = table.results()
         del results["param_class_weight"]
-        for name in [name for name in results if name.endswith("_scheme")]:
-            del results[name]
         results["params"] = [{"C": params["C"]} for params in results["params"]]
         self.cv_results_ = results
         means = results["mean_test_score"]
