@@ -39,9 +39,7 @@ class PoolEngine:
         return self._noted(name, lambda k: getattr(shards[k], name)(*plain), len(shards))
 
     def reduce(self, method, *args):
-        return tree_sum(
-            self.gather(method, *args)
-        )  # the common rule: bit-identical on every engine
+        return tree_sum(self.gather(method, *args))  # the order of sums that all engines share
 
     def close(self):
         self._shards = []
