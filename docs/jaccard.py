@@ -6,7 +6,7 @@ from maxmargin.losses import TableLoss
 class Jaccard(TableLoss):
     """1 - tp / (tp + fp + fn): 0 if all is right, 1 if no positive sample is found."""
 
-    concave_in = "alarms"  # 1 - tp / (P + fp): concave in fp, whatever the number of misses is
+    concave_in = "alarms"  # 1 - tp / (P + fp): concave in fp for any number of misses
 
     def loss(self, tp, fp, fn, tn):
         """The loss of a confusion matrix, or of arrays of them."""

@@ -18,7 +18,7 @@ class PoolEngine:
         self._pool = ThreadPoolExecutor(n_workers)
         self._shards = []
 
-    def __reduce__(self):  # a copy, as scikit-learn's clone makes one, has threads of its own
+    def __reduce__(self):  # a copy, such as scikit-learn's clone makes, has its own threads
         return type(self), (self.n_workers,)
 
     def open(self, factory, specs):
@@ -39,7 +39,7 @@ class PoolEngine:
         return self._noted(name, lambda k: getattr(shards[k], name)(*plain), len(shards))
 
     def reduce(self, method, *args):
-        return tree_sum(self.gather(method, *args))  # the one rule: same bits on every engine
+        return tree_sum(self.gather(method, *args))  # the order of sums that all engines share
 
     def close(self):
         self._shards = []

@@ -60,7 +60,7 @@ def main():
 
     for name, coef in fits.items():
         same = coef.tobytes() == fits["one thread"].tobytes()
-        print(f"{name:20} {'same bits' if same else 'DIFFERENT'}")
+        print(f"{name:20} {'bit-identical' if same else 'DIFFERENT'}")
         assert same
     print(f"{svc.lower_bound_:.4f} <= optimum <= {svc.objective_:.4f}, {svc.n_iter_} iterations")
 

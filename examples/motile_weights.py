@@ -48,7 +48,7 @@ def program(solver):
 # additional objects as possible. The completed variables have weight 0 in the loss.
 
 
-def labelled_solution(solver, x, attribute="gt"):
+def labeled_solution(solver, x, attribute="gt"):
     """The labels on a motile solver's graph, completed to a feasible solution."""
     weights = np.zeros(solver.num_variables)
     values = np.zeros(solver.num_variables)
@@ -102,7 +102,7 @@ def main():
     """Learn the weights and track with them."""
     solver = tracker()
     x = program(solver)
-    y = labelled_solution(solver, x)
+    y = labeled_solution(solver, x)
     # motile orders weights by cost: (cost, weight), (cost, constant). The constant of an edge is fixed, and
     # the cost of starting a track must not be negative.
     names = ["node", "node constant", "edge", "edge constant", "appear", "appear constant"]

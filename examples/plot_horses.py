@@ -57,21 +57,21 @@ def load_horses():
     )
 
 
-def draw_blobs():
-    print(f"{file.name} is not in the data folder: blobs are drawn instead")
+def random_blobs():
+    print(f"{file.name} is not in the data folder: random blobs are used instead")
     rng = np.random.default_rng(0)
     images, masks = [], []
     for _ in range(85):
         field = gaussian_filter(rng.normal(size=(SIZE, SIZE)), 4) * 8
-        centre = 1.5 - np.hypot(*np.mgrid[-2 : 2 : SIZE * 1j, -2 : 2 : SIZE * 1j])
-        mask = field + centre > 0.3
-        colours = np.clip(rng.normal(0.5, 0.15, (2, 3)), 0, 1)
-        images.append(np.clip(colours[mask * 1] + 0.2 * rng.normal(size=(SIZE, SIZE, 3)), 0, 1))
+        center = 1.5 - np.hypot(*np.mgrid[-2 : 2 : SIZE * 1j, -2 : 2 : SIZE * 1j])
+        mask = field + center > 0.3
+        colors = np.clip(rng.normal(0.5, 0.15, (2, 3)), 0, 1)
+        images.append(np.clip(colors[mask * 1] + 0.2 * rng.normal(size=(SIZE, SIZE, 3)), 0, 1))
         masks.append(mask * 1)
     return images, masks, np.arange(60), np.arange(60, 85)
 
 
-images, masks, train, test = load_horses() if file.exists() else draw_blobs()
+images, masks, train, test = load_horses() if file.exists() else random_blobs()
 
 # %%
 # Features
@@ -81,8 +81,8 @@ images, masks, train, test = load_horses() if file.exists() else draw_blobs()
 # similarity of the two pixels, at two scales.
 
 
-def likeness(image, colours, scale=0.1):
-    apart = ((image[:, :, None, :] - colours[::4]) ** 2).sum(axis=3)
+def likeness(image, colors, scale=0.1):
+    apart = ((image[:, :, None, :] - colors[::4]) ** 2).sum(axis=3)
     return np.log(np.exp(-apart / (2 * scale**2)).mean(axis=2) + 1e-6)
 
 

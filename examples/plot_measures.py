@@ -46,7 +46,7 @@ models = {
 scores = {
     "accuracy": lambda m: accuracy_score(y_test, m.predict(X_test)),
     "F1": lambda m: f1_score(y_test, m.predict(X_test)),
-    "ROC area": lambda m: roc_auc_score(y_test, m.decision_function(X_test)),
+    "ROC AUC": lambda m: roc_auc_score(y_test, m.decision_function(X_test)),
 }
 print(f"{'trained for':15s}" + "".join(f"{name:>10s}" for name in scores) + f"{'gap':>10s}")
 for name, model in models.items():
@@ -84,13 +84,13 @@ for beta in betas:
     )
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-for name, colour in (("LinearSVC", "C0"), ("roc_auc", "C4")):
+for name, color in (("LinearSVC", "C0"), ("roc_auc", "C4")):
     order = np.argsort(-models[name].decision_function(X_test))
     found = np.cumsum(y_test[order])
     axes.plot(
         found / y_test.sum(),
         found / np.arange(1, len(y_test) + 1),
-        color=colour,
+        color=color,
         label=f"{name}, all thresholds",
     )
 axes.plot(*np.transpose(reached), "o-", color="C2", label="fbeta, beta from 0.2 to 5")

@@ -58,7 +58,7 @@ along = np.array([-3.0, 7.0])
 w, b = svm.coef_[:-1], svm.coef_[-1]
 ax.plot(along, -(w[0] * along + b) / w[1], color="tab:red", label="LatentStructuredSVM")
 v, c = plain.coef_[0], plain.intercept_[0]
-ax.plot(along, -(v[0] * along + c) / v[1], "k--", label="every instance labelled")
+ax.plot(along, -(v[0] * along + c) / v[1], "k--", label="every instance labeled")
 ax.set(xlim=(-3.5, 8), ylim=(-4, 9.5), xlabel="feature 0", ylabel="feature 1")
 ax.legend(loc="upper right", fontsize=7)
 plt.show()

@@ -27,7 +27,7 @@ MODULES = {
     "scipy": ["scipy.stats", "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.ndimage"],
     "sklearn": ["sklearn.metrics", "sklearn.linear_model", "sklearn.svm", "sklearn.decomposition"],
 }
-texts, labels = [], []
+documents, labels = [], []
 for library, names in MODULES.items():
     found = set()
     for name in names:
@@ -37,11 +37,11 @@ for library, names in MODULES.items():
             found.update(p for p in (text or "").split("\n\n") if 80 < len(p) < 800)
     cleaned = [re.sub(r"(?i)\b(numpy|scipy|scikit|sklearn|np|sp)\b", " ", p) for p in sorted(found)]
     cleaned = cleaned[:: max(1, len(cleaned) // 600)]
-    texts += cleaned
+    documents += cleaned
     labels += [library] * len(cleaned)
-order = np.random.default_rng(0).permutation(len(texts))
-texts, y = [texts[i] for i in order], np.array(labels)[order]
-half = len(texts) // 2
+order = np.random.default_rng(0).permutation(len(documents))
+documents, y = [documents[i] for i in order], np.array(labels)[order]
+half = len(documents) // 2
 print({library: int(np.sum(y == library)) for library in MODULES})
 
 # %%
@@ -57,16 +57,16 @@ kinds = {
 }
 accuracy, kept, explicit = {}, {}, {}
 for name, options in kinds.items():
-    X = HashedNgrams(texts[:half], n_features=2**16, **options)
+    X = HashedNgrams(documents[:half], n_features=2**16, **options)
     svc = LinearSVC(C=1.0, tol=1e-2, class_weight="balanced").fit(X, y[:half])
-    accuracy[name] = svc.score(X.like(texts[half:]), y[half:])
+    accuracy[name] = svc.score(X.like(documents[half:]), y[half:])
     kept[name], explicit[name] = X.tokens.nbytes / 1e6, X.nnz * 12 / 1e6
     print(f"{name}: accuracy {accuracy[name]:.3f}, gap {svc.gap_:.1e}")
     if name == "words and pairs":
         for j, library in enumerate(svc.classes_):
             best = np.argsort(-np.abs(svc.coef_[j]))[:5]
-            told = [f"{svc.coef_[j][i]:+.2f} {X.describe(i).split(', ')[0]}" for i in best]
-            print(f"    {library}: {', '.join(told)}")
+            words = [f"{svc.coef_[j][i]:+.2f} {X.describe(i).split(', ')[0]}" for i in best]
+            print(f"    {library}: {', '.join(words)}")
 
 # %%
 # Memory use

@@ -50,7 +50,7 @@ class Matching(Task):
 # change.
 
 rng = np.random.default_rng(0)
-names = ["horizontal", "vertical", "colour", "from middle"]
+names = ["horizontal", "vertical", "color", "from middle"]
 
 
 def draw(n_points=8):
@@ -105,8 +105,8 @@ first, second, y = views[101]
 figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 right = second[:, :2] + [2.0, 0.0]
 for i, j in enumerate(y_hat):
-    colour = "0.6" if j == y[i] else "tab:red"
-    axes.plot([first[i, 0], right[j, 0]], [first[i, 1], right[j, 1]], color=colour, lw=1, zorder=0)
+    color = "0.6" if j == y[i] else "tab:red"
+    axes.plot([first[i, 0], right[j, 0]], [first[i, 1], right[j, 1]], color=color, lw=1, zorder=0)
 axes.scatter(*first[:, :2].T, c=first[:, 2], s=80, edgecolor="k")
 axes.scatter(*right.T, c=second[:, 2], s=80, edgecolor="k")
 axes.set_aspect("equal")

@@ -73,7 +73,7 @@ for name, task in (("rigid template", rigid), ("parts on springs", parts)):
     scores = [svm.task_.decision(x, svm.coef_) for x in X_new]
     print(
         f"{name}: {svm.n_iter_} convex steps, objective {svm.objective_:.2f}, accuracy on new pictures "
-        f"{1 + svm.score(X_new, y_new):.3f}, ROC area {roc_auc_score(y_new, scores):.3f}"
+        f"{1 + svm.score(X_new, y_new):.3f}, ROC AUC {roc_auc_score(y_new, scores):.3f}"
     )
     models[name] = svm
 svm = models["parts on springs"]

@@ -88,17 +88,17 @@ plt.show()
 # drift.
 
 (X, y), _, _ = months[-1]
-centre = weights["around last month"][-2]
+center = weights["around last month"][-2]
 variances = np.geomspace(1e-3, 1e3, 13)
 paths = np.array(
     [
-        LinearSVC(C=0.1, prior=GaussianPrior(centre, variance=v)).fit(X, y).coef_[0] - centre
+        LinearSVC(C=0.1, prior=GaussianPrior(center, variance=v)).fit(X, y).coef_[0] - center
         for v in variances
     ]
 )
 figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
 for name, path in zip(names, paths.T, strict=True):
     axes.semilogx(variances, path, label=name)
-axes.set(xlabel="variance of the prior", ylabel="weight minus its centre")
+axes.set(xlabel="variance of the prior", ylabel="weight minus its center")
 axes.legend(fontsize="small", ncols=2)
 plt.show()

@@ -18,17 +18,17 @@ y = 2.0 + 0.5 * x + 0.3 * rng.normal(size=80)
 y[(x > 7.0) & (rng.random(80) < 0.4)] += 8.0  # outliers, all on one side
 X = x[:, None]
 
-tube = LinearSVR(C=10.0, epsilon=0.5, penalize_intercept=False).fit(X, y)
+absolute = LinearSVR(C=10.0, epsilon=0.5, penalize_intercept=False).fit(X, y)
 squares = LinearSVR(C=10.0, loss="squared_epsilon_insensitive", penalize_intercept=False).fit(X, y)
-for name, model in (("tube", tube), ("squares", squares)):
+for name, model in (("absolute errors", absolute), ("squared errors", squares)):
     print(f"{name}: {model.lower_bound_:.3f} <= F* <= {model.objective_:.3f}")
 
 # %%
 # With absolute errors, the line stays where most points are. With squared errors, the outliers pull it
 # away.
 #
-# Alternatively, you may know that the points to the right of 5 are inaccurate. Set a half width for each
-# sample: with a large one, these points cost nothing, and the accurate points on the left determine the
+# Alternatively, you may know that the points to the right of 5 are inaccurate. Set epsilon for each
+# sample: with a large epsilon, these points cost nothing, and the accurate points on the left determine the
 # line.
 
 width = np.where(x > 5.0, 9.0, 0.1)
@@ -39,14 +39,14 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
 for ax in (left, right):
     ax.plot(x, y, ".", color="0.4")
     ax.set_xlabel("x")
-middle = tube.predict(line)
-left.plot(line, middle, "C0", label="tube, absolute errors")
+middle = absolute.predict(line)
+left.plot(line, middle, "C0", label="absolute errors")
 left.fill_between(line[:, 0], middle - 0.5, middle + 0.5, color="C0", alpha=0.15)
 left.plot(line, squares.predict(line), "C1", label="squared errors")
 left.set_title("one epsilon for all")
 left.legend()
 right.errorbar(x, y, yerr=width, fmt="none", ecolor="C2", alpha=0.25)
-right.plot(line, own.predict(line), "C2", label="a tube for each row")
+right.plot(line, own.predict(line), "C2", label="epsilon for each sample")
 right.set_title("sample_margin")
 right.set_ylim(0, 16)
 right.legend(loc="upper left")

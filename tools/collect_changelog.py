@@ -2,12 +2,13 @@
 
     python tools/collect_changelog.py 0.1.0
 
-A fragment is a Markdown file whose first word, before the colon, is one of the kinds below. The fragments
-are deleted once they are in CHANGELOG.md.
+A fragment is a Markdown file with one or more entries. An entry begins on a new line with one of the kinds
+below and a colon. The fragments are deleted once their entries are in CHANGELOG.md.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -15,27 +16,29 @@ from pathlib import Path
 KINDS = ("Added", "Changed", "Fixed", "Removed")
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "<!-- releases are added below this line -->"
+ENTRY = re.compile(rf"^({'|'.join(KINDS)}):", re.MULTILINE)
 
 
-def read_fragments(folder: Path) -> dict[Path, tuple[str, str]]:
-    """Each fragment's kind and text."""
+def read_fragments(folder: Path) -> dict[Path, list[tuple[str, str]]]:
+    """The entries of each fragment: kind and text."""
     found = {}
     for path in sorted(folder.glob("*.md")):
         if path.name == "README.md":
             continue
-        kind, colon, text = path.read_text(encoding="utf-8").strip().partition(":")
-        if not colon or kind not in KINDS:
+        before, *parts = ENTRY.split(path.read_text(encoding="utf-8"))
+        if before.strip() or not parts:
             raise SystemExit(f"{path.name} must start with one of: {', '.join(KINDS)}, and a colon")
-        found[path] = (kind, " ".join(text.split()))
+        texts = (" ".join(text.split()) for text in parts[1::2])
+        found[path] = list(zip(parts[::2], texts, strict=True))
     return found
 
 
-def section(version: str, fragments: list[tuple[str, str]]) -> str:
+def section(version: str, entries: list[tuple[str, str]]) -> str:
     """The Markdown of one release."""
     lines = [f"## {version} ({date.today().isoformat()})", ""]
     for kind in KINDS:
-        if entries := [text for k, text in fragments if k == kind]:
-            lines += [f"### {kind}", "", *(f"- {text}" for text in entries), ""]
+        if texts := [text for k, text in entries if k == kind]:
+            lines += [f"### {kind}", "", *(f"- {text}" for text in texts), ""]
     return "\n".join(lines)
 
 
@@ -46,9 +49,9 @@ def main(arguments: list[str]) -> int:
     changelog = ROOT / "CHANGELOG.md"
     text = changelog.read_text(encoding="utf-8")
     if MARK not in text:
-        raise SystemExit(f"CHANGELOG.md has lost the line {MARK!r}")
+        raise SystemExit(f"CHANGELOG.md has no line {MARK!r}")
     fragments = read_fragments(ROOT / "changelog.d")
-    release = section(arguments[0], list(fragments.values()))
+    release = section(arguments[0], [entry for entries in fragments.values() for entry in entries])
     changelog.write_text(text.replace(MARK, f"{MARK}\n\n{release}", 1), encoding="utf-8")
     for path in fragments:
         path.unlink()

@@ -18,7 +18,7 @@ def test_the_example_runs_on_a_cluster_of_its_own(ray_environment, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()
-    assert [line.split("  ")[0] for line in lines if line.endswith("same bits")] == [
+    assert [line.split("  ")[0] for line in lines if line.endswith("bit-identical")] == [
         "one thread",
         "threads",
         "processes",
