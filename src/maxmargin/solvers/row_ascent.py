@@ -190,9 +190,8 @@ def ascend(
     else:  # from another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
     if problem.dim >= problem.shape.n_columns * problem.n_examples:
-        stages = [
-            problem.C
-        ]  # separable, or nearly so: most multipliers stay free and stages gain nothing
+        # separable, or nearly so: most multipliers stay free and stages gain nothing
+        stages = [problem.C]
     dual = RowsDual(duals, problem.C)
     state.candidate = dual.point
     if state.dual is None:
@@ -207,10 +206,11 @@ def ascend(
         if duals.C != C:
             duals.rescale(C, problem.regularizer)
         allowance = min(budget, 2 * budget - progress.spent)
-        yield from _stage(problem, state, way, C, dual, rng, progress, allowance, place is not None)
-        if (
-            C != problem.C
-        ):  # a later stage is worth more at its own C, but not at once at the last one
+        stage = _Stage(problem, state, way, C, dual, progress)
+        yield from stage.solve(rng, allowance, resumed=place is not None)
+        del stage  # and the scores that it holds
+        if C != problem.C:
+            # a later stage is worth more at its own C, but not at once at the last one
             duals.dual_value(C)
             plane = PlaneDual(duals.aggregate(), problem.C)
             at = Attained.by(state.upper, problem.n_examples)
@@ -222,86 +222,99 @@ def ascend(
         progress, place = Progress(progress.stages[1:], progress.spent + progress.visited), None
 
 
-def _stage(
-    problem: Problem,
-    state: SolverState,
-    way: Way,
-    C: float,
-    dual: RowsDual,
-    rng: np.random.Generator,
-    progress: Progress,
-    budget: float,
-    resumed: bool,
-) -> Generator[Request, Any, None]:
-    """Solve at this C; bounds of the problem's own C are kept on the way."""
-    duals, omega, final = dual.duals, problem.regularizer, C == problem.C
+@dataclass(slots=True, eq=False)
+class _Stage:
+    """The problem at one C; bounds of the problem's own C are kept on the way."""
 
-    def objective(at: LineEvaluation) -> float:
-        return omega.value(at.w) + C * at.upper
-
+    problem: Problem
+    state: SolverState
+    way: Way
+    C: float
+    dual: RowsDual
+    progress: Progress
     best: LineEvaluation | None = None
-    if resumed and final:  # otherwise the incumbent is that of another C
-        best = yield Evaluate(state.w)
-    upper, since, moves, n_support = np.inf, 0, 0, 0
-    # a stage on the way is a warm start only: not worth much patience
-    stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
-    overhead = call_worth(problem)
-    once = way.streaming is not None and way.streaming.schedule == "one-pass"
-    while True:
-        state.candidate = dual.point
-        stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
-        since += 1
-        passes = since / duals.n_steps
-        progress.visited += stats.oracle_calls / duals.n_examples + overhead
-        lower = duals.dual_estimate(C)
-        if final:
-            state.raise_lower(lower, dual)
-        allowed = _allowed(problem, C, min(upper, lower + stats.gap))
+    upper: float = np.inf
+    moves: int = 0
+
+    def solve(
+        self, rng: np.random.Generator, budget: float, *, resumed: bool
+    ) -> Generator[Request, Any, None]:
+        """Epochs or steps, with a check now and then, to the tolerance or to the end of the budget."""
+        problem, state, way, progress = self.problem, self.state, self.way, self.progress
+        duals, C, final = self.dual.duals, self.C, self.C == self.problem.C
+        if resumed and final:  # otherwise the incumbent is that of another C
+            self.best = yield Evaluate(state.w)
+        since, n_support, overhead = 0, 0, call_worth(problem)
+        # a stage on the way is a warm start only: not worth much patience
+        stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
+        once = way.streaming is not None and way.streaming.schedule == "one-pass"
+        while True:
+            state.candidate = self.dual.point
+            stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
+            since += 1
+            passes = since / duals.n_steps
+            progress.visited += stats.oracle_calls / duals.n_examples + overhead
+            lower = duals.dual_estimate(C)
+            if final:
+                state.raise_lower(lower, self.dual)
+            allowed = _allowed(problem, C, min(self.upper, lower + stats.gap))
+            step: float | None = None
+            stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
+            near = progress.ratio * stats.gap <= allowed and passes >= way.check_from
+            if near or passes >= way.check_every or stuck or over:
+                since, n_support = 0, duals.n_support
+                step = yield from self._check(stats.gap, lower, allowed)
+            asked = yield Report(duals.n_active, n_support, step, way.method, C)
+            if state.met(problem):
+                state.stop = "gap"
+                return
+            if asked is not None:
+                state.stop = asked
+                return
+            if over:
+                state.stop = "max_iter"  # one pass was all that was asked for
+                return
+            if since:
+                continue
+            gap, allowed = self.upper - lower, _allowed(problem, C, self.upper)
+            if not final and gap <= allowed:
+                return
+            if stuck or stall.stalled(gap, self.upper, allowed):
+                state.stop = "stalled" if final else None
+                return
+            left = outlook.remaining(progress.visited, gap, allowed)
+            if left > budget or progress.visited > budget:
+                state.gave_up = True
+                return
+
+    def _check(
+        self, estimate: float, lower: float, allowed: float
+    ) -> Generator[Request, Any, float | None]:
+        """Evaluate F at the multipliers' weights and improve the incumbent; the step along the line."""
+        problem, progress, duals = self.problem, self.progress, self.dual.duals
         step: float | None = None
-        stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
-        near = progress.ratio * stats.gap <= allowed and passes >= way.check_from
-        if near or passes >= way.check_every or stuck or over:
-            since, n_support = 0, duals.n_support
-            at: LineEvaluation = yield Evaluate(frozen(duals.w))
-            yield Check(duals, at)
-            if best is None:
-                best = at
-            elif objective(at) - lower > allowed:
-                best, step = yield from _closer(problem, C, best, at, progress.guess)
-                progress.guess, moves = step or 1.0, moves + 1
-                if moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
-                    best, moves = (yield Evaluate(best.w)), 0
-            elif objective(at) < objective(best):
-                best = at
-            upper = objective(best)
-            if stats.gap > 0.0:
-                progress.ratio = float(np.clip((upper - lower) / stats.gap, *RATIO[:2]))
-            state.offer(best.w, omega.value(best.w) + problem.C * best.upper)
-            state.candidate = None  # evaluated, as long as the multipliers do not move
-        asked = yield Report(duals.n_active, n_support, step, way.method, C)
-        if state.met(problem):
-            state.stop = "gap"
-            return
-        if asked is not None:
-            state.stop = asked
-            return
-        if over:
-            state.stop = "max_iter"  # one pass was all that was asked for
-            return
-        if since:
-            continue
-        allowed = _allowed(problem, C, upper)
-        if not final and upper - lower <= allowed:
-            return
-        if stuck or stall.stalled(upper - lower, upper, allowed):
-            state.stop = "stalled" if final else None
-            return
-        if (
-            outlook.remaining(progress.visited, upper - lower, allowed) > budget
-            or progress.visited > budget
-        ):
-            state.gave_up = True
-            return
+        at: LineEvaluation = yield Evaluate(frozen(duals.w))
+        yield Check(duals, at)
+        if self.best is None:
+            self.best = at
+        elif self._objective(at) - lower > allowed:
+            self.best, step = yield from _closer(problem, self.C, self.best, at, progress.guess)
+            progress.guess, self.moves = step or 1.0, self.moves + 1
+            if self.moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
+                self.best, self.moves = (yield Evaluate(self.best.w)), 0
+        elif self._objective(at) < self._objective(self.best):
+            self.best = at
+        best = self.best
+        assert best is not None
+        self.upper = self._objective(best)
+        if estimate > 0.0:
+            progress.ratio = float(np.clip((self.upper - lower) / estimate, *RATIO[:2]))
+        self.state.offer(best.w, problem.regularizer.value(best.w) + problem.C * best.upper)
+        self.state.candidate = None  # evaluated, as long as the multipliers do not move
+        return step
+
+    def _objective(self, at: LineEvaluation) -> float:
+        return self.problem.regularizer.value(at.w) + self.C * at.upper
 
 
 def _allowed(problem: Problem, C: float, upper: float) -> float:
