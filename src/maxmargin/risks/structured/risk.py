@@ -65,6 +65,35 @@ def _margins(sample_margin: Any, n: int) -> Array:
     return margin
 
 
+def _examples_of(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    dim: int,
+    rescaling: Rescaling,
+    weight_map: WeightMap | None,
+    sample_margin: Any,
+) -> Examples:
+    """The task's compiled form of the examples where it has one, and it supports what is asked."""
+    margin = None if sample_margin is None else _margins(sample_margin, len(Y))
+    examples: Examples | None = None
+    if weight_map is None and margin is None:
+        examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
+    if examples is None:
+        examples = PlainExamples(task, X, Y, dim, rescaling, weight_map, margin)
+        if len(X) != len(Y):
+            raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
+    return examples
+
+
+def _shard_bounds(n: int, dim: int, *, expensive: bool) -> list[int]:
+    """Where shards begin and end. A shard's part of a cut is a vector: few shards where vectors are long."""
+    fewest = 1 if expensive else MIN_EXAMPLES
+    most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
+    n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
+    return [round(k * n / n_shards) for k in range(n_shards + 1)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
     """A point where the oracle was asked, ``told`` points after the model came into use (or before: -1)."""
@@ -181,19 +210,13 @@ class TaskRisk:
         expensive: bool = False,
     ) -> None:
         require_rescaling(task, rescaling)
-        margin = None if sample_margin is None else _margins(sample_margin, len(Y))
-        plain = weight_map is not None or margin is not None
-        if plain and examples is not None:
-            raise ValueError(
-                "compiled examples know no map of weights and no margins; pass X and Y only."
-            )
-        if examples is None and not plain:
-            examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
         if examples is None:
-            examples = PlainExamples(task, X, Y, dim, rescaling, weight_map, margin)
+            examples = _examples_of(task, X, Y, dim, rescaling, weight_map, sample_margin)
+        elif weight_map is not None or sample_margin is not None:
+            raise ValueError(
+                "compiled examples support no map of weights and no margins; pass X and Y only."
+            )
         n = len(examples)
-        if isinstance(examples, PlainExamples) and len(X) != len(Y):
-            raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
         if n == 0:
             raise ValueError("there are no examples to learn from.")
         self.oracle = task.oracle_kind
@@ -201,11 +224,8 @@ class TaskRisk:
         self.n_examples = n
         self._examples = examples
         self._weights = check_weights(sample_weight, n)
-        # every shard of a cut is a vector of its own: few of them where vectors are long
-        fewest = 1 if expensive else MIN_EXAMPLES
-        most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
-        n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
-        bounds = [round(k * n / n_shards) for k in range(n_shards + 1)]
+        bounds = _shard_bounds(n, dim, expensive=expensive)
+        n_shards = len(bounds) - 1
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
         shared = examples if expensive or not hasattr(examples, "part") else None
