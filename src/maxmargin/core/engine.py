@@ -10,17 +10,15 @@ Requirements besides the signatures below:
 - Workers host contiguous ranges of shards (:func:`share`), so that each one sums its own results before
   they are sent.
 - Specs and the factory are used as they are when ``open`` is called. An engine that is not ``durable`` keeps
-a
-  snapshot, because a rebuilt shard must equal the original. A durable engine may pass them on without a copy;
-  then the caller must not change their arrays while the shards exist.
+  a snapshot, because a rebuilt shard must equal the original. A durable engine may pass them on without a
+  copy; then the caller must not change their arrays while the shards exist.
 - A shard stays the same object from call to call, until ``open`` or ``close`` is called or its worker fails.
 - Published arrays are immutable. They are passed as top-level arguments, and shards receive a read-only
   array.
 - Methods of shards are idempotent: a call may be repeated.
 - Everything a shard stores between calls is a cache. If the engine is not ``durable``, a worker may fail.
-Then
-  its shards are rebuilt from their specs, with empty caches, and the call is repeated a limited number of
-  times. A shard that misses a cached value raises an exception of its own type, and the caller sends the
+  Then its shards are rebuilt from their specs, with empty caches, and the call is repeated a limited number
+  of times. A shard that misses a cached value raises an exception of its own type, and the caller sends the
   value again (see :mod:`maxmargin.risks.lines.evaluation`).
 - An exception in a shard is raised once, unchanged, with the shard's index in a note, and never retried.
 """
