@@ -360,7 +360,7 @@ def test_refusals() -> None:
         CuttingPlane(space="rows", slacks="blocks")
     with pytest.raises(ValueError, match="space="):
         CuttingPlane(space="columns")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="every weight penalised"):
+    with pytest.raises(TypeError, match="all weights are penalized"):
         LinearSVC(solver=ROWS, penalize_intercept=False).fit(X, y)
     with pytest.raises(TypeError, match="all rows"):
         minimize(ScoreRisk(X, y, Hinge(), ranges=[(0, 30)]), C=1.0, solver=ROWS)

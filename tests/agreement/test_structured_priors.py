@@ -134,7 +134,7 @@ def test_a_tagger_is_updated_around_an_earlier_one():
     assert one.objective_ == pytest.approx(other.objective_, rel=2e-5)
     spread = GaussianPrior(last.weights_, variance=2.0)
     assert SequenceTagger(0.1, prior=spread, tol=1e-4).fit(words[:30], tags[:30]).converged_
-    with pytest.raises(TypeError, match=r"centre of a prior only.*CuttingPlane"):
+    with pytest.raises(TypeError, match=r"mean of a prior only.*CuttingPlane"):
         SequenceTagger(prior=spread, solver=DualCoordinate()).fit(words[:30], tags[:30])
 
 

@@ -1,8 +1,8 @@
-"""Structured risks around a centre: w = m + v, with working sets that know nothing of it.
+"""Structured risks with a prior mean: w = m + v, using working sets that ignore it.
 
-Block steps look at g_ij = l_ij + <w, p_ij> and at distances of planes only, so any working sets solve the
-problem with the centre m if their w starts there: then w = m - sum_ij alpha_ij p_ij at all times. What
-they take for the dual value, summed anew from v = - sum_ij alpha_ij p_ij, lacks what the centre adds to the
+Block steps use only g_ij = l_ij + <w, p_ij> and distances between planes. So any working sets solve the
+problem with the center m if their w starts there: then w = m - sum_ij alpha_ij p_ij at all times. Their dual
+value, recomputed from v = - sum_ij alpha_ij p_ij, lacks the center's contribution to the
 offsets:
 
     D = sum_ij alpha_ij (l_ij + <m, p_ij>) - 1/2 |v|^2 = (sum_ij alpha_ij l_ij - 1/2 |v|^2) - <m, v>.
@@ -27,10 +27,10 @@ from maxmargin.risks.weight_map import WeightMap
 
 
 class CenteredSets(WorkingSets):
-    """Fresh working sets, moved to a centre; see :class:`maxmargin.core.WorkingSets`.
+    """New working sets, moved to a center; see :class:`maxmargin.core.WorkingSets`.
 
-    (An interrupt may leave them without it for a moment: a point like any other, and the next dual value,
-    which is summed anew, puts it back.)
+    (An interrupt may leave them without the center for a moment. This is a point like any other, and the next
+    dual value, which is recomputed, restores it.)
     """
 
     def __init__(self, sets: WorkingSets, centre: Array) -> None:
@@ -39,7 +39,7 @@ class CenteredSets(WorkingSets):
 
     @property
     def w(self) -> Array:
-        """The point, as seen from the centre."""
+        """The point relative to the center, v = w - m."""
         return self._sets.w - self._centre
 
     def dual_value(self) -> float:
@@ -109,14 +109,14 @@ class CenteredSets(WorkingSets):
 
 
 class CenteredRisk(MappedRisk):
-    """A structured risk seen through a map of its weights; with working sets if the map is a centre only.
+    """A structured risk with a map of its weights; it has working sets if the map only has a center.
 
     Parameters
     ----------
     risk : TaskRisk
-        The risk of w, of compiled or plain examples.
+        The risk of w, with compiled or plain examples.
     weights : WeightMap
-        How w comes from v.
+        The map from v to w.
 
     Examples
     --------
@@ -153,11 +153,11 @@ class CenteredRisk(MappedRisk):
         return self._task_risk.examples
 
     def working_sets(self, C: float, regularizer: SquaredNorm | None = None) -> WorkingSets:
-        """Fresh dual state for the coordinate solver."""
+        """New dual state for the coordinate solver."""
         if self.weights.stretches or (regularizer is not None and len(regularizer.nonnegative)):
             raise TypeError(
-                f"the working sets of {type(self.examples).__name__} know the centre of a prior only, not "
-                "its spread, nor fixed or signed weights. Use solver=CuttingPlane()."
+                f"the working sets of {type(self.examples).__name__} support the mean of a prior only, not "
+                "its covariance, nor fixed or signed weights. Use solver=CuttingPlane()."
             )
         return CenteredSets(self._task_risk.working_sets(C), self._centre)
 
@@ -174,4 +174,4 @@ class CenteredRisk(MappedRisk):
         return self._task_risk.answers_for(self.weights.whole(w), examples, quick)
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:
-        """Points of v are not those the risk remembers by."""
+        """Do nothing: the risk remembers points w, not v."""
