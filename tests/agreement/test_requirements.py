@@ -47,7 +47,7 @@ def test_refusals(make, solver, match):
 
 @pytest.mark.parametrize("solver", ["newton", object()])
 def test_what_is_no_solver_is_told_so(solver):
-    with pytest.raises(TypeError, match=r"is no solver: use an object of maxmargin\.solvers"):
+    with pytest.raises(TypeError, match=r"is not a solver: use an object of maxmargin\.solvers"):
         minimize(scores(Hinge()), 1.0, solver=solver)
 
 
@@ -61,6 +61,6 @@ def test_a_risk_that_lacks_something_is_told_what():
         dim, n_blocks, lower_bound, oracle, has_cache = 1, 1, 0.0, "exact", False
 
     with pytest.raises(
-        TypeError, match="Half is no risk: it must have n_examples, offers, evaluate"
+        TypeError, match="Half is not a risk: it must have n_examples, offers, evaluate"
     ):
         minimize(Half(), 1.0)
