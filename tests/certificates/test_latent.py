@@ -166,7 +166,7 @@ def test_a_completion_that_is_worse_is_named():
                 return Rows.complete(self, x, y, w)
             return super().complete(x, y, w)
 
-    with pytest.raises(ValueError, match=r"latent value for example 7 whose score is below"):
+    with pytest.raises(ValueError, match=r"latent value for example 7 that scores below"):
         LatentStructuredSVM(Once(), 1.0, tol=1e-4).fit(X, Y)
 
 

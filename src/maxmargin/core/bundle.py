@@ -161,7 +161,7 @@ class Bundle:
     def _append(self, cut: Cut, block: int) -> None:
         plane = cut.plane
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
-        dense = self.regularizer.penalised(dense)
+        dense = self.regularizer.penalized(dense)
         if self._signed is not None:
             dense = dense.copy()
             dense[self._signed.indices] = 0.0
@@ -345,7 +345,7 @@ class Bundle:
         if dense is not None:
             self._v = dense.w[self.regularizer.free]
         elif self._signed is None or not self._planes:
-            self._maximise(C, offsets, scaled_tol)
+            self._maximize(C, offsets, scaled_tol)
         else:
             self._solve_by_signs(self._signed, C, offsets, scaled_tol)
         beta = self._qp.beta if dense is None else dense.beta
@@ -391,7 +391,7 @@ class Bundle:
             self._qp.move(found.beta)  # warm start for the next solve
         return found
 
-    def _maximise(self, C: float, offsets: Array, tol: float) -> None:
+    def _maximize(self, C: float, offsets: Array, tol: float) -> None:
         """Maximize the dual with the current Gram matrix, with free coordinates but without sign
         constraints."""
         if self._free_parts:
@@ -410,7 +410,7 @@ class Bundle:
             shown = offsets
             if self.regularizer.floor is not None:
                 shown = np.concatenate([offsets[:p], offsets[p:] + signed.clipped_values()])
-            self._maximise(C, shown, tol)
+            self._maximize(C, shown, tol)
             c = offsets[p:] / C
             if self._free_parts:  # the Lagrangian: the previous point may violate the equalities
                 c = c + np.array(self._free_parts) @ self._v / C

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxmargin.core.summation import add_into, tree_sum
-from maxmargin.core.vectors import Array, Vector, add, dot, travelling
+from maxmargin.core.vectors import Array, Vector, add, dot, for_pickling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Cut:
 
     def __reduce__(self) -> Any:
         # a compact form is pickled; sums are bit-identical either way
-        return Cut, (self.offset, travelling(self.plane), self.error)
+        return Cut, (self.offset, for_pickling(self.plane), self.error)
 
     def __add__(self, other: Cut) -> Cut:
         error = self.error + other.error

@@ -68,9 +68,9 @@ class SquaredNorm:
 
     def inner(self, u: Array, v: Array) -> float:
         """The inner product over the penalized coordinates."""
-        return float(self.penalised(u) @ v)
+        return float(self.penalized(u) @ v)
 
-    def penalised(self, u: Array) -> Array:
+    def penalized(self, u: Array) -> Array:
         """``u`` with its free coordinates set to zero.
 
         (Subtracting their contribution from a product instead would lose small weights to rounding.)

@@ -163,7 +163,7 @@ def _merged(a: SparseVector, b: SparseVector) -> SparseVector:
     return SparseVector(indices[keep], values[keep], a.size)
 
 
-def travelling(v: Vector) -> Vector:
+def for_pickling(v: Vector) -> Vector:
     """The vector in the form in which it is pickled: sparse if it is long and has few nonzeros."""
     if isinstance(v, SparseVector) or v.size < LONG or _surely_above(FEW, v):
         return v

@@ -79,9 +79,9 @@ class ClassCoordinates:
         self._visited: IntArray = self._members[moves]
         self._still: IntArray = still
         demands = cost[y[still]] + (0.0 if offset is None else offset[still])
-        self._dearest: IntArray = demands.argmax(axis=1)
+        self._costliest: IntArray = demands.argmax(axis=1)
         self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
-        self._alpha[still, self._dearest] = self._caps[still]
+        self._alpha[still, self._costliest] = self._caps[still]
         self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
         self._block = BLOCK if rows.dim <= SMALL else 1
         self._W: Array = padded(d + 1, rows.n_columns) if weights is None else weights
@@ -190,7 +190,7 @@ class ClassCoordinates:
         new[here, y] = np.maximum(0.0, caps - new.sum(axis=1))
         alpha[:] = 0.0
         alpha[rows] = new
-        alpha[self._still, self._dearest] = self._caps[self._still]
+        alpha[self._still, self._costliest] = self._caps[self._still]
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""

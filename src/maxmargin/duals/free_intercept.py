@@ -61,7 +61,7 @@ def _mean_square(rows: Rows) -> float:
 
 
 class FreeCoordinates(BinaryCoordinates):
-    """See :class:`maxmargin.core.RowDuals`. The last weight is ``centre`` + intercept * r.
+    """See :class:`maxmargin.core.RowDuals`. The last weight is ``_center`` + intercept * r.
 
     D at r = 0 does not increase with every epoch, so the best multipliers are kept and give the bound.
     """
@@ -70,7 +70,7 @@ class FreeCoordinates(BinaryCoordinates):
         # a separate constant feature: as long as the rows, or long enough for r to move b if C is small
         total = C * float(np.sum(rows.weight[:]))
         own = float(np.sqrt(max(_mean_square(rows), 1.0 / max(total, 1e-300))))
-        self._ratio, self._centre = own / rows.intercept, 0.0
+        self._ratio, self._center = own / rows.intercept, 0.0
         super().__init__(replace(rows, intercept=own), C)
         self._bound = regularizer.free_bound * rows.intercept  # bound of the intercept itself
         self._forget()
@@ -101,9 +101,9 @@ class FreeCoordinates(BinaryCoordinates):
         self._keep(before)
         return stats
 
-    def _move(self, centre: float) -> None:
-        self._u[-1] += centre - self._centre
-        self._centre = centre
+    def _move(self, center: float) -> None:
+        self._u[-1] += center - self._center
+        self._center = center
 
     def _keep(self, changed: IntArray | None) -> None:
         """Keep the multipliers at r = 0 if they are the best so far; only those in ``changed`` differ."""
@@ -127,7 +127,7 @@ class FreeCoordinates(BinaryCoordinates):
 
     def _balanced(self) -> tuple[float, Array, IntArray, Array]:
         """The linear part of D and the weights at r = 0, the reduced rows, and their reductions."""
-        excess = float(self._u[-1] - self._centre) / self.rows.intercept
+        excess = float(self._u[-1] - self._center) / self.rows.intercept
         u = self._u.copy()
         u[-1] = 0.0
         if excess == 0.0:
@@ -173,9 +173,9 @@ class FreeCoordinates(BinaryCoordinates):
 
     def dual_value(self, C: float) -> float:
         """See :class:`BinaryCoordinates`; both points are recomputed."""
-        centre, self._centre = self._centre, 0.0
+        center, self._center = self._center, 0.0
         super().dual_value(self.C)  # sets the weights of the epochs, without the center
-        self._move(centre)
+        self._move(center)
         if np.isfinite(self._value):
             y = self._state[:, LABEL]
             left = self._settle()
@@ -229,18 +229,18 @@ class FreeCoordinates(BinaryCoordinates):
 
     def start_at(self, w: Array, gap: float) -> None:
         """Use a point as a hint for the intercept."""
-        self._move(float(w[-1]) / self._ratio - (float(self._u[-1]) - self._centre))
+        self._move(float(w[-1]) / self._ratio - (float(self._u[-1]) - self._center))
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :class:`BinaryCoordinates`."""
-        self._centre *= C / self.C
+        self._center *= C / self.C
         self._bound = regularizer.free_bound * self.rows.intercept / self._ratio
         super().rescale(C, regularizer)
         self._forget()
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.RowDuals`."""
-        return {**super().state(), "centre": self._centre}
+        return {**super().state(), "centre": self._center}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`."""

@@ -66,14 +66,14 @@ class InteriorPoint(NewtonDuals):
         if not isinstance(self._demand, float) and n:
             mean = float(self._c @ np.abs(self._demand)) / float(self._c.sum())
             self._size = mean if mean > 0.0 else 1.0
-        self._centre(FIRST)
+        self._center(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
 
-    def _centre(self, mu: float) -> None:
+    def _center(self, mu: float) -> None:
         """Move to the center for the current margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
         mu = mu * self._size
-        r = self._m if self._kappa == 0.0 else self._centred(mu)
+        r = self._m if self._kappa == 0.0 else self._centered(mu)
         large, small = _roots(r, mu)
         self._u[:] = mu + np.where(r > 0.0, large, small)
         self._xi[:] = mu + np.where(r > 0.0, small, large)
@@ -81,7 +81,7 @@ class InteriorPoint(NewtonDuals):
         self._t[:] = mu * self._c / self._xi
         self._look()
 
-    def _centred(self, mu: float) -> Array:
+    def _centered(self, mu: float) -> Array:
         """m + q a at the center, where a = mu c / u: between m and m + kappa, by bisection."""
         low, high = self._m.copy(), self._m + self._kappa
         for _ in range(BISECTIONS):
@@ -145,7 +145,7 @@ class InteriorPoint(NewtonDuals):
             # the start was too close to a wrong bound: restart once from w, far from all bounds
             self._restarted, self._smallest, self._idle = True, np.inf, 0
             self._m[:] = self._margins(self.w)
-            self._centre(FIRST)
+            self._center(FIRST)
         return SweepStats(self.n_examples, self._upper - self._lower, 0)
 
     def _step(self) -> float:
@@ -202,7 +202,7 @@ class InteriorPoint(NewtonDuals):
         self._restarted = False
         self.w[:] = w
         self._m[:] = self._margins(self.w)
-        self._centre(min(0.3, 0.3 * math.sqrt(gap)))
+        self._center(min(0.3, 0.3 * math.sqrt(gap)))
 
     def state(self) -> dict[str, Any]:
         """See :meth:`NewtonDuals.state`."""
@@ -215,7 +215,7 @@ class InteriorPoint(NewtonDuals):
         a, t, u, xi = (same_shape(state[name], self._a) for name in ("a", "t", "u", "xi"))
         inside = all((part > 0.0).all() for part in (a, t, u, xi)) and (a <= self._c).all()
         if not inside:  # possibly an underflow: restart at the center, which is always inside
-            self._centre(FIRST)
+            self._center(FIRST)
             return
         self._a[:], self._t[:], self._u[:], self._xi[:] = a, t, u, xi
         self._restarted = state["restarted"] is True
@@ -228,7 +228,7 @@ class InteriorPoint(NewtonDuals):
         self._forget(C, regularizer)
         np.minimum(self._alpha, self._c, out=self._alpha)
         self.dual_value(C)
-        self._centre(min(0.3, 0.1 * math.sqrt(ratio)))
+        self._center(min(0.3, 0.1 * math.sqrt(ratio)))
 
     def _top(self) -> Array | float:
         return self._c

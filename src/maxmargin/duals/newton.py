@@ -135,7 +135,7 @@ class NewtonDuals(ABC):
         """Start from these multipliers and their point."""
         self._alpha[:] = np.clip(self.products.spread(multipliers), 0.0, self._top())
         self.dual_value(self.C)
-        w = self.regularizer.penalised(self._combined)
+        w = self.regularizer.penalized(self._combined)
         short = np.maximum(0.0, -self._margins(w))
         upper = self.regularizer.value(w) + float(
             self._c @ short

@@ -176,7 +176,7 @@ def _conjugate(omega: SquaredNorm, high: Array, low: Array) -> float:
     clipped = w != high
     low = np.where(clipped, 0.0, low)
     if len(omega.free):
-        w, low = omega.penalised(w), omega.penalised(low)
+        w, low = omega.penalized(w), omega.penalized(low)
     h, l = precise.dot(w, w)
     square = 0.5 * float(h + l) + float(w @ low) + 0.5 * float(low @ low)
     if omega.floor is not None:

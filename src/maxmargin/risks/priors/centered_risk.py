@@ -33,20 +33,20 @@ class CenteredSets(WorkingSets):
     dual value, which is recomputed, restores it.)
     """
 
-    def __init__(self, sets: WorkingSets, centre: Array) -> None:
-        self._sets, self._centre = sets, centre
-        sets.w[:] += centre
+    def __init__(self, sets: WorkingSets, center: Array) -> None:
+        self._sets, self._center = sets, center
+        sets.w[:] += center
 
     @property
     def w(self) -> Array:
         """The point relative to the center, v = w - m."""
-        return self._sets.w - self._centre
+        return self._sets.w - self._center
 
     def dual_value(self) -> float:
         """See :class:`maxmargin.core.WorkingSets`."""
         value = self._sets.dual_value()
-        value -= float(self._centre @ self._sets.w)
-        self._sets.w[:] += self._centre
+        value -= float(self._center @ self._sets.w)
+        self._sets.w[:] += self._center
         return value
 
     def rescale(self, caps: Array) -> None:
@@ -140,7 +140,7 @@ class CenteredRisk(MappedRisk):
 
     def __init__(self, risk: TaskRisk, weights: WeightMap) -> None:
         super().__init__(risk, weights)
-        self._task_risk, self._centre = risk, weights.centre.ravel()
+        self._task_risk, self._center = risk, weights.centre.ravel()
 
     @property
     def offers(self) -> Capabilities:
@@ -159,7 +159,7 @@ class CenteredRisk(MappedRisk):
                 f"the working sets of {type(self.examples).__name__} support the mean of a prior only, not "
                 "its covariance, nor fixed or signed weights. Use solver=CuttingPlane()."
             )
-        return CenteredSets(self._task_risk.working_sets(C), self._centre)
+        return CenteredSets(self._task_risk.working_sets(C), self._center)
 
     def caps(self, C: float) -> Array:
         """c_i = C s_i."""

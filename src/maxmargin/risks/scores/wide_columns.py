@@ -192,7 +192,7 @@ class GramNorm(SquaredNorm):
 
     times_gram: Callable[[Array], Array] = field(default=lambda u: u)
 
-    def penalised(self, u: Array) -> Array:
+    def penalized(self, u: Array) -> Array:
         """The vector whose ordinary inner product with another combination is <w, w'>."""
         return self.times_gram(u)
 
