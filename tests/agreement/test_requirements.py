@@ -1,4 +1,4 @@
-"""A solver that does not fit a risk is refused before it begins, with what would help."""
+"""A solver that does not fit a risk is refused before it starts, with advice."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two scores a row are all that cutting planes keep, and sharing their place changes no number."""
+"""Cutting planes store only two scores per row, and reusing their memory does not change any number."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_points_on_lines_have_the_scores_of_their_weights(loss: Any) -> None:
     assert a.value == kept
     del a, b
     last = middle.toward(c, 0.5)
-    del middle  # nobody but the line holds it now: its scores give way
+    del middle  # now only the line refers to it, so its scores are replaced
     new = risk.evaluate(np.zeros(risk.dim))
     assert last.value == pytest.approx(risk.evaluate(last.w).value, rel=1e-12)
     assert last.slopes(new, np.array([0.0, 1.0])).shape == (2,)

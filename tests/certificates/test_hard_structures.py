@@ -1,4 +1,4 @@
-"""Small structured problems on which block steps alone crawl are handed over and certified."""
+"""Small structured problems on which block steps converge too slowly are handed over and certified."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_tagger_with_large_and_small_features_is_certified():
     assert tagger.stop_reason_ == "gap"
     assert tagger.objective_ == pytest.approx(
         110.74427, rel=2e-3
-    )  # an independent QP solver's optimum
+    )  # the optimum found by an independent QP solver
 
 
 @pytest.mark.parametrize("kind", ["compiled chain", "python", "candidates"])

@@ -76,7 +76,10 @@ class Wrong:
         (lambda d: Draw(d.examples[:0], d.factors[:0]), "drew nothing, 200 times"),
         (lambda d: Draw(d.examples, d.factors * 0.0), "drew nothing, 200 times"),
         (lambda d: None, r"must return maxmargin\.core\.Draw"),
-        (lambda d: (d.examples, d.factors), r"returned tuple: it must return maxmargin\.core\.Draw"),
+        (
+            lambda d: (d.examples, d.factors),
+            r"returned tuple: it must return maxmargin\.core\.Draw",
+        ),
         (lambda d: Draw(d.examples.tolist(), d.factors.tolist()), "NumPy arrays"),
     ],
 )
