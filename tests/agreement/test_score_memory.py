@@ -51,9 +51,8 @@ def test_points_on_lines_have_the_scores_of_their_weights(loss: Any) -> None:
     further = middle.toward(b, 0.5)
     assert np.allclose(further.w, ends[0] + 0.625 * (ends[1] - ends[0]))
     kept = a.value
-    c = risk.evaluate(
-        rng.standard_normal(risk.dim)
-    )  # settles both points; a and b are still needed
+    # settles both points; a and b are still needed
+    c = risk.evaluate(rng.standard_normal(risk.dim))
     for at in (middle, further, a, b):
         assert at.value == pytest.approx(risk.evaluate(at.w).value, rel=1e-12)
         again = at.cut()

@@ -90,9 +90,8 @@ def test_classes_pass_where_the_truth_alone_stalls():
     duals = risk.row_duals("coordinate", C, SquaredNorm())
     for seed in range(200):
         duals.improve(seed)
-    assert duals.dual_value(C) == pytest.approx(
-        best, rel=1e-7
-    )  # ... and coordinate ascent does not
+    # ... and coordinate ascent does not
+    assert duals.dual_value(C) == pytest.approx(best, rel=1e-7)
     result = minimize(risk, C, solver=DualCoordinate(), stopping=RelativeGap(1e-6))
     assert result.converged
     assert result.lower_bound <= best * (1.0 + 1e-9)

@@ -110,9 +110,8 @@ def test_the_progress_line_shows_it():
 
 def test_a_time_limit_ends_a_pass():
     X, y = examples(60)
-    StructuredSVM(TinyMulticlass(), 1.0, oracle="expensive", max_iter=1).fit(
-        X, y
-    )  # compile before the time limit starts
+    # compile before the time limit starts
+    StructuredSVM(TinyMulticlass(), 1.0, oracle="expensive", max_iter=1).fit(X, y)
     Counting.pause = 0.01
     svm = StructuredSVM(Counting(), 1.0, oracle="expensive", max_seconds=0.1).fit(X, y)
     assert svm.stop_reason_ == "max_seconds"

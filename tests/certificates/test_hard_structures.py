@@ -39,9 +39,8 @@ def listed(x, y):
 def test_a_tagger_with_large_and_small_features_is_certified():
     tagger = SequenceTagger(cost=COST, max_iter=300, tol=1e-3).fit(X, Y)
     assert tagger.stop_reason_ == "gap"
-    assert tagger.objective_ == pytest.approx(
-        110.74427, rel=2e-3
-    )  # the optimum found by an independent QP solver
+    # the optimum found by an independent QP solver
+    assert tagger.objective_ == pytest.approx(110.74427, rel=2e-3)
 
 
 @pytest.mark.parametrize("kind", ["compiled chain", "python", "candidates"])

@@ -161,9 +161,8 @@ def follow(settings: Settings, report: Report) -> Trial:
                 if child.process.returncode != 0 and not at:
                     raise RuntimeError("the child process did not start: see its messages above.")
                 if child.process.returncode == 0 or index > at["index"]:
-                    return Trial(
-                        index
-                    )  # or it crashed at a smaller problem, which is already reported
+                    # or it crashed at a smaller problem, which is already reported
+                    return Trial(index)
                 return Trial(index, f"crash: the interpreter ended with {child.process.returncode}")
             if event["event"] == "begin":
                 at = event

@@ -382,9 +382,8 @@ class Bundle:
 
     def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
         """Solve by an interior-point method; return None if the bundle is too large."""
-        if (
-            type(self.regularizer) is not SquaredNorm
-        ):  # other regularizers define their own inner product
+        # other regularizers define their own inner product
+        if type(self.regularizer) is not SquaredNorm:
             return None
         found = solve_planes(self._planes, self.dim, offsets, self._qp.block, C, self.regularizer)
         if found is not None:

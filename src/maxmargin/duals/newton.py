@@ -137,9 +137,8 @@ class NewtonDuals(ABC):
         self.dual_value(self.C)
         w = self.regularizer.penalized(self._combined)
         short = np.maximum(0.0, -self._margins(w))
-        upper = self.regularizer.value(w) + float(
-            self._c @ short
-        )  # the hinge loss: a guess for other losses
+        # the hinge loss: a guess for other losses
+        upper = self.regularizer.value(w) + float(self._c @ short)
         self.start_at(w, 1.0 - self._lower / upper if 0.0 < self._lower < upper else 1.0)
 
     def state(self) -> dict[str, Any]:

@@ -270,9 +270,8 @@ class StreamedRows:
         self._gaps[runs] = lacked / len(runs)
         self._seen += lacked
         gap = float(self._gaps.sum())
-        if (
-            not self._due
-        ):  # w has changed since the rows were read, by about as much as in the last pass
+        # end of a pass: w has changed since the rows were read, by about as much as in the last pass
+        if not self._due:
             rate = self._seen / self._before if self._before > 0.0 else 1.0
             gap = self._seen * min(1.0, rate)
             self._before = self._seen

@@ -89,9 +89,8 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
     elif state.stop == "stalled" and proved:
         state.stop = "gap"  # the loop missed the rule only because of rounding
     if state.w.base is None:
-        state.w.setflags(
-            write=True
-        )  # read-only while solvers and shards shared it; now it belongs to the caller
+        # read-only while solvers and shards shared it; now it belongs to the caller
+        state.w.setflags(write=True)
     return SolveResult(
         w=state.w,
         objective=float(upper),

@@ -9,12 +9,12 @@ planes are made of few examples (:mod:`maxmargin.core.sampling`). There are two 
 The offset, and the plane in the free coordinates (an intercept), stay exact. A plane is sampled again until
 it is violated at w_t if the exact one is. The value F(w) is exact, too. The loop is that of
 :class:`maxmargin.solvers.CuttingPlane`, with or without the best point and the exact line search on scores
-that the papers suggested. It ends when F(w) - D <= C epsilon with D the value of the reduced problem. O(T n
-r) kernel values.
+that the papers suggested. It ends when F(w) - D <= C epsilon with D the value of the reduced problem.
+This takes O(T n r) kernel values.
 
 *constant time* (algorithm 2): every iteration samples r new examples and cuts the risk of these alone. It
 ends when such a cut was not violated by more than epsilon p times in a row. With the line search, F on the
-line is that of all examples sampled so far. O(T^2 r^2) kernel values, for any number of examples.
+line is that of all examples sampled so far. This takes O(T^2 r^2) kernel values, for any number of examples.
 
 epsilon is relative to the risk at w = 0, which is n for classification losses: then it is the papers'
 epsilon for the mean. D is not a lower bound, so none is reported. Reported are the measured F(w), and a bound

@@ -209,9 +209,7 @@ class PlainCache:
 
     def __init__(self, examples: PlainExamples, lo: int, hi: int, size: int) -> None:
         self._examples, self._lo, self._size = examples, lo, size
-        self._entries: list[list[Labeling]] = [
-            [] for _ in range(hi - lo)
-        ]  # least recently used first
+        self._entries: list[list[Labeling]] = [[] for _ in range(hi - lo)]  # oldest use first
         self._flat: list[Labeling] = []
         self.pointers: IntArray = np.zeros(hi - lo + 1, dtype=np.int64)
         self._used: list[Labeling] = []
@@ -222,9 +220,7 @@ class PlainCache:
         self._used = []
         same = self._examples.same
         for entries, new in zip(self._entries, answers.labelings, strict=True):
-            entries.sort(
-                key=lambda entry: id(entry) in used
-            )  # stable sort: recently touched ones last
+            entries.sort(key=lambda entry: id(entry) in used)  # stable: recently touched ones last
             for k, entry in enumerate(entries):
                 if same(entry, new):
                     entries.append(entries.pop(k))
