@@ -227,7 +227,7 @@ class Driver:
             if self.expected is None:
                 raise
             raise CheckpointError(
-                f"the checkpoint does not match this problem: at its point or planes, {error} Or start a new "
+                f"the checkpoint does not fit this problem: at its point or planes, {error} Or start a new "
                 "fit."
             ) from error
 
