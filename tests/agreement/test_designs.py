@@ -1,4 +1,4 @@
-"""A design in place of a matrix, lazy columns in place of arrays, scores with an offset: the same answers."""
+"""Matrix-free features, lazy columns and offsets give the same results as matrices and arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxmargin.solvers import CuttingPlane
 
 
 class Elsewhere:
-    """A design that is no matrix in memory, as far as anybody can see."""
+    """Matrix-free features: not a matrix in memory, as far as the library can see."""
 
     def __init__(self, X: Any) -> None:
         self._inner = as_design(X)
@@ -49,7 +49,7 @@ def test_a_design_gives_the_same_bits_as_its_matrix(load: Any, sparse: bool, par
     assert np.array_equal(a.coef_, b.coef_)
     if params.get("penalize_intercept", True):
         assert (a.objective_, a.lower_bound_) == (b.objective_, b.lower_bound_)
-    else:  # rounding, times the bound of the intercept, shows: a matrix in memory can pay for it exactly
+    else:  # rounding, times the bound of the intercept, is visible: only a matrix in memory allows exact sums
         assert (a.objective_, a.lower_bound_) == pytest.approx(
             (b.objective_, b.lower_bound_), rel=1e-7
         )
@@ -104,7 +104,7 @@ def test_wrong_lengths_are_told() -> None:
 
 @pytest.mark.parametrize("loss", [Hinge(), CrammerSinger(1.0 - np.eye(3))])
 def test_an_offset_is_a_feature_of_fixed_weight(loss: Any) -> None:
-    """F with scores offset + X w, recomputed by hand, and minorants that respect the offset."""
+    """F with scores offset + X w, recomputed by hand, and cuts that respect the offset."""
     rng = np.random.default_rng(2)
     n, d, K = 60, 3, loss.n_outputs() or 1
     X = rng.standard_normal((n, d))

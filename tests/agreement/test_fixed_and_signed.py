@@ -1,4 +1,4 @@
-"""Weights that are fixed, weights that must not be negative: the same optimum as a QP over all outputs."""
+"""Fixed weights and nonnegative weights: the same optimum as a QP over all outputs."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_random_problems(seed, C, solver):
     assert svm.lower_bound_ <= best * (1 + 1e-7)
     assert best <= svm.objective_ * (1 + 1e-7)
     assert svm.gap_ <= 1e-5
-    # the upper bound is F of the returned weights, without the fixed ones' share of the norm
+    # the upper bound is F of the returned weights, without the contribution of fixed weights to the norm
     F = structured_objective(svm.task_, X, y, svm.coef_, C)
     share = 0.5 * sum(value**2 for value in fixed.values())
     assert svm.objective_ == pytest.approx(F - share, rel=1e-9)
@@ -124,7 +124,7 @@ def test_compiled_sets_refuse_signed_weights_and_auto_takes_cutting_planes():
 
 
 def test_a_large_fixed_weight_leaves_no_loss():
-    # the fixed weight alone separates: nothing is left to learn
+    # the fixed weight alone separates the classes: nothing is left to learn
     task = TinyMulticlass()
     X, y = [np.array([1.0]), np.array([-1.0])], [0, 1]
     svm = StructuredSVM(task, 1.0, fixed={0: 5.0}).fit(X, y)
@@ -142,7 +142,7 @@ def test_everything_fixed():
 
 
 class Named(TinyMulticlass):
-    """With names for its weights."""
+    """A task with names for its weights."""
 
     def setup(self, X, Y):
         dim = super().setup(X, Y)

@@ -1,4 +1,4 @@
-"""Joint measures over many shards: the loss of all scores at once, whatever the shards; what travels."""
+"""Non-decomposable metrics over many shards: results independent of the shards, and the communication."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_ranges_are_one_measure_together():
 
 
 class Metered(SerialEngine):
-    """Counts the numbers that leave and reach the driver."""
+    """Counts the numbers sent to and from the driver."""
 
     def __init__(self):
         super().__init__()
@@ -103,9 +103,9 @@ def test_one_number_per_row_for_a_point_and_one_for_a_cut():
     a.slopes(b, np.linspace(0.0, 1.0, 9))
     on_line = a.toward(b, 0.5)
     assert on_line.value > 0.0
-    assert not engine.calls  # lines are free
+    assert not engine.calls  # lines need no communication
     on_line.cut()
-    # and, once, the norm of the longest row
+    # plus, once, the norm of the longest row
     assert engine.calls[0][0] == "longest"
     assert engine.calls[1:] == [("plane_of", n, d)]
 
@@ -129,7 +129,7 @@ def test_any_number_of_workers_and_either_space(loss, space):
 
 
 def test_a_worker_that_dies_changes_nothing():
-    measure = "roc_auc"  # scores once more at the end, for the threshold
+    measure = "roc_auc"  # the scores are computed once more at the end, for the threshold
     X, y = problem()
     here = MeasureSVC(measure, C=0.01).fit(X, y)
     engine = ProcessEngine(2)

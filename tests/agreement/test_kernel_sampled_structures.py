@@ -1,8 +1,9 @@
 """Sampled cuts of structured models with kernels.
 
-Claims: with all examples drawn they reach the optimum of the joint kernel's problem; F is measured, truly,
-against features of all rows; nothing is claimed below it; lengths of planes are those of the kernel's space;
-seeded and reproducible; kernel rows kept or computed anew are the same; tasks in Python and compiled ones.
+With all examples sampled they reach the optimum of the joint kernel's problem. F is measured and correct,
+compared with features of all rows, and no lower bound is reported. Norms of planes are those of the kernel's
+space. Fits are seeded and reproducible, and cached kernel rows equal recomputed ones, for Python and compiled
+tasks.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def test_with_all_examples_drawn_it_is_exact(case, rescaling):
 
 @pytest.mark.parametrize("size", [3, 8])
 def test_f_is_measured_truly(size):
-    """The function returned, in features of all rows: its coefficients and their norm by another route."""
+    """The returned function in features of all rows: its coefficients and norm, computed in another way."""
     X, Y = chains(30)
     svm = StructuredSVM(Chain(2), 0.7, tol=1e-2, kernel_method=SampledCuts(size=size), **RBF)
     svm.fit(X, Y)
@@ -82,7 +83,7 @@ def test_f_is_measured_truly(size):
 
 @pytest.mark.parametrize("memory", [2**29, 0])
 def test_planes_have_the_products_of_the_kernels_space(memory):
-    """Against a degree-2 kernel's features written out."""
+    """Compared with the explicit features of a degree-2 kernel."""
     X, Y = chains(10)
     rows, ends = np.concatenate(X), np.cumsum([len(x) for x in X])
     kernel = Polynomial(gamma=1.0, coef0=1.0, degree=2)
@@ -99,7 +100,7 @@ def test_planes_have_the_products_of_the_kernels_space(memory):
     plain = Chain(2)
     other = TaskRisk(plain, phi, Y, plain.setup(phi, Y), sample_weight=s)
     rng = np.random.default_rng(1)
-    v = np.zeros(other.dim)  # the same point, written out
+    v = np.zeros(other.dim)  # the same point in explicit features
     w = np.zeros(risk.dim)
     for _ in range(4):
         here, there = risk.evaluate(w), other.evaluate(v)

@@ -1,9 +1,9 @@
-"""Kernels on structures: the same problem as a quadratic programme of joint kernels, by every method.
+"""Structured models with kernels: the same problem as a quadratic program of joint kernels, by every method.
 
-Claims: with all rows in the basis bounds enclose the optimum of the joint kernel's problem, for compiled and
-plain tasks, both rescalings and repeated rows; predictions are those of the joint kernel's brute force; a
-basis of all rows by landmarks is the same problem, a basis of some a restricted one that never claims more;
-words of certificates.
+With all rows in the basis, the bounds enclose the optimum of the joint kernel's problem, for compiled and
+plain tasks, both rescalings and repeated rows. Predictions equal those of brute force with the joint kernel.
+A landmark basis of all rows is the same problem, and a smaller basis is a restricted problem with a weaker
+certificate.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def chain_kernel(k, one, two, K=2, ends=True):
 
 
 def joint_optimum(k, X, Y, C, rescaling="margin", K=2, ends=True):
-    """The optimum over all outputs, and the function that scores a pair at it: from joint kernels alone."""
+    """The optimum over all outputs, and the function that scores a pair there: from joint kernels alone."""
     pairs, offsets, blocks, factors = [], [], [], []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         for other in itertools.product(range(K), repeat=len(y)):
@@ -93,7 +93,7 @@ def test_the_map_solves_the_problem_of_the_joint_kernel(name, rescaling):
     params, k = KERNELS[name]
     rng = np.random.default_rng(1)
     X, Y = chains(rng, 4)
-    X[2][0] = X[0][1]  # a row twice
+    X[2][0] = X[0][1]  # a repeated row
     optimum, score = joint_optimum(k, X, Y, 0.8, rescaling)
     svm = StructuredSVM(
         Chain(2), 0.8, rescaling=rescaling, tol=1e-8, kernel_method="map", **params
@@ -121,10 +121,10 @@ def test_no_bound_is_violated(seed, name, C, tol, whole):
     params, k = KERNELS[name]
     X, Y = chains(np.random.default_rng(seed), 3)
     if whole:
-        X = [np.round(x) for x in X]  # rows that repeat
+        X = [np.round(x) for x in X]  # repeated rows
     try:
         optimum, _ = joint_optimum(k, X, Y, C)
-    except ArithmeticError:  # the reference itself cannot prove its optimum: no example
+    except ArithmeticError:  # the reference cannot prove its own optimum: skip this example
         reject()
     for method in ("map", Nystrom(3), Nystrom(100)):
         svm = StructuredSVM(Chain(2), C, tol=tol, kernel_method=method, **params).fit(X, Y)
@@ -158,7 +158,8 @@ def test_landmarks_of_all_rows_are_the_map_and_fewer_cost_something():
 @pytest.mark.parametrize("method", ["map", Nystrom(9)])
 @pytest.mark.parametrize("gamma", [0.7, 1e-2, 1e-4])
 def test_f_is_that_of_the_function_returned(method, gamma):
-    """From kernel values in double precision, also where rows are so much alike that features are few."""
+    """Checked with kernel values in double precision, also for rows so similar that there are few
+    features."""
     X, Y = chains(np.random.default_rng(14), 12, 3)
     svm = StructuredSVM(Chain(2), 2.0, tol=1e-7, kernel="rbf", gamma=gamma, kernel_method=method)
     svm.fit(X, Y)
@@ -177,7 +178,7 @@ def test_a_linear_kernel_is_the_linear_model():
     plain = StructuredSVM(Chain(2), tol=1e-7).fit(X, Y)
     kernel = StructuredSVM(Chain(2), tol=1e-7, kernel="linear").fit(X, Y)
     assert kernel.objective_ == pytest.approx(plain.objective_, rel=1e-6)
-    assert kernel.kernel_features_.n_features == 2  # as many rows as span all
+    assert kernel.kernel_features_.n_features == 2  # as many rows as span the others
     sparse = StructuredSVM(Chain(2), tol=1e-7, kernel="linear").fit([csr_matrix(x) for x in X], Y)
     assert sparse.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     assert all(map(np.array_equal, plain.predict(X), kernel.predict(X)))
@@ -185,7 +186,8 @@ def test_a_linear_kernel_is_the_linear_model():
 
 @pytest.mark.parametrize("method", ["map", Nystrom(5)])
 def test_compiled_and_plain_tasks_agree(method):
-    """TinyChain lists its outputs in Python and lays its weights out otherwise; it has no borders."""
+    """TinyChain enumerates its outputs in Python, has another layout of weights, and no start or end
+    features."""
     rng = np.random.default_rng(4)
     X, Y = chains(rng, 6, 3)
     params, k = KERNELS["poly"]
@@ -194,7 +196,7 @@ def test_compiled_and_plain_tasks_agree(method):
     if method == "map":
         optimum, _ = joint_optimum(k, X, Y, 0.5, ends=False)
         assert plain.objective_ == pytest.approx(optimum, rel=1e-6)
-    graphs = [Graph(x, [[0, 1], [1, 2]]) for x in X]  # a chain without borders
+    graphs = [Graph(x, [[0, 1], [1, 2]]) for x in X]  # a chain without start and end features
     graph = StructuredSVM(GraphLabeling(2), 0.5, tol=1e-7, kernel_method=method, **params)
     graph.fit(graphs, Y)
     assert graph.objective_ == pytest.approx(plain.objective_, rel=1e-6)
@@ -208,20 +210,20 @@ def test_compiled_and_plain_tasks_agree(method):
 def test_candidates_and_classes():
     rng = np.random.default_rng(5)
     X = [rng.normal(size=2) for _ in range(60)]
-    y = [int(x[0] * x[1] > 0) for x in X]  # no line tells them apart
+    y = [int(x[0] * x[1] > 0) for x in X]  # not linearly separable
     svm = StructuredSVM(TinyMulticlass(), 10.0, kernel="poly", degree=2).fit(X, y)
     assert svm.score(X, y) > -0.1
     assert svm.certificate_ == "exact"
     assert StructuredSVM(TinyMulticlass(), 10.0).fit(X, y).score(X, y) < -0.3
     rows = [rng.normal(size=(3, 2)) for _ in range(40)]
-    right = [int(np.abs(x[:, 0]).argmax()) for x in rows]  # a square is needed
+    right = [int(np.abs(x[:, 0]).argmax()) for x in rows]  # needs a quadratic function
     choice = StructuredSVM(Enumerable(), 10.0, kernel="poly", degree=2).fit(rows, right)
     assert choice.score(rows, right) > -0.1
     assert StructuredSVM(Enumerable(), 10.0).fit(rows, right).score(rows, right) < -0.3
 
 
 class Parity(Task):
-    """A user's task: the label of a bag of rows, -1 or 1, by the sum of its rows' functions."""
+    """A user-defined task: the label of a bag of rows, -1 or 1, by the sum of a function over its rows."""
 
     def setup(self, X, Y):
         self.d = X[0].shape[1]
@@ -254,7 +256,7 @@ def test_a_users_task_in_plain_python():
     svm = StructuredSVM(Parity(), 5.0, kernel="poly", degree=2, n_jobs=2).fit(X, y)
     assert svm.score(X, y) > -0.1
     assert svm.certificate_ == "exact"
-    # the two-class problem of a sum of kernels, by another route
+    # the binary problem with a sum of kernels, solved in another way
     k = Polynomial(gamma=svm.kernel_features_.kernel.gamma, degree=2)
     assert svm.kernel_features_.kernel == k
 
@@ -270,7 +272,7 @@ def test_words_of_certificates():
     same = StructuredSVM(Chain(2), kernel="poly", gamma=1.0, degree=2).fit(X, Y)
     assert good.objective_ == pytest.approx(same.objective_, rel=1e-9)
     false = StructuredSVM(Chain(2), kernel=lambda A, B: 1.0 - (A @ B.T) ** 2).fit(X, Y)
-    assert false.certificate_ == "measured"  # it said nothing, and is found out
+    assert false.certificate_ == "measured"  # the undeclared property is detected
     triangles = [Graph(x, [[0, 1], [1, 2], [2, 0]]) for x in X]
     relaxed = StructuredSVM(GraphLabeling(2, inference="lp"), kernel="rbf").fit(triangles, Y)
     assert relaxed.certificate_ == "relaxed"
@@ -278,7 +280,7 @@ def test_words_of_certificates():
     few = StructuredSVM(Chain(2), kernel="rbf", kernel_method=Nystrom(3)).fit(X, Y)
     assert few.certificate_ == "restricted"
     assert few.kernel_method_ == "as asked"
-    few.set_params(kernel=None).fit(X, Y)  # and nothing is left over
+    few.set_params(kernel=None).fit(X, Y)  # no state of the kernel remains
     assert few.certificate_ == "exact"
     assert few.kernel_features_ is None
     assert not hasattr(few, "restricted_gap_")
@@ -286,7 +288,7 @@ def test_words_of_certificates():
 
 @pytest.mark.parametrize("method", ["map", Nystrom(2)])
 def test_rows_of_zeros(method):
-    """Nothing is left but the rest of the joint feature."""
+    """Only the rest of the joint feature remains."""
     _, Y = chains(np.random.default_rng(15), 6, 3)
     X = [np.zeros((3, 2)) for _ in Y]
     svm = StructuredSVM(Chain(2), tol=1e-6, kernel="linear", kernel_method=method).fit(X, Y)
@@ -341,7 +343,7 @@ def test_same_bits_for_any_number_of_workers():
 
 
 class Deaf(TinyChain):
-    """Without the two methods."""
+    """A task without the two kernel methods."""
 
     kernel_inputs = Task.kernel_inputs
     with_kernel_inputs = Task.with_kernel_inputs
@@ -372,18 +374,18 @@ def test_refusals():
         StructuredSVM(Chain(2), kernel="rbf").fit([X[0], np.full((2, 2), np.nan)], Y[:2])
 
 
-# -- the check itself --------------------------------------------------------------------------------
+# -- check_task on kernel tasks ----------------------------------------------------------------------
 
 
 class Squares(Parity):
-    """Not linear in its rows."""
+    """A joint feature that is not linear in the rows."""
 
     def joint_feature(self, x, y):
         return 0.5 * y * np.append((x**2).sum(axis=0), 1.0)
 
 
 class Favourite(Parity):
-    """Linear, but one column counts twice: no function of inner products."""
+    """Linear, but one column counts twice: not a function of inner products."""
 
     def joint_feature(self, x, y):
         psi = 0.5 * y * np.append(x.sum(axis=0), 1.0)

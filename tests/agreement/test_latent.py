@@ -1,4 +1,4 @@
-"""Latent models agree with convex ones where nothing is latent, with brute force where all is listed."""
+"""Latent models agree with convex ones if nothing is latent, and with brute force on small problems."""
 
 from itertools import product
 
@@ -16,7 +16,7 @@ SOLVERS = [DualCoordinate(), DualCoordinate(oracle="expensive"), CuttingPlane()]
 
 
 class AsPairs(TinyMulticlass):
-    """The same classes for inputs that are matrices of one row."""
+    """The same classes, with inputs that are matrices of one row."""
 
     def setup(self, X, Y):
         return super().setup([x[0] for x in X], Y)
@@ -65,7 +65,7 @@ def test_bags_of_one_are_a_linear_svm():
 
 @pytest.mark.parametrize("make", [Rows, WrongRows])
 def test_never_below_the_global_optimum(make):
-    """All completions of a tiny problem, each solved by a QP: the best of them is the global optimum."""
+    """Solve a tiny problem for all completions by a QP: the best of them is the global optimum."""
     X, Y = rows_problem(2, n=5, m=2, d=3, K=2)
     task = make(K=2)
     dim = task.setup(X, Y)
@@ -90,7 +90,7 @@ def test_never_below_the_global_optimum(make):
 
 
 class Listed(TinyMulticlass):
-    """Pairs as outputs; the input carries its label, so that an argmax over wrong outputs can be listed."""
+    """Pairs as outputs; the input contains its label, so that an oracle over wrong outputs can enumerate."""
 
     def __init__(self, task):
         super().__init__()

@@ -1,4 +1,5 @@
-"""Margins of single rows: the optimum of an independent QP, by every method, every bound true."""
+"""Margins of single samples: every method finds the optimum of an independent QP, and every bound is
+valid."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]])
 def rows(seed=0, n=90, d=4):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
-    margin = rng.uniform(-0.5, 3.0, n)  # some are content with less than nothing
+    margin = rng.uniform(-0.5, 3.0, n)  # some margins are negative
     margin[:5] = 0.0
     return X, rng.integers(0, 3, n), rng.uniform(0.2, 2.0, n) * (rng.random(n) > 0.1), margin
 
@@ -80,7 +81,7 @@ def test_margins_of_one_are_no_margins():
 
 
 def test_a_common_margin_is_a_scale():
-    # max(0, m - y <w, x>) = m max(0, 1 - y <w / m, x>): w is m times that of C / m, F is m^2 times its F
+    # max(0, m - y <w, x>) = m max(0, 1 - y <w / m, x>): w is m times that of C / m, and F is m^2 times its F
     X, y, weight, _ = rows(4)
     y = np.where(y > 0, 1, -1)
     wide = LinearSVC(0.6, tol=1e-7).fit(X, y, weight, sample_margin=np.full(len(y), 3.0))

@@ -1,4 +1,4 @@
-"""Joint measures: the certified optimum is that of other roads to it."""
+"""Non-decomposable metrics: other methods find the certified optimum, too."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_error_is_linear_svc(C):
     np.testing.assert_array_equal(same.coef_, plain.coef_)
     np.testing.assert_array_equal(same.intercept_, plain.intercept_)
     assert same.objective_ == plain.objective_
-    # and as a joint measure, by trying all tables
+    # and as a function of the confusion matrix, by enumerating all of them
     joint = MeasureSVC(
         lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn), C=C, tol=1e-6, intercept_scaling=1.0
     ).fit(X, y)
@@ -77,7 +77,7 @@ def test_roc_area_is_the_hinge_loss_of_all_pairs():
 
 @pytest.mark.parametrize("measure", ["f1", "kld", "prbep", "q", "roc_auc"])
 def test_no_point_nearby_is_better(measure):
-    """F at the returned weights, recomputed naively, against a search from there without gradients."""
+    """F at the returned weights, recomputed naively, compared with a derivative-free search from there."""
     X, y = data(n=60)
     svc = MeasureSVC(measure, tol=1e-6, fit_intercept=False).fit(X, y)
     sign = 2.0 * y - 1

@@ -1,7 +1,7 @@
-"""Nonnegative weights by coordinate ascent: what must be kept is u, not the clipped w.
+"""Nonnegative weights by coordinate ascent: u must be stored, not the clipped w.
 
-Section 5 of Ramanan's paper reads as if w itself were clipped after every step. That forgets how far
-u = sum_i alpha_i y_i x_i is below zero: when later steps raise it again, w rises too early.
+Section 5 of Ramanan's paper reads as if w itself were clipped after every step. That loses how far
+u = sum_i alpha_i y_i x_i is below zero: when later steps increase it again, w increases too early.
 """
 
 import numpy as np
@@ -23,9 +23,9 @@ def problem(seed=7, n=40, d=4):
 
 
 def by_coordinates(X, y, C, in_place, epochs=2000):
-    """Plain coordinate ascent over the rows; all weights must not be negative.
+    """Plain coordinate ascent over the rows with nonnegative weights.
 
-    ``in_place``: the kept vector itself is clipped, as the paper's step reads.
+    ``in_place``: clip the stored vector itself, as the paper's step reads.
     """
     n, d = X.shape
     alpha, u = np.zeros(n), np.zeros(d)
@@ -57,7 +57,7 @@ def test_clipping_in_place_is_wrong():
     best, _ = optimum(X, y, np.ones(4))
     wrong, alpha = by_coordinates(X, y, C, in_place=True)
     assert objective(X, y, C, wrong) > 1.1 * best
-    # and it stays there: what it takes for the dual value never meets F
+    # and it stays there: its supposed dual value never reaches F
     assert alpha.sum() - 0.5 * wrong @ wrong < 0.95 * best
 
 
@@ -76,7 +76,7 @@ def test_keeping_u_is_right():
 def test_the_library_keeps_u(solver, sparse, flipped):
     X, y = problem()
     best, w = optimum(X, y, np.ones(4))
-    if flipped:  # the same problem with weights that must not be positive
+    if flipped:  # the same problem with nonpositive weights
         X, w = -X, -w
     where = {"nonpositive" if flipped else "nonnegative": range(4)}
     svc = LinearSVC(C, tol=1e-7, fit_intercept=False, solver=solver, **where)
@@ -90,7 +90,7 @@ def test_the_library_keeps_u(solver, sparse, flipped):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("centre", [0.0, 0.4, -0.4])
 def test_coordinates_agree_with_cutting_planes(loss, centre):
-    """Also with a large C, which is reached by stages, and floors that are not zero."""
+    """Also with a large C, which is reached in stages, and with nonzero floors."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 8))
     y = np.where(X @ rng.normal(size=8) + rng.normal(size=300) > 0, 1, -1)
@@ -107,7 +107,7 @@ def test_coordinates_agree_with_cutting_planes(loss, centre):
 
 
 def test_every_state_of_the_multipliers_is_a_bound():
-    """Interrupted at any epoch, at any stage: the bounds recomputed from the multipliers hold."""
+    """Interrupted at any epoch or stage, the bounds recomputed from the multipliers hold."""
     X, y = problem(n=60)
     best, _ = optimum(X, y, np.array([1.0, -1.0, 1.0, 0.0]))
     for limit in range(1, 12):

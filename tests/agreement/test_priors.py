@@ -1,4 +1,4 @@
-"""Priors, fixed and signed weights of vector estimators: one optimum, whatever finds it."""
+"""Priors, fixed and signed weights of linear estimators: every method finds the same optimum."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def blocks_of(S):
 
 
 def priors(S, m):
-    """The same kinds of spread in every form, each with its covariance."""
+    """The same kinds of covariance in every form, each with its matrix."""
     diagonal = np.diagonal(S)
     parts, whole = blocks_of(S)
     L = np.linalg.cholesky(S)
@@ -52,7 +52,7 @@ def priors(S, m):
 
 SOLVERS = ["auto", CuttingPlane(), DualCoordinate(), Newton()]
 KINDS = list(priors(*data()[2:]))
-#: an operator does not show which of its weights are independent
+#: an operator does not reveal which of its weights are independent
 OPERATORS = ("operator", "sparse factor")
 
 
@@ -74,7 +74,7 @@ def test_every_form_of_a_prior(kind, solver):
     svc = LinearSVC(C, tol=1e-6, prior=prior, solver=solver).fit(X, y)
     agrees(svc, best, w)
     assert svc.intercept_[0] == pytest.approx(b, abs=2e-2)
-    # objective_ is F of the user's own w, with the prior
+    # objective_ is F of the user-space weights w, with the prior
     gap = svc.coef_[0] - m
     F = 0.5 * gap @ np.linalg.solve(cov, gap) + 0.5 * svc.intercept_[0] ** 2
     F += C * np.maximum(0.0, 1.0 - y * svc.decision_function(X)).sum()
@@ -103,7 +103,7 @@ def test_fixed_weights_condition_the_prior(kind):
     st.sampled_from(["auto", CuttingPlane(), DualCoordinate()]),
 )
 def test_random_problems_with_everything(seed, C, centred, sparse, solver):
-    """Blocks, fixed weights, and signed weights with a centre on either side of their bound."""
+    """Blocks, fixed weights, and signed weights with a mean on either side of their bound."""
     rng = np.random.default_rng(seed)
     X, y, S, m = data(seed, n=25)
     cov = np.diag(rng.uniform(0.2, 3.0, D))
@@ -141,7 +141,7 @@ def test_signs_and_floors_matter():
         C, tol=1e-7, prior=GaussianPrior(m), nonnegative=[0, 1, 2], nonpositive=[3, 5]
     ).fit(X, y)
     np.testing.assert_allclose(svc.coef_[0], w, atol=1e-2)
-    assert (svc.coef_[0][(signs != 0.0) & (np.abs(w) < 1e-9)] == 0.0).all()  # exactly
+    assert (svc.coef_[0][(signs != 0.0) & (np.abs(w) < 1e-9)] == 0.0).all()  # exactly zero
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,7 +183,7 @@ def test_several_classes_have_a_centre_each(multi_class):
     nothing = LinearSVC(1e-9, prior=GaussianPrior.around(old), **params).fit(X, y)
     np.testing.assert_allclose(nothing.coef_, old.coef_, atol=1e-6)
     np.testing.assert_allclose(nothing.intercept_, old.intercept_, atol=1e-6)
-    # a variance for all classes is a scale of the feature
+    # one variance for all classes is equivalent to scaling the feature
     t = np.array([0.5, 2.0, 1.0, 3.0])
     by_prior = LinearSVC(C, prior=GaussianPrior(variance=t**2), **params).fit(X, y)
     scaled = LinearSVC(C, **params).fit(X * t, y)
@@ -202,7 +202,7 @@ def test_the_intercept_has_a_centre_and_may_be_free():
     svc = LinearSVC(C, tol=1e-7, intercept_scaling=3.0, prior=prior).fit(X, y)
     agrees(svc, best, w)
     assert svc.intercept_[0] == pytest.approx(b, abs=1e-2)
-    # the intercept that is not penalised is the limit of a weak prior of it
+    # an unpenalized intercept is the limit of a weak prior on it
     best, w, b = weights_qp.binary(X, y, C, S, m, scaling=1e5)
     for kind, signs in (("dense", None), ("operator", None), ("diagonal", [0])):
         prior, cov = priors(S, m)[kind]

@@ -1,4 +1,4 @@
-"""RankSVM reaches others' optimum: explicit pairs in LIBLINEAR, rankings one by one in StructuredSVM."""
+"""RankSVM finds the optimum of explicit pairs in LIBLINEAR, and of enumerated rankings in StructuredSVM."""
 
 import itertools
 
@@ -48,7 +48,7 @@ def test_pairs_have_the_optimum_of_liblinear(C, pair_weight):
         params = {"query_weight": "equal"}
         c = c / np.bincount(groups[i], c)[groups[i]]
     ours = RankSVM(C=C, tol=1e-7, **params).fit(X, y, groups, sample_weight=weight)
-    # half of the differences turned round: LIBLINEAR wants two classes
+    # flip half of the differences: LIBLINEAR needs two classes
     signs = np.where(np.arange(len(i)) % 2, 1.0, -1.0)
     theirs = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-10, max_iter=1_000_000)
     w = theirs.fit(D * signs[:, None], signs, sample_weight=c).coef_[0]
@@ -115,7 +115,7 @@ class Rankings(Task):
 @pytest.mark.parametrize("measure", ["map", "ndcg"])
 def test_whole_rankings_have_the_optimum_of_a_plain_task(measure, C):
     X, y, groups = data(3, n_queries=10, m=4, d=3)
-    for q in range(10):  # no equal gains: then there is one true ranking
+    for q in range(10):  # no ties in the gains, so there is one true ranking
         y[groups == q] = (
             [0, 0, 1, 1] if measure == "map" else np.random.default_rng(q).permutation(4)
         )

@@ -1,4 +1,4 @@
-"""A solver that does not fit a risk is refused before it begins, with what would help."""
+"""A solver that does not fit a risk is refused before it starts, with advice."""
 
 import numpy as np
 import pytest
@@ -47,13 +47,13 @@ def test_refusals(make, solver, match):
 
 @pytest.mark.parametrize("solver", ["newton", object()])
 def test_what_is_no_solver_is_told_so(solver):
-    with pytest.raises(TypeError, match=r"is no solver: use an object of maxmargin\.solvers"):
+    with pytest.raises(TypeError, match=r"is not a solver: use an object of maxmargin\.solvers"):
         minimize(scores(Hinge()), 1.0, solver=solver)
 
 
 def test_a_method_that_does_not_exist_is_told_so():
     why = scores(Hinge()).refusal("simplex", SquaredNorm())
-    assert why == "there is none of that name, only coordinate, newton, stream"
+    assert why == "there is no such method, only coordinate, newton, stream"
 
 
 def test_a_risk_that_lacks_something_is_told_what():
@@ -61,6 +61,6 @@ def test_a_risk_that_lacks_something_is_told_what():
         dim, n_blocks, lower_bound, oracle, has_cache = 1, 1, 0.0, "exact", False
 
     with pytest.raises(
-        TypeError, match="Half is no risk: it must have n_examples, offers, evaluate"
+        TypeError, match="Half is not a risk: it must have n_examples, offers, evaluate"
     ):
         minimize(Half(), 1.0)

@@ -1,4 +1,4 @@
-"""Two scores a row are all that cutting planes keep, and sharing their place changes no number."""
+"""Cutting planes store only two scores per row, and reusing their memory does not change any number."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ def test_points_on_lines_have_the_scores_of_their_weights(loss: Any) -> None:
     further = middle.toward(b, 0.5)
     assert np.allclose(further.w, ends[0] + 0.625 * (ends[1] - ends[0]))
     kept = a.value
-    c = risk.evaluate(
-        rng.standard_normal(risk.dim)
-    )  # settles both points; a and b are still needed
+    # settles both points; a and b are still needed
+    c = risk.evaluate(rng.standard_normal(risk.dim))
     for at in (middle, further, a, b):
         assert at.value == pytest.approx(risk.evaluate(at.w).value, rel=1e-12)
         again = at.cut()
@@ -61,7 +60,7 @@ def test_points_on_lines_have_the_scores_of_their_weights(loss: Any) -> None:
     assert a.value == kept
     del a, b
     last = middle.toward(c, 0.5)
-    del middle  # nobody but the line holds it now: its scores give way
+    del middle  # now only the line refers to it, so its scores are replaced
     new = risk.evaluate(np.zeros(risk.dim))
     assert last.value == pytest.approx(risk.evaluate(last.w).value, rel=1e-12)
     assert last.slopes(new, np.array([0.0, 1.0])).shape == (2,)

@@ -1,7 +1,8 @@
-"""Planes of one example share its slack: steps between wrong planes, and sets that never refuse a plane.
+"""Planes of one example share its slack: steps between wrong planes, and working sets that never reject a
+plane.
 
-The case (Ramanan's fourth): the cap is active, the mass sits on one wrong plane, another one has the larger
-gradient. A step with the truth can move neither: the truth has nothing to give.
+This is Ramanan's fourth case: the cap is active, all weight is on one wrong plane, and another one has the
+larger gradient. A step with the true output can move neither, because its multiplier is zero.
 """
 
 import numpy as np
@@ -20,8 +21,8 @@ from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 def ascend_with_the_truth(planes, losses, caps, sweeps=2000):
-    """Dual ascent by single steps alone; (dual value, gap) where it ends. ``planes[i]`` has a row per wrong
-    output; alpha_ij >= 0 with sum_j alpha_ij <= c_i."""
+    """Dual ascent by single steps alone; returns (dual value, gap) at its end. ``planes[i]`` has a row per
+    wrong output; alpha_ij >= 0 with sum_j alpha_ij <= c_i."""
     alpha = [np.zeros(len(P)) for P in planes]
     w = np.zeros(planes[0].shape[1])
     for _ in range(sweeps):
@@ -57,13 +58,13 @@ def crammer_singer_planes(X, y, cost):
 
 
 def test_the_figure():
-    # one row x = 1 of class 0 among three, cost 2, c = 1/2: all mass on class 1 at first
+    # one row x = 1 of class 0 among three, cost 2, c = 1/2: all weight on class 1 at first
     alpha, g = np.array([0.0, 0.5, 0.0]), np.array([0.0, 1.0, 1.5])
     D2 = np.array([[0.0, 2.0, 2.0], [2.0, 0.0, 2.0], [2.0, 2.0, 0.0]])
     room = alpha[0]
     singles = [np.clip(g[j] / D2[j, 0], -alpha[j], room) for j in (1, 2)]
     assert singles == [0.0, 0.0]  # nothing moves
-    assert simplex_gap(alpha, g) == 0.25  # and yet this is no optimum
+    assert simplex_gap(alpha, g) == 0.25  # but this is not the optimum
     solve_simplex(alpha, g, D2, 1e-14, 100)
     np.testing.assert_allclose(alpha, [0.0, 0.25, 0.25])
     assert simplex_gap(alpha, g) == pytest.approx(0.0, abs=1e-14)
@@ -89,7 +90,8 @@ def test_classes_pass_where_the_truth_alone_stalls():
     duals = risk.row_duals("coordinate", C, SquaredNorm())
     for seed in range(200):
         duals.improve(seed)
-    assert duals.dual_value(C) == pytest.approx(best, rel=1e-7)  # ... and rows do not
+    # ... and coordinate ascent does not
+    assert duals.dual_value(C) == pytest.approx(best, rel=1e-7)
     result = minimize(risk, C, solver=DualCoordinate(), stopping=RelativeGap(1e-6))
     assert result.converged
     assert result.lower_bound <= best * (1.0 + 1e-9)
@@ -112,11 +114,11 @@ def test_plain_sets_pass_where_the_truth_alone_stalls():
     assert svm.lower_bound_ == pytest.approx(best, rel=1e-6)
 
 
-# -- sets that are full ----------------------------------------------------------------------------
+# -- full working sets -----------------------------------------------------------------------------
 
 
 def with_room(monkeypatch, module, kind, room):
-    """Sets begin with this much room; returns the list of the largest room there was from time to time."""
+    """Start working sets with this capacity; return the list of the largest capacities over time."""
     seen, make = [], kind._storage
 
     def storage(self, caps, sizes, *more):
@@ -144,8 +146,8 @@ def test_plain_sets_with_little_room_refuse_nothing(monkeypatch, room, idle):
     tight = StructuredSVM(TinyChain(), 0.5, tol=1e-6, solver=solver).fit(X, Y)
     assert tight.converged_
     assert tight.gap_ <= 1e-6
-    assert tight.coef_.tobytes() == plenty.coef_.tobytes()  # storage is all that differs
-    assert max(rooms) > room  # some example was full, and took one more
+    assert tight.coef_.tobytes() == plenty.coef_.tobytes()  # only the storage differs
+    assert max(rooms) > room  # some set was full and grew
 
 
 @pytest.mark.parametrize("room", [1, 2, 3])
@@ -161,4 +163,4 @@ def test_chain_sets_with_little_room_refuse_nothing(monkeypatch, room, idle):
     assert tight.converged_
     assert tight.gap_ <= 1e-6
     assert (tight.objective_, tight.lower_bound_) == (plenty.objective_, plenty.lower_bound_)
-    assert max(rooms) > room  # some example was full, and took one more
+    assert max(rooms) > room  # some set was full and grew

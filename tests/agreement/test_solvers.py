@@ -1,4 +1,4 @@
-"""The same problem by every road: the same optimum within the certificates."""
+"""All solvers find the same optimum of the same problem, within their certificates."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 def overlap(intervals, slack=1e-9):
-    """All [lower, upper] intervals contain a common point."""
+    """Whether all [lower, upper] intervals contain a common point."""
     top = max(lower for lower, _ in intervals)
     bottom = min(upper for _, upper in intervals)
     return top <= bottom * (1 + slack)
@@ -51,7 +51,7 @@ def test_class_weights_agree_with_scikit_learn():
 
 
 def test_one_objective_from_every_solver_and_every_form():
-    # multiclass as scores, as a structured task in Python, by six solvers
+    # multiclass as scores, and as a structured task in Python, by six solvers
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = rng.permutation(np.arange(60) % 3)
@@ -80,7 +80,7 @@ def test_pure_python_and_compiled_tagger_reach_the_same_optimum():
     Y = [(x @ teacher + 0.5 * rng.normal(size=(len(x), 3))).argmax(axis=1) for x in X]
 
     class PlainChain(Chain):
-        """The same task without its compiled form: only the Python methods are left."""
+        """The same task without its compiled form: only the Python methods remain."""
 
         def pack(self, X, Y):
             return None
@@ -100,7 +100,7 @@ def test_pure_python_and_compiled_tagger_reach_the_same_optimum():
 
 
 def test_another_authors_chain_has_the_same_optimum():
-    # TinyChain was written apart from Chain and enumerates; it has no start and stop features
+    # TinyChain was written independently of Chain and enumerates; it has no start and end features
     rng = np.random.default_rng(2)
     X = [rng.normal(size=(2, 3)) for _ in range(30)]
     Y = [rng.integers(0, 2, 2) for _ in X]
@@ -113,7 +113,7 @@ def test_another_authors_chain_has_the_same_optimum():
 
 
 def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
-    """Ramanan's case 4: with the cap active, steps with the truth alone stop short of the optimum."""
+    """Ramanan's case 4: with the cap active, steps with the true output alone stop short of the optimum."""
     from tests.python_sets import PythonWorkingSets
 
     from maxmargin.risks.structured import python_examples
@@ -142,7 +142,7 @@ def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
 
 
 def test_hinge_is_crammer_singer_with_two_classes():
-    # two columns w/2 and -w/2: the norm halves, so C doubles the balance
+    # two columns w/2 and -w/2: the norm is halved, so C must be doubled
     X, y = make_classification(200, 5, random_state=2)
     hinge = minimize(ScoreRisk(X, 2.0 * y - 1, Hinge()), 0.5, stopping=RelativeGap(1e-6))
     pair = minimize(

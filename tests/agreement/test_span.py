@@ -1,4 +1,4 @@
-"""Planes and points as combinations of rows: the iterates and the certificate of explicit planes."""
+"""Planes and points as combinations of rows: the same iterates and certificate as with explicit planes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = CuttingPlane(space="rows")
 
 @pytest.fixture
 def seven_shards(monkeypatch: Any) -> None:
-    """Small data cut as if they were large."""
+    """Split small data into as many shards as large data."""
     monkeypatch.setattr(score, "shard_bounds", lambda n, *_: [n * k // 7 for k in range(8)])
 
 
@@ -51,7 +51,7 @@ def test_the_iterates_are_those_of_explicit_planes(data: Any, params: Any) -> No
     for ours, theirs in list(zip(b.history_, a.history_, strict=False))[:10]:
         assert ours["objective"] == pytest.approx(theirs["objective"], rel=1e-8)
         assert ours["lower_bound"] == pytest.approx(theirs["lower_bound"], rel=1e-8)
-    assert abs(b.n_iter_ - a.n_iter_) <= 3  # rounding grows from step to step
+    assert abs(b.n_iter_ - a.n_iter_) <= 3  # rounding errors grow from step to step
     assert b.lower_bound_ <= a.objective_
     assert a.lower_bound_ <= b.objective_
     assert b.converged_
@@ -71,7 +71,7 @@ def test_the_bounds_are_true_for_the_weights_returned(loss: Any) -> None:
     assert result.lower_bound <= best.objective
     assert best.lower_bound <= result.objective
     assert result.gap <= 1e-3
-    # the risk over features has its engine back
+    # the engine was returned to the risk over features
     assert risk.evaluate(w).value == pytest.approx(loss.value(scores, y, np.ones(len(y))))
 
 
@@ -85,7 +85,7 @@ def test_other_C_go_on_from_the_planes() -> None:
     assert second.converged
     assert second.lower_bound <= alone.objective
     assert alone.lower_bound <= second.objective
-    # planes over features cannot go on from these, but from the point
+    # a solver over features cannot reuse these planes, but it starts from the point
     third = minimize(risk, C=1.5, solver=CuttingPlane(), start=second)
     assert third.converged
 
@@ -138,12 +138,12 @@ def test_few_planes_give_the_iterates_of_few_explicit_planes(max_planes: int) ->
         patch.setattr(WideColumns, "mix", count)
         a = minimize(risk, C=3.0, solver=CuttingPlane(space="rows", **options), max_iter=150)
     b = minimize(risk, C=3.0, solver=CuttingPlane(**options), max_iter=150)
-    assert len(mixes) >= 2  # slots were given anew, several times
+    assert len(mixes) >= 2  # slots were reassigned several times
     assert any(step.mixed for step in mixes)
     for ours, theirs in list(zip(a.history, b.history, strict=False))[:40]:
         assert ours.objective == pytest.approx(theirs.objective, rel=1e-6)
         assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=1e-6)
-    # the bounds of the loop are those of the features
+    # the bounds of the loop equal those over features
     assert a.history[-1].objective == pytest.approx(a.objective, rel=1e-9)
     assert a.history[-1].lower_bound == pytest.approx(a.lower_bound, rel=1e-9)
     assert a.lower_bound <= minimize(risk, C=3.0).objective
@@ -167,7 +167,7 @@ def test_how_columns_were_made_can_be_written_down() -> None:
 
 
 class Forgetful(SerialEngine):
-    """Builds one of its shards anew now and then, as an engine does whose worker died."""
+    """Rebuilds one of its shards now and then, like an engine whose worker failed."""
 
     durable = False
 
@@ -253,7 +253,7 @@ def test_ctrl_c_while_slots_are_given_anew() -> None:
 
 @pytest.mark.usefixtures("seven_shards")
 def test_ctrl_c_while_a_new_shard_takes_the_steps() -> None:
-    """Slots have changed their meanings; a shard that has not heard of it must not answer for them."""
+    """Slots have been reassigned; a shard that has not taken this step must not answer."""
     X, y = wide(n=150, d=300)
 
     class Interrupting(Forgetful):
@@ -334,7 +334,7 @@ def test_an_estimator_takes_strings() -> None:
     svc = LinearSVC(C=1.0, solver=ROWS).fit(X, y[::2])
     assert svc.gap_ <= 1e-3
     assert svc.score(X.like(letters[1::2]), y[1::2]) > 0.93
-    best = int(np.argmax(svc.coef_[0]))  # what speaks most for an exon's end
+    best = int(np.argmax(svc.coef_[0]))  # the strongest indicator of an exon's end
     assert "GT" in X.describe(best)
 
 
@@ -360,7 +360,7 @@ def test_refusals() -> None:
         CuttingPlane(space="rows", slacks="blocks")
     with pytest.raises(ValueError, match="space="):
         CuttingPlane(space="columns")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="every weight penalised"):
+    with pytest.raises(TypeError, match="all weights are penalized"):
         LinearSVC(solver=ROWS, penalize_intercept=False).fit(X, y)
     with pytest.raises(TypeError, match="all rows"):
         minimize(ScoreRisk(X, y, Hinge(), ranges=[(0, 30)]), C=1.0, solver=ROWS)

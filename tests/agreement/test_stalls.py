@@ -1,4 +1,4 @@
-"""When a fit is given up: rounding has ended its progress, or its end is out of sight."""
+"""When a fit stops early: rounding prevents progress, or convergence is too slow."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from maxmargin.solvers.base import StallDetector
 
 
 def iterations(gaps, allowed, **options):
-    """How many of these gaps a fit with F = 1 sees before it is given up."""
+    """How many of these gaps a fit with F = 1 sees before it stops."""
     detector = StallDetector(**options)
     for k, gap in enumerate(gaps, 1):
         if detector.stalled(gap, 1.0, allowed):
@@ -32,9 +32,8 @@ def test_a_gap_that_goes_up_and_down_counts_by_its_least():
 @pytest.mark.parametrize(("times", "given_up"), [(29.0, False), (31.0, True)])
 def test_the_end_is_out_of_sight_at_thirty_times_the_patience(times, given_up):
     patience, allowed = 100, 1e-6
-    rate = allowed ** (
-        1.0 / (patience * (times + 1.0))
-    )  # after the patience, so many times it are left
+    # after the patience, this multiple of it is left
+    rate = allowed ** (1.0 / (patience * (times + 1.0)))
     found = iterations(rate ** np.arange(patience + 1), allowed, patience=patience)
     assert found == (patience + 1 if given_up else None)
 

@@ -1,4 +1,4 @@
-"""Priors on rows that are not in memory: read from disk, streamed, or only multiplied with."""
+"""Priors on samples that are not in memory: read from disk, streamed, or available as products only."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ PRIORS = {
 
 
 class ProductsOnly:
-    """A design that shows no rows."""
+    """Matrix-free features without access to rows."""
 
     def __init__(self, X):
         self._inner = CSRDesign(sp.csr_matrix(X))

@@ -1,4 +1,4 @@
-"""Margins of structured examples, and fits that go on from the sets of the last one."""
+"""Margins of structured examples, and fits warm-started from the working sets of the last one."""
 
 import pickle
 
@@ -15,7 +15,7 @@ from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 class Scaled(TinyChain):
-    """The referee: outputs come with a factor of their loss, x with a dummy."""
+    """The reference: outputs come with a factor of their loss, x with a dummy."""
 
     def loss(self, y, y_hat):
         return y[1] * super().loss(y[0], y_hat[0])
@@ -31,7 +31,7 @@ class Scaled(TinyChain):
 
 
 class Truncated(TinyChain):
-    """An oracle that only knows a bound, and sometimes a poor answer."""
+    """An oracle that returns a bound, and sometimes a poor output."""
 
     def loss_augmented_inference(self, x, y, w):
         best = super().loss_augmented_inference(x, y, w)
@@ -134,7 +134,7 @@ def test_margins_are_checked(bad):
         StructuredSVM(TinyChain()).fit(X, Y, sample_margin=bad)
 
 
-# -- from the sets of the last fit -----------------------------------------------------------------
+# -- warm starts from the working sets of the last fit ---------------------------------------------
 
 
 def calls(svm):
@@ -159,7 +159,7 @@ def test_other_examples_are_never_mixed_with_old_planes():
     X, Y, margin, _ = chains(20)
     X = [x.copy() for x in X]
     svm = StructuredSVM(TinyChain(), 0.5, tol=1e-6, warm_start=True).fit(X, Y)
-    X[3][:] += 1.0  # the same list of the same arrays
+    X[3][:] += 1.0  # the same list of the same arrays, with other values
     changed = svm.fit(X, Y)
     fresh = StructuredSVM(TinyChain(), 0.5, tol=1e-6).fit(X, Y)
     assert changed.lower_bound_ <= fresh.objective_
@@ -171,7 +171,7 @@ def test_other_examples_are_never_mixed_with_old_planes():
         assert svm.lower_bound_ <= again.objective_
         assert again.lower_bound_ <= svm.objective_
     classes = StructuredSVM(TinyMulticlass(), 0.5, tol=1e-6, warm_start=True)
-    for cost in (1.0 - np.eye(2), 3.0 * (1.0 - np.eye(2))):  # another loss, the same dimension
+    for cost in (1.0 - np.eye(2), 3.0 * (1.0 - np.eye(2))):  # another loss of the same dimension
         classes.set_params(task=TinyMulticlass(cost)).fit([x[0] for x in X], [y[0] for y in Y])
         best = StructuredSVM(TinyMulticlass(cost), 0.5, tol=1e-6)
         best.fit([x[0] for x in X], [y[0] for y in Y])
@@ -185,7 +185,7 @@ def test_copies_leave_the_sets_behind():
     assert hasattr(svm, "_kept")
     assert not hasattr(pickle.loads(pickle.dumps(svm)), "_kept")
     assert not hasattr(clone(svm), "_kept")
-    svm.set_params(solver=CuttingPlane()).fit(X, Y)  # cannot use them
+    svm.set_params(solver=CuttingPlane()).fit(X, Y)  # cannot use the working sets
     assert svm.converged_
 
 

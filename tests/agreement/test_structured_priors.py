@@ -91,13 +91,13 @@ def chains(seed, n=8):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 1.0, 20.0]), st.sampled_from(SOLVERS))
 def test_a_centre_in_compiled_working_sets(seed, C, solver):
-    """Compiled chains from the centre, and the Python methods with planes mapped one by one."""
+    """Compiled chains with a prior mean, and the Python methods with planes mapped one by one."""
     X, Y = chains(seed)
     dim = Chain(2).setup(X, Y)
     m = np.random.default_rng(seed + 1).normal(size=dim)
     compiled = StructuredSVM(Chain(2), C, prior=GaussianPrior(m), tol=1e-5, solver=solver)
     compiled.fit(X, Y)
-    # a fixed weight at its optimum sends the same problem through Python
+    # a fixed weight at its optimum makes the same problem use the Python methods
     plain = StructuredSVM(
         Chain(2), C, prior=GaussianPrior(m), fixed={0: compiled.coef_[0]}, tol=1e-5
     ).fit(X, Y)
@@ -134,7 +134,7 @@ def test_a_tagger_is_updated_around_an_earlier_one():
     assert one.objective_ == pytest.approx(other.objective_, rel=2e-5)
     spread = GaussianPrior(last.weights_, variance=2.0)
     assert SequenceTagger(0.1, prior=spread, tol=1e-4).fit(words[:30], tags[:30]).converged_
-    with pytest.raises(TypeError, match=r"centre of a prior only.*CuttingPlane"):
+    with pytest.raises(TypeError, match=r"mean of a prior only.*CuttingPlane"):
         SequenceTagger(prior=spread, solver=DualCoordinate()).fit(words[:30], tags[:30])
 
 
@@ -182,7 +182,7 @@ def test_grids_and_latent_variables_take_a_prior():
 
 
 def test_the_objective_with_a_far_centre_is_that_of_the_weights():
-    # <plane, mean> is 4e7 here: as a part of an offset it left no digits for the value of the example
+    # <plane, mean> is 4e7 here: as part of an offset it left no digits for the value of the example
     X = [
         np.array(
             [

@@ -1,4 +1,4 @@
-"""The contract between solvers and risks is written down: nothing is found out by probing an object."""
+"""The interface between solvers and risks is explicit: no capability is discovered by probing an object."""
 
 import re
 from pathlib import Path

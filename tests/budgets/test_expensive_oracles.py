@@ -1,4 +1,4 @@
-"""Expensive oracles: fewer calls, none for nothing, progress and limits between two of them."""
+"""Expensive oracles: fewer calls, none repeated, and progress reports and limits between calls."""
 
 import signal
 import time
@@ -18,7 +18,7 @@ EXPENSIVE = DualCoordinate(oracle="expensive")
 
 
 class Counting(TinyMulticlass):
-    """Counts its calls, across copies; may be slow, may press Ctrl-C."""
+    """Counts its calls across copies; can be slow, and can simulate Ctrl-C."""
 
     calls = 0
     pause = 0.0
@@ -42,7 +42,7 @@ def fresh_counter():
 
 
 def test_no_call_is_made_twice():
-    """All calls are counted in ``oracle_calls``: the last pass is the certificate."""
+    """``oracle_calls`` counts all calls; the last pass is the certificate."""
     X, y = examples(50)
     svm = StructuredSVM(Counting(), 1.0, tol=1e-3, oracle="expensive").fit(X, y)
     assert svm.converged_
@@ -110,13 +110,12 @@ def test_the_progress_line_shows_it():
 
 def test_a_time_limit_ends_a_pass():
     X, y = examples(60)
-    StructuredSVM(TinyMulticlass(), 1.0, oracle="expensive", max_iter=1).fit(
-        X, y
-    )  # compiled before the clock runs
+    # compile before the time limit starts
+    StructuredSVM(TinyMulticlass(), 1.0, oracle="expensive", max_iter=1).fit(X, y)
     Counting.pause = 0.01
     svm = StructuredSVM(Counting(), 1.0, oracle="expensive", max_seconds=0.1).fit(X, y)
     assert svm.stop_reason_ == "max_seconds"
-    # a part of the first pass, and one confirming pass
+    # part of the first pass, and one confirming pass
     assert Counting.calls < 60 + 40
     assert svm.lower_bound_ <= svm.objective_
     assert svm.objective_ <= structured_objective(svm.task_, X, y, np.zeros(9), 1.0)
@@ -128,7 +127,7 @@ def test_ctrl_c_between_two_calls():
     Counting.press_at = 25
     svm = interrupted(StructuredSVM(Counting(), 1.0, oracle="expensive").fit, X, y).estimator
     assert svm.stop_reason_ == "interrupted"
-    assert Counting.calls <= 25 + 60  # and the confirming pass
+    assert Counting.calls <= 25 + 60  # plus the confirming pass
     F = structured_objective(svm.task_, X, y, svm.coef_, 1.0)
     assert svm.objective_ == pytest.approx(F, rel=1e-9)
     assert 0.0 < svm.lower_bound_ <= svm.objective_

@@ -1,4 +1,4 @@
-"""How many passes: never more than the theorems allow, independent of n, halved by the line search."""
+"""The number of passes: never more than the theorems allow, independent of n, halved by the line search."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_never_more_than_theorem_5_allows(seed, n, d, log_c, epsilon, planes):
     result = minimize(
         ScoreRisk(X, y, Hinge()), C_mean / n, solver=solver, stopping=RiskEpsilon(epsilon * n)
     )
-    # the theorem counts constraints added; our first cut is taken at w = 0 before iteration 1
+    # the theorem counts added constraints; our first cut is computed at w = 0 before iteration 1
     assert result.n_iter <= allowed
     assert result.stop_reason == "gap"
 
@@ -92,7 +92,7 @@ def test_iterations_do_not_grow_with_n():
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["covtype", "rcv1"])
 def test_the_line_search_halves_the_iterations(name):
-    # C by held-out accuracy; benchmarks/iterations.py does the same with MNIST and prints the table
+    # C selected by held-out accuracy; benchmarks/iterations.py does the same with MNIST and prints the table
     if name == "covtype":
         X, y = require(datasets.covtype)
         rows = np.random.default_rng(1).permutation(X.shape[0])[:60_000]

@@ -1,4 +1,4 @@
-"""Joint measures: a slope costs a sort, so a fit may not ask for many."""
+"""Non-decomposable metrics: a slope costs a sort, so a fit must not use many."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Last month's weights as the centre: fewer passes over this month's rows, to the same certificate."""
+"""Last month's weights as the prior mean: fewer passes over this month's samples, with the same
+certificate."""
 
 import numpy as np
 
@@ -9,7 +10,7 @@ D = 50
 
 
 def months(count, n=2500, drift=0.02, seed=0):
-    """Rows of month after month, whose true weights move a little."""
+    """Samples of successive months, whose true weights drift slowly."""
     rng = np.random.default_rng(seed)
     true = rng.normal(size=D)
     for _ in range(count):
@@ -28,7 +29,7 @@ def test_updates_around_the_last_month_take_fewer_passes():
             update = LinearSVC(prior=prior, **params).fit(X, y)
             assert update.converged_
             assert update.gap_ <= 1e-3
-            # another method, from another start, finds the same optimum
+            # another method, from another starting point, finds the same optimum
             other = LinearSVC(prior=prior, tol=1e-5).fit(X, y)
             assert update.lower_bound_ <= other.objective_ * (1 + 1e-9)
             assert other.lower_bound_ <= update.objective_ * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Importing is cheap, a first fit compiles in seconds, later ones find the compiled code."""
+"""Importing is fast, a first fit compiles in seconds, and later fits use the compiled code."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_import_costs_less_than_half_of_what_it_imports(tmp_path):
 
 
 def test_first_and_later_fits(tmp_path):
-    # CPU seconds, so that a busy machine does not decide: 6 and 18 on a quiet one, 6 and 29 beside two fits
+    # CPU seconds, so that the load of the machine matters less: 6 and 18 if idle, 6 and 29 beside two fits
     svc, tagger = run(FIT, tmp_path)
     assert svc < 20.0
     assert tagger < 40.0

@@ -1,4 +1,4 @@
-"""Small random kernel problems of every kind, and their optima between proved bounds."""
+"""Small random kernel problems of every kind, and proven bounds of their optima."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Long = np.longdouble
 
 @dataclass(eq=False)
 class Drawn:
-    """A problem, in the words of KernelSVC's parameters."""
+    """A problem, described by KernelSVC's parameters."""
 
     X: Any
     y: Any
@@ -29,7 +29,7 @@ class Drawn:
 
     @cached_property
     def best(self) -> Any:
-        """Bounds of the optimum of two classes, 0 and 1."""
+        """Bounds of the optimum for two classes, 0 and 1."""
         return self.optimum(self.fitted_rows, 1)
 
     def values(self, rows: Any = slice(None)) -> Any:
@@ -38,7 +38,7 @@ class Drawn:
 
     @cached_property
     def _values(self) -> Any:
-        """In extended precision, by the plainest formula."""
+        """In extended precision, by the simplest formula."""
         X = (self.X.toarray() if sp.issparse(self.X) else self.X).astype(Long)
         gamma, coef0 = (Long(self.options[name]) for name in ("gamma", "coef0"))
         if self.options["kernel"] == "rbf":
@@ -51,7 +51,7 @@ class Drawn:
         return np.where(self.y == positive, 1.0, -1.0)
 
     def optimum(self, rows: Any, positive: Any, K: Any = None) -> Any:
-        """Bounds of the optimum of the two classes that ``rows`` have."""
+        """Bounds of the optimum for the two classes in ``rows``."""
         weight = None if self.weight is None else self.weight[rows]
         K = self.values(rows) if K is None else K
         y, C = self.signs(positive)[rows], self.options["C"]
@@ -63,7 +63,7 @@ class Drawn:
         return kernel_objective(K, y, self.options["C"], coef, intercept, self.weight)
 
     def terms(self, coef: Any, intercept: float) -> float:
-        """The terms of F, none of which cancels another, with all kernel values as large as the largest."""
+        """The sum of the absolute terms of F, with all kernel values as large as the largest."""
         weight = np.ones(len(self.y)) if self.weight is None else self.weight
         f = np.abs(self.values()).max() * np.abs(coef).sum()
         norm = np.abs(coef).sum() * f / 2
@@ -71,20 +71,20 @@ class Drawn:
 
 
 def draw(seed: int, classes: int = 2, most: int = 60) -> Drawn:
-    """One problem; the seed decides everything."""
+    """One problem; it depends on the seed only."""
     rng = np.random.default_rng([2026, seed])
     n, d = int(rng.integers(2 * classes, most + 1)), int(rng.integers(1, 6))
     X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-1, 1) + rng.choice([0.0, 0.0, 5.0])
     kind = rng.integers(5)
-    if kind == 1:  # rows that are there many times, with either label
+    if kind == 1:  # rows that are repeated many times, with either label
         X = X[rng.integers(0, max(1, n // 3), n)]
-    if kind == 2:  # few different values, many zeros
+    if kind == 2:  # few distinct values, many zeros
         X[:, 1:] = np.round(X[:, 1:]) * (rng.random((n, d - 1)) < 0.5)
     rule = np.sin(X / (np.abs(X).max() + 1e-9) * 3.0).sum(axis=1) + 0.3 * rng.normal(size=n)
     share = rng.choice([0.5, 0.5, 0.1, 0.9])  # balanced or not
     edges = np.quantile(rule, np.linspace(0, 1, classes + 1)[1:-1] if classes > 2 else [share])
     y = np.searchsorted(edges, rule)
-    y[:classes] = np.arange(classes)  # every class is there
+    y[:classes] = np.arange(classes)  # every class occurs
     kernel = str(rng.choice(["rbf", "rbf", "rbf", "poly", "linear"]))
     size = float(np.mean((X - X.mean(axis=0)) ** 2) * d) + 1e-3
     weight = None
@@ -108,11 +108,11 @@ def draw(seed: int, classes: int = 2, most: int = 60) -> Drawn:
 
 
 def restricted(K: Any, basis: Any) -> Any:
-    """Kernel values of the functions made of some rows only, ``K_B' K_BB^-1 K_B``; extended precision."""
+    """Kernel values of functions of some rows only, ``K_B' K_BB^-1 K_B``, in extended precision."""
     K = np.asarray(K, dtype=Long)
     L, k = K[np.ix_(basis, basis)].copy(), len(basis)
     features = K[basis].copy()
-    for j in range(k):  # Cholesky's factor, and the triangular system with it, a column at a time
+    for j in range(k):  # the Cholesky factor, and the triangular system with it, column by column
         L[j, j] = np.sqrt(L[j, j])
         L[j + 1 :, j] /= L[j, j]
         L[j + 1 :, j + 1 :] -= np.outer(L[j + 1 :, j], L[j + 1 :, j])

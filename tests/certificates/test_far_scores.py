@@ -1,4 +1,4 @@
-"""Scores that are far from all others, and lose nothing, take no digits from the loss of pairs."""
+"""Extreme scores without a loss do not reduce the accuracy of pairwise losses."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Small structured problems on which block steps alone crawl are handed over and certified."""
+"""Small structured problems on which block steps converge too slowly are handed over and certified."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ def listed(x, y):
 def test_a_tagger_with_large_and_small_features_is_certified():
     tagger = SequenceTagger(cost=COST, max_iter=300, tol=1e-3).fit(X, Y)
     assert tagger.stop_reason_ == "gap"
-    assert tagger.objective_ == pytest.approx(
-        110.74427, rel=2e-3
-    )  # an independent QP solver's optimum
+    # the optimum found by an independent QP solver
+    assert tagger.objective_ == pytest.approx(110.74427, rel=2e-3)
 
 
 @pytest.mark.parametrize("kind", ["compiled chain", "python", "candidates"])

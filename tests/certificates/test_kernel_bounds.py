@@ -1,8 +1,8 @@
 """lower <= F* <= upper for kernel machines: a thousand random problems, every method, any tolerance.
 
-F* lies between bounds that an independent programme proves in extended precision
-(:func:`maxmargin.testing.solve_kernel_qp`), from kernel values by the plainest formula. Claims must hold as
-they are: what rounding may do is part of them. How much they give away for it is bounded too.
+An independent program bounds F* in extended precision
+(:func:`maxmargin.testing.solve_kernel_qp`), from kernel values by the simplest formula. Reported bounds must
+hold without a tolerance, since they account for rounding. How much they lose by that is bounded, too.
 """
 
 from itertools import combinations
@@ -16,7 +16,7 @@ from maxmargin.kernels import Nystrom
 from maxmargin.testing import multiclass_objective, solve_multiclass_qp
 
 PROBLEMS, GROUP = 1000, 50
-#: of the terms of F before they cancel: what an objective may give away for rounding
+#: relative to the terms of F before they cancel: how much an objective may lose to rounding bounds
 GIVEN_AWAY = 1e-9
 SAMPLED = ("sampled", "sampled-constant")
 
@@ -28,7 +28,7 @@ def fit(problem, method, max_iter=100, **more):
 
 
 class Verdict:
-    """What was found wrong with one fit, and how."""
+    """The errors found in one fit."""
 
     def __init__(self, problem, svc):
         self.svc, self.wrong = svc, []
@@ -36,7 +36,7 @@ class Verdict:
         coef[svc.support_] = svc.dual_coef_[0]
         intercept = float(svc.intercept_[0])
         self.F = problem.objective(coef, intercept, 1)
-        # what the fit says of its own function is so
+        # the reported objective is that of the fitted function
         self.at_most(self.F, svc.objective_, "the objective is below F of the function")
         most = self.F + GIVEN_AWAY * problem.terms(coef, intercept)
         self.at_most(svc.objective_, most, "the objective is above F of the function")
@@ -105,7 +105,7 @@ def test_two_classes(number):
             verdicts[seed, other] = judge_exact(problem, other)
         elif other == "nystrom":
             verdicts[seed, other] = judge_nystrom(problem, seed)
-        elif seed % 24 < 6:  # the slowest, and the least that can go wrong
+        elif seed % 24 < 6:  # rarely: the slowest method, and the simplest
             verdicts[seed, other] = judge_sampled(problem, other)
     wrong = {key: found.wrong for key, found in verdicts.items() if found.wrong}
     assert not wrong, "\n".join(f"{key}: {'; '.join(text)}" for key, text in wrong.items())
@@ -145,7 +145,7 @@ def test_jointly():
         proved += 1
         assert svc.lower_bound_ <= best * (1 + 1e-8), seed
         assert svc.objective_ >= best * (1 - 1e-8), seed
-        # F of the function that was returned
+        # F of the returned function
         coef = np.zeros((3, len(K)))
         coef[:, svc.support_] = svc.dual_coef_
         W = coef @ features

@@ -1,4 +1,4 @@
-"""The latent objective never rises, and the convex steps' bounds are true."""
+"""The latent objective never increases, and the bounds of the convex steps are valid."""
 
 from itertools import pairwise
 
@@ -57,7 +57,7 @@ def test_the_objective_never_rises(seed):
     )
     values = [value for _, value in seen]
     assert result.stop_reason == "cccp"
-    for record, value in seen:  # what the fit says is what it is
+    for record, value in seen:  # the recorded objective is correct
         assert record.objective == pytest.approx(value, rel=1e-9)
         assert record.lower_bound == -np.inf
         assert record.convex_lower_bound <= record.convex_objective * (1 + 1e-9)
@@ -65,7 +65,7 @@ def test_the_objective_never_rises(seed):
         assert after <= before * (1 + 1e-12)
     assert result.objective == pytest.approx(values[-1], rel=1e-9)
     assert result.objective <= min(values) * (1 + 1e-12)
-    for x, y, h in zip(X, Y, result.latent, strict=True):  # the completions are the best ones
+    for x, y, h in zip(X, Y, result.latent, strict=True):  # the completions are optimal
         if y == -1:
             assert h is None
         else:
@@ -78,7 +78,7 @@ def test_the_objective_never_rises(seed):
 @pytest.mark.parametrize("make", [Rows, WrongRows])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_end_is_a_fixed_point(make, seed):
-    """No convex step from the completions of the answer gains more than tol."""
+    """No convex step from the completions of the result gains more than tol."""
     X, Y = rows_problem(seed)
     tol = 1e-2
     svm = LatentStructuredSVM(make(), 0.5, tol=tol).fit(X, Y)
@@ -86,7 +86,7 @@ def test_the_end_is_a_fixed_point(make, seed):
     latent = [svm.task_.complete(x, y, svm.coef_) for x, y in zip(X, Y, strict=True)]
     risk = CompletedRisk(svm.task_, X, Y, latent, len(svm.coef_))
     best = minimize(risk, 0.5, solver=DualCoordinate()).lower_bound
-    # the step that proved it began before the last completion
+    # the step that proved it started before the last completion
     assert svm.objective_ - best <= 2.0 * tol * svm.objective_
     assert svm.convex_gap_ <= tol
 
@@ -128,7 +128,7 @@ def test_steps_are_loose_while_the_objective_falls():
     rule = ConvexStepRule(before=100.0, tol=1e-3)
     assert rule.met(Bounds(60.0, 50.0, 1.0))
     assert not rule.met(Bounds(60.0, 40.0, 1.0))
-    assert rule.met(Bounds(120.0, 99.95, 1.0))  # nothing to gain
+    assert rule.met(Bounds(120.0, 99.95, 1.0))  # nothing left to gain
     assert not rule.met(Bounds(100.0, 99.0, 1.0))
     for upper in (30.0, 90.0, 99.99, 150.0):
         gap = rule.allowed_gap(upper, 1.0)
@@ -138,7 +138,7 @@ def test_steps_are_loose_while_the_objective_falls():
 
 
 class Forgetful(WrongRows):
-    """Completes by the argmax at first, then by a wrong one for one input."""
+    """Completes correctly at first, then incorrectly for one input."""
 
     def setup(self, X, Y):
         self.bad = X[7]
@@ -159,14 +159,14 @@ def test_a_completion_that_is_worse_is_named():
     class Once(Forgetful):
         calls = 0
 
-        def complete(self, x, y, w):  # right in the first completion, wrong in later ones
+        def complete(self, x, y, w):  # correct in the first completion, wrong in later ones
             if x is self.bad and np.any(w):
                 type(self).calls += 1
             if type(self).calls <= 1:
                 return Rows.complete(self, x, y, w)
             return super().complete(x, y, w)
 
-    with pytest.raises(ValueError, match=r"latent value for example 7 whose score is below"):
+    with pytest.raises(ValueError, match=r"latent value for example 7 that scores below"):
         LatentStructuredSVM(Once(), 1.0, tol=1e-4).fit(X, Y)
 
 
@@ -189,7 +189,7 @@ def test_approximate_argmaxes_are_refused():
 
 
 def test_a_worse_point_is_not_taken(monkeypatch):
-    """A convex step that ends above its beginning leaves the incumbent alone."""
+    """A convex step that ends above its start leaves the incumbent unchanged."""
     from dataclasses import replace
 
     from maxmargin.solvers import cccp
@@ -221,7 +221,7 @@ def test_a_worse_point_is_not_taken(monkeypatch):
 
 @pytest.mark.parametrize("max_iter", [1, None])
 def test_no_point_that_was_seen_is_better_than_the_answer(max_iter):
-    """Also where w = 0 was left for a point that was worse, and the fit ended there."""
+    """Also if w = 0 was left for a worse point and the fit ended there."""
     for seed in range(40):
         rng, seen = np.random.default_rng(seed), []
         bags = [rng.normal(size=(3, 2)) for _ in range(6)]
@@ -251,5 +251,5 @@ def test_the_objective_is_that_of_the_weights_where_it_is_a_tiny_part_of_the_sco
         max(scores[:, 0].max(), 1 + scores[:, 1].max()) - scores[:, 0].max()
     )
     assert svm.objective_ == pytest.approx(float(F), rel=1e-6)
-    # a step may end where two rows tie: either is right
+    # a step may end where two rows tie: either is correct
     assert scores[svm.latent_[0], 0] == pytest.approx(float(scores[:, 0].max()), rel=1e-6)

@@ -1,4 +1,4 @@
-"""lower <= F* <= upper for linear models, checked by code that shares nothing with the library."""
+"""lower <= F* <= upper for linear models, checked by code independent of the library."""
 
 import numpy as np
 import pytest
@@ -102,7 +102,7 @@ def test_multiclass(seed, log_c, free, costly, solver):
 
 @pytest.mark.parametrize("free", [False, True])
 def test_two_classes_with_costs(free):
-    # two columns of weights, reported as their difference: the same decisions, the same optimum
+    # two columns of weights, reported as their difference: the same decisions and the same optimum
     X, y = draw(4, 50, 3, 2)
     cost = np.array([[0.0, 1.0], [5.0, 0.0]])
     svc = LinearSVC(cost=cost, tol=1e-5, penalize_intercept=not free).fit(X, y)
@@ -114,7 +114,7 @@ def test_two_classes_with_costs(free):
 
 
 def test_unscaled_breast_cancer_is_certified():
-    # scikit-learn's LinearSVC(hinge) ends 2x above this optimum after 100,000 iterations
+    # scikit-learn's LinearSVC(hinge) is at twice this optimum after 100,000 iterations
     X, y = load_breast_cancer(return_X_y=True)
     svc = LinearSVC(tol=1e-6).fit(X, y)
     signed = np.where(y == 1, 1.0, -1.0)
@@ -133,7 +133,7 @@ def test_unscaled_data_over_many_decades(loader, C):
     looser = LinearSVC(C, tol=0.05, max_iter=5_000, solver=CuttingPlane(line_search=False)).fit(
         X, y
     )
-    assert svc.lower_bound_ <= looser.objective_ * (1 + 1e-9)  # by another road
+    assert svc.lower_bound_ <= looser.objective_ * (1 + 1e-9)  # by another method
     assert looser.lower_bound_ <= svc.objective_ * (1 + 1e-9)
     if C <= 1e2:
         assert svc.converged_
@@ -143,7 +143,7 @@ def test_degenerate_data():
     y = np.array([0, 1, 0, 1])
     zeros = LinearSVC().fit(np.zeros((4, 3)), y)
     assert zeros.converged_
-    assert zeros.objective_ == pytest.approx(4.0)  # nothing can be learnt, and that is certified
+    assert zeros.objective_ == pytest.approx(4.0)  # nothing can be learned, and that is certified
     empty_columns = LinearSVC().fit(sp.csr_matrix((4, 5)), y)
     assert empty_columns.converged_
     X = np.repeat([[1.0, 2.0], [-1.0, 0.5]], 2, axis=0)
@@ -189,7 +189,7 @@ def test_tight_tolerances_end_with_the_bounds_reached():
 def test_free_intercepts_at_extreme_scales(scale, C, y):
     X = scale * np.eye(4)
     svc = LinearSVC(C, penalize_intercept=False, max_iter=500).fit(X, y)
-    # in long double: where scores of 1 are sums of a large and a small one, F is all rounding
+    # in long double: where scores of 1 are sums of a large and a small number, F is dominated by rounding
     W, b = svc.coef_.astype(np.longdouble), svc.intercept_.astype(np.longdouble)
     scores = X @ W.T + b
     if len(set(y)) == 2:
@@ -197,16 +197,16 @@ def test_free_intercepts_at_extreme_scales(scale, C, y):
     else:
         losses = (1 - np.eye(3)[y] + scores).max(axis=1) - scores[np.arange(4), y]
     F = float((W * W).sum() / 2 + C * losses.sum())
-    # weights of 1e-9 beside an intercept of 1: their norm must not drown in rounding
+    # weights of 1e-9 beside an intercept of 1: their norm must not be lost to rounding
     assert svc.objective_ == pytest.approx(F, rel=1e-9)
     assert svc.lower_bound_ <= F * (1 + 1e-9)
-    if scale < 1.0:  # above, the optimum of 1e-18 lies below the rounding of a single loss
+    if scale < 1.0:  # otherwise the optimum of 1e-18 is below the rounding of a single loss
         assert svc.converged_
 
 
 @pytest.mark.parametrize("weights", ["balanced", {0: 0.2, 1: 3.0}])
 def test_free_intercept_with_class_weights(weights):
-    # balanced: the first cut's intercept entry is a sum that cancels to rounding
+    # balanced classes: the first cut's intercept entry is a sum that cancels to rounding
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     svc = LinearSVC(penalize_intercept=False, class_weight=weights).fit(X, y)
@@ -233,7 +233,7 @@ def test_no_scale_ends_without_a_statement(C, scale):
 
 def test_bounds_that_contradict_each_other_are_not_reported():
     class Concave(Hinge):
-        """Not convex: its cuts are no minorants."""
+        """Not convex: its cuts are not lower bounds."""
 
         value = Hinge.value
 

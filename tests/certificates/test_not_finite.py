@@ -1,5 +1,5 @@
-"""Nothing is certified of numbers that are not finite: they are refused where they come in, by name, and
-what comes from other people's code is noticed in the loop."""
+"""Numbers that are not finite are never certified: input validation names them, and the solver's loop detects
+those that come from user code."""
 
 import re
 
@@ -50,7 +50,7 @@ def spoiled(number=np.nan):
 
 
 class Products:
-    """A design of somebody else: products, and no look at the numbers."""
+    """User-defined features: products only, without a check of the numbers."""
 
     def __init__(self, rows):
         self.rows, self.shape, self.nnz = rows, rows.shape, rows.size
@@ -63,7 +63,7 @@ class Products:
 
 
 class Shown(Products):
-    """The same, which also shows its rows."""
+    """The same with access to its rows."""
 
     def block(self, lo, hi):
         return DenseDesign(self.rows[lo:hi])
@@ -113,7 +113,7 @@ def test_data_frames_are_named_by_their_columns():
     "loss", [Hinge(), FBeta(), Logistic(), OneClass(), EpsilonInsensitive(0.1)]
 )
 def test_designs_of_others_are_noticed_in_the_loop(loss, number):
-    """Compiled losses drop NaN: max(0, nan) is 0."""
+    """Compiled losses ignore NaN: max(0, nan) is 0."""
     with pytest.raises(ValueError, match="a score is NaN or infinite"):
         minimize(ScoreRisk(Products(spoiled(number)), Y, loss), C=1.0)
 
@@ -153,7 +153,7 @@ def test_a_transposed_product_that_is_not_finite():
 
 
 class Mine(ScoreLoss):
-    """The hinge of a user, with something wrong."""
+    """A user-defined hinge loss with an error."""
 
     def __init__(self, wrong):
         self.wrong, self.calls = wrong, 0
@@ -197,7 +197,7 @@ def test_losses_of_users(wrong, text):
 
 
 class Sign(Task):
-    """Two outputs; features or losses of a user that are not numbers."""
+    """A user-defined task with two outputs, whose features or losses are not finite."""
 
     def __init__(self, wrong=""):
         self.wrong = wrong
@@ -272,7 +272,7 @@ def test_other_numbers():
 
 
 def test_sums_that_overflow_are_finite_all_the_same():
-    """Entries whose sum is infinite are not, and must not be refused."""
+    """Finite entries whose sum is infinite must not be refused."""
     large = np.full((4, 2), 1e308)
     large[2:] *= -1.0
     assert LinearSVC(tol=0.1, max_iter=1).fit(1e-300 * large, [1, 1, 0, 0]).coef_.shape == (1, 2)

@@ -1,4 +1,5 @@
-"""Bounds hold in exact arithmetic: F is computed in rational numbers, which hold every double exactly."""
+"""Bounds hold in exact arithmetic: F is computed in rational numbers, which represent every double
+exactly."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def score(x, w, b):
 
 
 def objective(X, losses, w, b, C):
-    """F in rational numbers, where ``losses`` says what each score costs."""
+    """F in rational numbers; ``losses`` maps each score to its loss."""
     w, b = exact(w), Fraction(float(b))
     norm = (sum(c * c for c in w) + b * b) / 2
     total = sum((loss(score(x, w, b)) for x, loss in zip(X, losses, strict=True)), Fraction(0))
@@ -41,7 +42,7 @@ def objective(X, losses, w, b, C):
 
 
 def near(claimed, true):
-    """Up to rounding, and where that shows F is computed in twice the precision."""
+    """Equal up to rounding; where rounding matters F is computed in twice the precision."""
     return abs(Fraction(claimed) - true) <= true / 10**10
 
 

@@ -81,7 +81,7 @@ def test_slack_rescaling_without_its_argmax_is_an_error_at_construction():
 
 
 class Greedy(TinyMulticlass):
-    """Looks at two classes only: may miss the maximum."""
+    """Searches two classes only, so it may miss the maximum."""
 
     oracle_kind = "undergenerating"
 
@@ -102,7 +102,7 @@ def test_an_undergenerating_oracle_claims_a_lower_bound_only(solver):
 
 
 class Truncated(TinyMulticlass):
-    """Answers with the truth's neighbour and a bound, as a solver with a time limit would."""
+    """Returns the class next to the true one, and a bound, like inference with a time limit."""
 
     def loss_augmented_inference(self, x, y, w):
         value = {c: self.loss(y, c) + self.joint_feature(x, c) @ w for c in range(3)}
@@ -203,7 +203,7 @@ def test_negative_weights_and_wrong_labels_are_refused():
 @pytest.mark.parametrize("bound", [np.nan, -1e9])
 @pytest.mark.parametrize("solver", [DualCoordinate(), CuttingPlane()])
 def test_a_bound_that_is_none_is_refused(bound, solver):
-    """max(value, nan) is value in Python: taken as it is, an unknown bound would look like a proof."""
+    """max(value, nan) is value in Python: if accepted, an unknown bound would look like a proof."""
 
     class Unknown(TinyMulticlass):
         def loss_augmented_inference(self, x, y, w):

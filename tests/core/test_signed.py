@@ -188,7 +188,7 @@ def test_contradictions_are_refused():
     X, y = signed_hinge(4)
     risk = ScoreRisk(X, y, Hinge())
     first = minimize(risk, 1.0, solver=CuttingPlane())
-    with pytest.raises(ValueError, match="start afresh"):
+    with pytest.raises(ValueError, match="start with a new one"):
         minimize(
             risk,
             1.0,

@@ -168,7 +168,7 @@ def test_errors_say_what_to_do(params, words):
 
 def test_a_solver_that_cannot_says_so():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match=r"not penalised is asked for. Use solver=CuttingPlane\(\)"):
+    with pytest.raises(TypeError, match=r"unpenalized intercept. Use solver=CuttingPlane\(\)"):
         LinearSVC(solver=DualCoordinate(), penalize_intercept=False).fit(X, y)
     assert LinearSVC(tol=np.float32(1e-2)).fit(X, y).converged_
 

@@ -4,7 +4,7 @@
     python -m tests.fuzz --only LinearSVR --problems 500
     python -m tests.fuzz --only LinearSVR --replay 1000017
 
-Exit code 1 when anything was found; each finding is printed as a few lines of Python that show it.
+The exit code is 1 if anything was found; each finding is printed as a few lines of Python that reproduce it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.fuzz.table import add_run
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__.split("\n")[0]
     )
@@ -54,7 +54,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run; 1 if anything was found."""
+    """Run the fuzzer; return 1 if anything was found."""
     args = parse()
     minutes = args.minutes
     if minutes is None:

@@ -1,4 +1,4 @@
-"""What a certificate claims, checked against values that were attained."""
+"""Checks of what a certificate guarantees, against attained values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.fuzz.framework import Finding
 from tests.fuzz.program import EPS
 from tests.fuzz.referee import best_point
 
-#: a bound above an attained value by more than this part of it is false; the second is for small violations
+#: a bound above an attained value by more than this fraction is invalid; the second is for small violations
 LOOSE, TIGHT = 1e-9, 1e-12
-#: below this, numbers in double precision lose digits or are zero
+#: below this, double precision loses digits or underflows to zero
 TINY = 1e-290
 
 
@@ -29,7 +29,7 @@ def attributes(fitted: Any) -> dict[str, Any]:
 
 
 def check_bound(lower: float, attained: Any, error: float = 0.0) -> list[Finding]:
-    """``attained``: F of some point, in extended precision, up to ``error``."""
+    """Check a lower bound; ``attained`` is F of some point, in extended precision, up to ``error``."""
     if math.isnan(lower):
         return [Finding("bound", "lower_bound is NaN")]
     excess = np.longdouble(lower) - attained - error
@@ -47,7 +47,8 @@ def check_bound(lower: float, attained: Any, error: float = 0.0) -> list[Finding
 def check_objective(
     objective: float, value: Any, rounding: float, loose: float = LOOSE
 ) -> list[Finding]:
-    """``value``: F of the returned weights; ``rounding``: what double precision can lose there."""
+    """Check the objective; ``value`` is F of the returned weights, ``rounding`` the error of double
+    precision."""
     if math.isnan(objective):
         return [Finding("objective", "objective is NaN")]
     off = abs(np.longdouble(objective) - value)
@@ -60,7 +61,7 @@ def check_objective(
 
 
 def check_arithmetic(c: dict[str, Any], tol: float | None) -> list[Finding]:
-    """The gap of the bounds, and ``converged`` only if it is at most ``tol``."""
+    """Check that the gap is that of the bounds, and ``converged`` is True only if it is at most ``tol``."""
     found = []
     upper, lower, gap = c["objective"], c["lower_bound"], c["gap"]
     if math.isfinite(upper) and math.isfinite(lower) and upper != 0.0:
@@ -83,7 +84,7 @@ def check_program(
     loose: float = LOOSE,
     more: float = 0.0,
 ) -> list[Finding]:
-    """All checks of a fit of ``program`` that returned the weights ``z``."""
+    """Run all checks of a fit of ``program`` that returned the weights ``z``."""
     found = check_arithmetic(certificate, tol)
     if not np.isfinite(np.asarray(z, dtype=float)).all():
         return [*found, Finding("objective", "weights that are not finite")]
@@ -100,7 +101,7 @@ def check_program(
 def check_told(
     certificate: dict[str, Any], caught: list[warnings.WarningMessage], silent: bool = False
 ) -> list[Finding]:
-    """Not converged: one ConvergenceWarning; converged: none. Numbers never overflow unnoticed."""
+    """Not converged: one ConvergenceWarning; converged: none. Numbers never overflow without a warning."""
     found = []
     count = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
     if not certificate["converged"] and count != 1 and not silent:
@@ -124,7 +125,7 @@ def watched() -> Iterator[list[warnings.WarningMessage]]:
 
 
 def is_refusal(error: Exception) -> bool:
-    """A ValueError or TypeError that the library, or scikit-learn's validation, raised on purpose."""
+    """Whether the library, or scikit-learn's validation, raised this ValueError or TypeError on purpose."""
     if not isinstance(error, ValueError | TypeError) or isinstance(error, np.linalg.LinAlgError):
         return False
     where = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,4 +1,4 @@
-"""The families of random problems, each a module; see :mod:`tests.fuzz.framework` for what one needs."""
+"""The families of random problems, one module each; see :mod:`tests.fuzz.framework` for their interface."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.fuzz import (
 #: linear estimators and the risks below them
 LINEAR: list[ModuleType] = [svc, svr, measure, rank, scores, path, grid, stream]
 
-#: sequences, structures, graphs, grammars, latent variables
+#: sequences, structured outputs, graphs, grammars, latent variables
 STRUCTURED: list[ModuleType] = [
     structured_tagger,
     structured_svm,
@@ -40,7 +40,7 @@ FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
 
 
 def named(name: str) -> list[ModuleType]:
-    """The families whose name contains ``name``, all of them for an empty one."""
+    """The families whose name contains ``name``; all of them for an empty string."""
     exact = [family for family in FAMILIES if name == family.NAME]
     found = exact or [family for family in FAMILIES if name.lower() in family.NAME.lower()]
     if not found:

@@ -1,6 +1,6 @@
 """Files to damage: models of every estimator, data sets of every kind, checkpoints of every method.
 
-Each kind has a function that writes the good files and one that uses a file as a user would.
+Each kind has a function that writes the valid files and one that uses a file as a user would.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _streamed(est: Any, *data: Any, **options: Any) -> Any:
 
 
 def _models() -> dict[str, Callable[[], Any]]:
-    """Fits of every estimator that can be saved, in every form their files have."""
+    """Fits of every estimator that can be saved, in every form of their files."""
     cost = 1.0 - np.eye(3)
     prior = GaussianPrior(mean=np.ones(6), variance=2.0)
     return {
@@ -110,7 +110,7 @@ def _models() -> dict[str, Callable[[], Any]]:
     }
 
 
-#: what each estimator predicts
+#: the inputs of each estimator
 _INPUTS: dict[str, Any] = {
     "SequenceTagger": WORDS,
     "GraphLabeler": GRAPHS,
@@ -121,13 +121,13 @@ _INPUTS: dict[str, Any] = {
 
 
 def write_models(folder: Path) -> None:
-    """The good files."""
+    """Write the valid files."""
     for name, fit in _models().items():
         fit().save(folder / f"{name}.model")
 
 
 def use_model(path: Path) -> None:
-    """Load and predict; go on learning where the file says so."""
+    """Load and predict; continue learning if the file supports it."""
     try:
         est = maxmargin.load(path)
     except ValueError as error:
@@ -158,7 +158,7 @@ def use_model(path: Path) -> None:
 
 
 def write_datasets(folder: Path) -> None:
-    """The good folders: dense and sparse, single and double precision, texts, numbers, sequences."""
+    """Write the valid folders: dense and sparse, single and double precision, strings, numbers, sequences."""
     sparse = sp.csr_matrix(X * (np.abs(X) > 0.7))
     write = maxmargin.data.write
     write(folder / "dense", [(X, Y)])
@@ -175,7 +175,7 @@ def write_datasets(folder: Path) -> None:
 
 
 def use_dataset(folder: Path) -> None:
-    """Open, look at everything, verify, multiply, load, train."""
+    """Open, read everything, verify, multiply, load, train."""
     data = maxmargin.data.open(folder)
     repr(data), len(data), data.shape, data.nnz, data.dtype, data.layout, data.feature_names
     _ = data.largest_square, data.fingerprint, data.classes, data.class_counts
@@ -208,7 +208,7 @@ def _with(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-#: fits by what their checkpoints hold
+#: fits, by the content of their checkpoints
 FITS: dict[str, tuple[Any, Any, Any]] = {
     "planes": (LinearSVC(tol=1e-6, solver=_PLANES), X, BINARY),
     "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows")), X, BINARY),
@@ -246,7 +246,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
 
 
 def write_checkpoints(folder: Path) -> None:
-    """Of fits that were stopped on their way, and of some that came to their end."""
+    """Write checkpoints of fits that were stopped early, and of some that finished."""
     for name, (est, inputs, outputs) in FITS.items():
         for limit in (3, None) if name in ("planes", "coordinate", "chains") else (3,):
             end = "" if limit else ", over"
@@ -256,7 +256,7 @@ def write_checkpoints(folder: Path) -> None:
 
 
 def use_checkpoint(path: Path, name: str) -> None:
-    """Go on for some iterations and predict."""
+    """Continue for some iterations and predict."""
     est, inputs, outputs = FITS[name.removesuffix(".checkpoint").removesuffix(", over")]
     est = clone(est).set_params(max_iter=6).fit(inputs, outputs, resume_from=path)
     est.predict(inputs)
@@ -268,7 +268,7 @@ def use_checkpoint(path: Path, name: str) -> None:
 
 
 def quiet(use: Callable[..., None], *given: Any) -> None:
-    """Without warnings: files that were damaged may hold numbers that overflow."""
+    """Suppress warnings: damaged files may hold numbers that overflow."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         use(*given)

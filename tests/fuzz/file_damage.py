@@ -1,7 +1,7 @@
-"""Damaged models, data sets and checkpoints, each with checksums that are right again.
+"""Damaged models, data sets and checkpoints, each with valid checksums.
 
-A file is taken apart, one of its parts is changed, and it is put together so that all that is stated twice
-agrees (in most cases: contradictions are damage, too).
+A file is taken apart, one of its parts is changed, and it is reassembled so that redundant information
+is consistent (in most cases: contradictions are damage, too).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Parts:
             self.arrays[name] = flat.reshape(spec["shape"])
 
     def join(self, rng: np.random.Generator, header_too: bool = False) -> bytes:
-        """The file; with ``header_too`` the outer header is damaged at last."""
+        """The file; with ``header_too`` the outer header is damaged last."""
         header: dict[str, Any] = {"__metadata__": self.metadata}
         body, at = [], 0
         for name, array in self.arrays.items():
@@ -63,7 +63,7 @@ class Parts:
 
 
 def damage_model(good: Path, target: Path, rng: np.random.Generator, corpus: list[Path]) -> None:
-    """A model file with something wrong."""
+    """Write a damaged model file."""
     data = good.read_bytes()
     other = corpus[rng.integers(len(corpus))].read_bytes()
     way = rng.random()
@@ -98,7 +98,7 @@ def _damage_tensor(parts: Parts, header: dict[str, Any], rng: np.random.Generato
     array = parts.arrays[name]
     text = array.tobytes() if array.dtype == np.uint8 else b""
     names_in_it = _parsed(text)
-    if names_in_it:  # as JSON
+    if names_in_it:  # change them in the JSON
         changed = mutate_json(names_in_it, rng, [header])
         parts.arrays[name] = np.frombuffer(dumps(changed), dtype=np.uint8)
     elif rng.random() < 0.1:
@@ -113,7 +113,7 @@ def _damage_tensor(parts: Parts, header: dict[str, Any], rng: np.random.Generato
 
 
 def _parsed(text: bytes) -> Any:
-    """The JSON in an array of bytes, if there is any; what was damaged before may hold none."""
+    """The JSON in an array of bytes, or None; earlier damage may have destroyed it."""
     try:
         return json.loads(text) if text[:1] in (b"[", b"{") else None
     except (ValueError, RecursionError):
@@ -121,7 +121,7 @@ def _parsed(text: bytes) -> Any:
 
 
 def _follow(fitted: Any, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-    """Numbers that were the length of an array become its new one."""
+    """Update numbers that were the length of an array to its new length."""
     if not isinstance(fitted, dict) or not before or not after:
         return
     for name in ("n_features", "dim", "n_rows", "n_columns"):
@@ -141,7 +141,7 @@ def _sum(data: bytes) -> str:
 
 
 def damage_dataset(good: Path, target: Path, rng: np.random.Generator, corpus: list[Path]) -> None:
-    """A folder with something wrong."""
+    """Write a damaged data set folder."""
     shutil.copytree(good, target)
     manifest = target / "manifest.json"
     content = manifest.read_bytes()
@@ -176,7 +176,7 @@ def damage_dataset(good: Path, target: Path, rng: np.random.Generator, corpus: l
 
 
 def sealed(body: Any, rng: np.random.Generator) -> bytes:
-    """A manifest with the checksums of what it says, as far as that can be."""
+    """A manifest with valid checksums of its content, as far as possible."""
     raw = rng.random() < 0.97
     text = dumps(body)
     try:
@@ -221,7 +221,7 @@ _START = b'{"__metadata__":{"checksum":"'
 
 
 def rechecked(data: bytes) -> bytes:
-    """The file with the checksum of what it holds."""
+    """The file with a valid checksum of its content."""
     at = 8 + len(_START)
     if data[8:at] != _START or len(data) < at + 64:
         return data
@@ -232,7 +232,7 @@ def rechecked(data: bytes) -> bytes:
 def damage_checkpoint(
     good: Path, target: Path, rng: np.random.Generator, corpus: list[Path]
 ) -> None:
-    """A checkpoint with something wrong and a checksum that is right."""
+    """Write a damaged checkpoint with a valid checksum."""
     data = good.read_bytes()
     other = corpus[rng.integers(len(corpus))]
     way = rng.random()
@@ -242,7 +242,7 @@ def damage_checkpoint(
         return
     if way < 0.12 and odd_file(target, rng):
         return
-    if way < 0.55:  # values as Python has them
+    if way < 0.55:  # the Python values
         about, tree = read_file(good)
         theirs = read_file(other)[1]
         changed = _damage_tree(tree, rng, theirs)
@@ -304,7 +304,7 @@ def _damage_tree(tree: Any, rng: np.random.Generator, theirs: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """A copy whose tuples are lists of a kind that comes back as tuples."""
+    """A copy whose tuples are replaced by lists that are read back as tuples."""
     if isinstance(value, dict):
         return {key: _copied(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -325,11 +325,11 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
     return out
 
 
-# -- files that are none ---------------------------------------------------------------------------
+# -- not regular files -----------------------------------------------------------------------------
 
 
 def odd_file(path: Path, rng: np.random.Generator) -> bool:
-    """A folder, a pipe, a device, a link to nowhere, or a file of a terabyte of nothing in its place."""
+    """Put a folder, a pipe, a device, a broken link, or a sparse file of a terabyte in its place."""
     if path.is_file():
         path.unlink()
     kind = int(rng.integers(8))

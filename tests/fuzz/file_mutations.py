@@ -1,6 +1,6 @@
-"""Damage with a plan: JSON, arrays and bytes changed so that later checks are reached, not only the first.
+"""Targeted damage: JSON, arrays and bytes are changed so that later checks are reached, not only the first.
 
-Everything is drawn from the generator that is given, so a number names a file.
+Everything depends on the given generator, so a number identifies a file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 LONG = "long " * 3000
 
-#: texts that stand in a document for what no JSON library writes
+#: placeholders for text that no JSON library writes
 _RAW = {
     "\x01deep list": "[" * 100_000 + "]" * 100_000,
     "\x01deep object": '{"a":' * 5000 + "1" + "}" * 5000,
@@ -42,7 +42,7 @@ _VALUES: list[Any] = [
 
 
 def dumps(document: Any, rng: np.random.Generator | None = None, repeat: bool = False) -> bytes:
-    """JSON text, stand-ins replaced; with ``repeat`` a key of it occurs twice."""
+    """JSON text with placeholders replaced; with ``repeat`` one key occurs twice."""
     text = json.dumps(document, separators=(",", ":"))
     for name, raw in _RAW.items():
         text = text.replace(json.dumps(name), raw)
@@ -56,12 +56,12 @@ def dumps(document: Any, rng: np.random.Generator | None = None, repeat: bool = 
 
 
 def draw_value(rng: np.random.Generator) -> Any:
-    """Any value of the list."""
+    """A random value of the list."""
     return copy.deepcopy(_VALUES[rng.integers(len(_VALUES))])
 
 
 def places(document: Any) -> list[tuple[Any, Any]]:
-    """All (container, key) of a document."""
+    """All (container, key) pairs of a document."""
     out: list[tuple[Any, Any]] = []
     waiting = [document]
     while waiting:
@@ -91,9 +91,9 @@ def _change(
         holder[key] = draw_value(rng)
     elif kind == 4:
         del holder[key]
-    elif kind == 5:  # near to what it was
+    elif kind == 5:  # close to the old value
         holder[key] = _near(value, rng)
-    elif kind == 6:  # another name, or one more
+    elif kind == 6:  # another key, or an additional one
         if isinstance(holder, dict):
             name = rng.choice(
                 ["x", LONG, "w", "C", "dtype", "values", "streams", "kernel", "\ud800"]
@@ -105,13 +105,13 @@ def _change(
         holder[key] = (
             [value] if rng.random() < 0.5 else {str(rng.choice(["tuple", "x", "set"])): [value]}
         )
-    elif kind == 8 and others:  # from another document, by its name if it has that
+    elif kind == 8 and others:  # from another document, of the same key if it has that
         other = others[rng.integers(len(others))]
         found = places(other)
         same = [(h, k) for h, k in found if k == key] or found
         theirs, name = same[rng.integers(len(same))]
         holder[key] = copy.deepcopy(theirs[name])
-    elif kind == 9:  # two values change places
+    elif kind == 9:  # swap two values
         found = places(document)
         theirs, name = found[rng.integers(len(found))]
         holder[key], theirs[name] = copy.deepcopy(theirs[name]), copy.deepcopy(value)
@@ -149,7 +149,7 @@ def _near(value: Any, rng: np.random.Generator) -> Any:
 
 
 def mutate_bytes(data: bytes, rng: np.random.Generator, other: bytes) -> bytes:
-    """Truncated, flipped, spliced, or with a part overwritten."""
+    """Truncate, flip bits, splice, or overwrite a part."""
     kind, n = int(rng.integers(7)), len(data)
     at = int(rng.integers(n + 1)) if rng.random() < 0.5 else int(rng.integers(min(n, 4000) + 1))
     size = int(2 ** rng.uniform(0, 9))
@@ -177,7 +177,7 @@ _DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"
 
 
 def mutate_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Other numbers in it, another length, or another type."""
+    """Change numbers, the length or the type."""
     kind = int(rng.integers(10))
     out = np.array(array)
     if kind <= 5 and out.size and out.dtype.kind in "fiub":

@@ -1,11 +1,11 @@
-"""Malformed files, thousands of them: none may crash, hang, blow up the memory or end in a foreign exception.
+"""Thousands of malformed files: none may crash, hang, exhaust the memory or raise a foreign exception.
 
     python -m tests.fuzz.files --models 20000 --manifests 5000 --checkpoints 5000 --seed 0
 
-Good files of every kind are made first. Each damaged file is drawn from its number, and used as a user
-would use it, in a child process with a limit on its memory and on the time for each file. It must end in the
-library's own error, with what it echoes of the file cut, or the damage made another valid file, and then
-predictions must work. What is neither is a finding; ``--only models:123`` repeats one, and ``--keep``
+Valid files of every kind are written first. Each damaged file is determined by its number, and used as a user
+would use it, in a child process with a limit on its memory and on the time per file. It must raise the
+library's own error, which quotes the file only in part, or the damage made another valid file, and then
+predictions must work. Anything else is a finding; ``--only models:123`` repeats one, and ``--keep``
 leaves its file in a folder.
 """
 
@@ -34,17 +34,18 @@ from pathlib import Path
 from typing import Any
 
 KINDS = ("models", "manifests", "checkpoints")
-#: bytes that a child may take beyond what it has when it begins, seconds for each file
+#: bytes that a child may allocate after its start, and seconds per file
 ROOM, SECONDS = 2**30, 30.0
-#: growth of the resident memory by one file of a few kB that is too much
+#: maximum growth of the resident memory by one file of a few kB
 GROWTH = 2**28
-#: the longest text of an error, without the file's path: a sentence or two, and 200 characters of the file
+#: maximum length of an error message, without the file's path: a sentence or two, and 200 characters of the
+#: file
 LONGEST = 600
 
 
 @dataclass
 class Summary:
-    """What became of the files of one kind."""
+    """Counts of the outcomes for the files of one kind."""
 
     files: int = 0
     loaded: int = 0
@@ -59,12 +60,12 @@ class Summary:
 
 
 def corpus_of(folder: Path, kind: str) -> list[Path]:
-    """The good files of a kind."""
+    """The valid files of a kind."""
     return sorted((folder / kind).iterdir())
 
 
 def damaged(folder: Path, kind: str, seed: int, number: int, target: Path) -> str:
-    """Write the damaged file with this number; returns the name of the good one."""
+    """Write the damaged file with this number; return the name of the original."""
     import numpy as np
     from tests.fuzz import file_damage
 
@@ -81,7 +82,7 @@ def damaged(folder: Path, kind: str, seed: int, number: int, target: Path) -> st
 
 
 def used(kind: str, target: Path, name: str) -> tuple[str, str]:
-    """Use a file: ("loaded" | "refused" | "finding", text)."""
+    """Use a file; return ("loaded" | "refused" | "finding", message)."""
     from tests.fuzz import file_corpus
 
     from maxmargin import CheckpointError
@@ -100,7 +101,7 @@ def used(kind: str, target: Path, name: str) -> tuple[str, str]:
     except BaseException as error:
         text = str(error).replace(str(target), "")
         if isinstance(error, OSError) and not target.is_file() and kind != "manifests":
-            return "refused", text  # the system's own words for a file that is not there
+            return "refused", text  # the operating system's message for a missing file
         if isinstance(error, FileNotFoundError) and not (target / "manifest.json").exists():
             return "refused", text
         told = isinstance(error, own) or (kind != "checkpoints" and _is_later(error))
@@ -115,7 +116,7 @@ def used(kind: str, target: Path, name: str) -> tuple[str, str]:
 
 
 def _is_later(error: BaseException) -> bool:
-    """A valid file of other data: an ordinary complaint of predict or fit, not of load."""
+    """Whether the file is valid but for other data: an ordinary error of predict or fit, not of load."""
     names = {f.name for f in traceback.extract_tb(error.__traceback__)}
     return type(error) is ValueError and bool(
         names & {"predict", "decision_function", "partial_fit", "fit"}
@@ -123,8 +124,8 @@ def _is_later(error: BaseException) -> bool:
 
 
 def child(folder: Path, kind: str, seed: int, numbers: list[int]) -> None:
-    """Damage and use files, one line before each and one after."""
-    for good in corpus_of(folder, kind):  # compiles, and shows that good files are good
+    """Damage and use files; write one line before and one after each."""
+    for good in corpus_of(folder, kind):  # compiles, and checks that the original files are valid
         verdict, text = used(kind, good, good.name)
         if verdict != "loaded":
             raise RuntimeError(f"{good}: {text}")
@@ -162,8 +163,8 @@ def run(
     verbose: bool = False,
     seconds: float = float("inf"),
 ) -> Summary:
-    """Use all these files, or those that so many seconds are enough for; a new child after each that crashed
-    or hung."""
+    """Use all these files, or as many as the time limit allows; start a new child after each crash or
+    hang."""
     out, left, started = Summary(), list(numbers), time.perf_counter()
     while left and not out.late:
         command = [sys.executable, "-m", "tests.fuzz.files", "--child", kind, "--seed", str(seed)]
@@ -209,7 +210,7 @@ def run_all(
     jobs: int = 1,
     seconds: float = float("inf"),
 ) -> Summary:
-    """The same by several children at a time."""
+    """The same with several children at a time."""
     out = Summary()
     with ThreadPoolExecutor(jobs) as pool:
         parts = [
@@ -231,7 +232,7 @@ def _environment() -> dict[str, str]:
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Lines of the child until it ends, or until one takes too long; the first may have to compile."""
+    """Lines of the child until it ends, or until one takes too long; the first may include compilation."""
     assert process.stdout is not None
     patience, buffer, handle = 900.0, b"", process.stdout.fileno()
     while True:
@@ -263,7 +264,7 @@ def _count(
 
 
 def make_corpus(folder: Path) -> None:
-    """All good files."""
+    """Write all valid files."""
     from tests.fuzz import file_corpus
 
     writers = file_corpus.write_models, file_corpus.write_datasets, file_corpus.write_checkpoints
@@ -273,7 +274,7 @@ def make_corpus(folder: Path) -> None:
 
 
 def table(summaries: dict[str, Summary]) -> str:
-    """The summary, as a table in Markdown."""
+    """The summary as a Markdown table."""
     rows = [
         "| kind | good files | damaged files | loaded | refused | findings |",
         "| --- " * 6 + "|",
@@ -286,7 +287,7 @@ def table(summaries: dict[str, Summary]) -> str:
 
 
 def report(summaries: dict[str, Summary], command: str) -> str:
-    """The table with what it takes to make it again."""
+    """The table with the information to reproduce it."""
     versions = [
         f"{name} {version(name)}" for name in ("numpy", "scipy", "safetensors", "maxmargin")
     ]
@@ -312,7 +313,7 @@ def report(summaries: dict[str, Summary], command: str) -> str:
 
 
 def main() -> int:
-    """The command; 1 if there are findings."""
+    """Run the command; return 1 if there are findings."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     for kind in KINDS:
         parser.add_argument(f"--{kind}", type=int, default=0, help=f"number of damaged {kind}")

@@ -1,12 +1,12 @@
-"""What the random problems share: a problem, what was found, how a failing one is made smaller.
+"""The common parts of the fuzzer: problems, findings, and how a failing problem is made smaller.
 
 A family is a module with
 
     NAME: str
     draw(rng) -> Case                   a random problem
-    run(case) -> Outcome                fit it, and let the referee check what the fit claims
-    reproduce(case) -> str              a few lines of Python that show the failing fit, arrays written out
-    smaller(case) -> Iterator[Case]     simpler problems to try, the boldest first
+    run(case) -> Outcome                fit it, and let the referee check the certificate
+    reproduce(case) -> str              a few lines of Python that reproduce the fit, with all arrays
+    smaller(case) -> Iterator[Case]     simpler problems to try, the largest reductions first
 
 and is listed in :mod:`tests.fuzz.families`. The referee shares no code with the library.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 Status = Literal["certified", "warned", "refused", "failed"]
 
-#: problems of one run: its seed times this, plus the number of the problem
+#: the number of a problem is the seed of the run times this, plus its index
 PROBLEMS_PER_SEED = 1_000_000
 
 
@@ -44,7 +44,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim that is not true: which check says so, and the numbers."""
+    """A false claim: the check that failed, and the numbers."""
 
     check: str
     detail: str
@@ -52,10 +52,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fit came to.
+    """The outcome of a fit.
 
-    ``certified``: converged; ``warned``: not converged, and said so; ``refused``: a clear ValueError or
-    TypeError of the library, where one is legitimate; ``failed``: an error that is none of these.
+    ``certified``: converged; ``warned``: not converged, with a warning; ``refused``: a clear ValueError or
+    TypeError of the library, where one is legitimate; ``failed``: any other error.
     """
 
     status: Status
@@ -63,25 +63,25 @@ class Outcome:
 
 
 class Family(Protocol):
-    """A module that draws and checks problems of one kind."""
+    """A module that generates and checks problems of one kind."""
 
     NAME: str
 
     def draw(self, rng: np.random.Generator) -> Case:
-        """A random problem."""
+        """Generate a random problem."""
 
     def run(self, case: Case) -> Outcome:
         """Fit and check."""
 
     def reproduce(self, case: Case) -> str:
-        """Python that shows the failing fit."""
+        """Python code that reproduces the failing fit."""
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Simpler problems."""
 
 
 def draw(family: Any, seed: int) -> Case:
-    """Problem number ``seed`` of a family: the same one for ever."""
+    """Problem number ``seed`` of a family, which never changes."""
     rng = np.random.default_rng([seed, zlib.crc32(family.NAME.encode())])
     return replace(family.draw(rng), family=family.NAME, seed=seed)
 
@@ -89,7 +89,7 @@ def draw(family: Any, seed: int) -> Case:
 def run(family: Any, case: Case, without: frozenset[str] = frozenset()) -> Outcome:
     """Fit and check; an exception that the family did not expect is a finding.
 
-    ``without``: checks whose findings do not count.
+    ``without``: checks whose findings are ignored.
     """
     try:
         outcome = family.run(case)
@@ -108,7 +108,7 @@ def shrink(
     seconds: float,
     without: frozenset[str] = frozenset(),
 ) -> tuple[Case, list[Finding]]:
-    """A simpler problem on which the same check fails: greedy, the first that does is taken."""
+    """A simpler problem on which the same check fails: greedy, the first that fails is accepted."""
     deadline = time.monotonic() + seconds
     best, findings = case, run(family, case, without).findings
     better = True

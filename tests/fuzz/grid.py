@@ -1,4 +1,4 @@
-"""LinearSVCCV: the bounds of every cell, and the fit of the best one."""
+"""LinearSVCCV: the bounds of every grid point, and the fit of the best one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAKEN = ("tol", "loss", "fit_intercept", "intercept_scaling", "penalize_intercep
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """A classification as LinearSVC's, with values of C and folds."""
+    """A classification problem as for LinearSVC, with values of C and folds."""
     case = svc.draw(rng)
     while "cost" in case.kind:
         case = svc.draw(rng)
@@ -40,7 +40,7 @@ def draw(rng: np.random.Generator) -> Case:
 
 
 def splits(case: Case) -> list[Any]:
-    """Training and test samples of the folds that have all classes on both sides."""
+    """Training and test samples of the folds with all classes on both sides."""
     y, fold = np.asarray(case.data["y"]), case.data["fold"]
     out = []
     for k in (0, 1):
@@ -86,7 +86,7 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the search."""
+    """Python code that reproduces the search."""
     out = wild.lines(case, "from maxmargin import LinearSVCCV")
     cv = [(train.tolist(), test.tolist()) for train, test in splits(case)]
     out.append(f"m = LinearSVCCV(cv={cv}, {wild.parameters(case.data['params'])}).fit(X, y)")

@@ -1,8 +1,8 @@
-"""Losses that are maxima over too many terms to list: the referee lists those that matter, by cutting planes.
+"""Losses that are maxima over too many terms to list: the referee generates the relevant ones as cuts.
 
     F(z) = 1/2 (z - m)' P (z - m) + sum_g c_g R_g(X z),      R_g(s) = max(0, max_v (h_v + <g_v, s>))
 
-An oracle tries all v by brute force, in extended precision.
+An oracle enumerates all v by brute force, in extended precision.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Oracle = Callable[[LongArray], list[tuple[Any, LongArray]]]
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The problem; what a :class:`Program` can do, for such a loss."""
+    """The problem, with the interface of a :class:`Program`."""
 
     norm: dict[str, Any]
     X: Array
     cost: Array
     oracle: Oracle
-    #: the largest h: terms that nearly tie with the largest one are rounded like it
+    #: the largest h: terms that nearly tie with the largest one have its rounding error
     largest: float = 0.0
 
     def _program(self, A: Any, h: Any, group: Any) -> Program:
@@ -59,14 +59,14 @@ class Joint:
         return [max(LONG(0), h + g @ scores) for h, g in self.oracle(scores)]
 
     def value(self, z: npt.ArrayLike) -> tuple[np.longdouble, float]:
-        """F(z) in extended precision, and how much of it rounding there may have changed."""
+        """F(z) in extended precision, and a bound on its rounding error."""
         point = np.asarray(z, dtype=LONG)
         norm, _ = self._plain.value(point)
         total = norm + sum(c * r for c, r in zip(self.cost, self.maxima(point), strict=True))
         return total, self.rounding(point, LONG_EPS)
 
     def rounding(self, z: npt.ArrayLike, eps: float) -> float:
-        """A bound of what arithmetic with this ``eps`` can lose when it computes F(z)."""
+        """A bound on the error of F(z) in arithmetic with this ``eps``."""
         point = np.asarray(z, dtype=LONG)
         reach = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["centre"]))
         scores = self.X.astype(LONG) @ point
@@ -77,7 +77,7 @@ class Joint:
         return float(steps * lost) + self._plain.rounding(point, eps)
 
     def points(self, known: list[Any]) -> Iterator[Any]:
-        """Points with a small F: cutting planes with clarabel, then the equations of the planes that tie."""
+        """Points with a small F: cutting planes with clarabel, then the equations of the tied planes."""
         A: list[Any] = []
         h: list[Any] = []
         group: list[int] = []

@@ -1,4 +1,4 @@
-"""Random problems for KernelSVC: all methods and kernels, against kernel values in long double."""
+"""Random problems for KernelSVC: all methods and kernels, checked with kernel values in long double."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("dual_coef_", "support_", "intercept_", "objective_", "lower_bound_", "
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """Up to 60 rows of two to four classes."""
+    """Up to 60 samples of two to four classes."""
     tame = draws.maybe(rng, 0.5)
     classes = int(rng.choice([2, 2, 2, 3, 4]))
     n, d = int(rng.integers(classes, 61)), int(rng.integers(1, 8))
@@ -61,7 +61,7 @@ def draw(rng: np.random.Generator) -> Case:
     if draws.maybe(rng, 0.15):
         params["class_weight"] = {k: float(rng.choice([1.0, 0.1, 10.0])) for k in range(classes)}
     weight = draws.weights(rng, n)
-    if weight is not None and draws.maybe(rng, 0.8):  # all classes have some
+    if weight is not None and draws.maybe(rng, 0.8):  # all classes have a positive weight
         weight[:classes] = [1.0] * classes
     more = str(rng.choice(["", "n_jobs", "saved", "warm"], p=[0.65, 0.15, 0.1, 0.1]))
     data = {
@@ -103,7 +103,7 @@ def run(case: Case) -> Outcome:
 
 
 def _parts(case: Case, model: Any, K: Any) -> list[dict[str, Any]]:
-    """Each problem with two classes: kernel values of its rows, signs, caps, and the function found."""
+    """Each binary problem: kernel values of its samples, signs, caps, and the function found."""
     data, params = case.data, case.data["params"]
     y = np.array(data["y"])
     names = list(model.classes_)
@@ -163,7 +163,7 @@ def _check(case: Case, fit: checks.Fit, X: Any, y: Any, weight: Any) -> list[Fin
         params.get("coef0", 0.0),
     )
     found = _gamma(case, gamma) + checks.arithmetic(model, params.get("tol", 1e-3))
-    # of several pairs each has to reach the tolerance
+    # each of several pairs must reach the tolerance
     found = [f for f in found if f.check != "unclaimed" or len(model.classes_) == 2]
     if params.get("multi_class") == "crammer_singer" and len(model.classes_) > 2:
         F, best, size, noise = _joint(case, model, K)
@@ -202,7 +202,7 @@ def _check(case: Case, fit: checks.Fit, X: Any, y: Any, weight: Any) -> list[Fin
     if np.isfinite(model.lower_bound_):
         found += checks.bound(model.lower_bound_, min(best, F), 512.0 * EPS_LD * noise)
     exact = psd and params["method"] in ("auto", "exact")
-    # bounds pay for what rounding of kernel values may do: multipliers add up to at least F
+    # bounds account for the rounding of kernel values: multipliers sum to at least F
     largest = float(np.abs(K).max())
     ordinary = 1e-8 <= largest <= 1e8 and len(y) * EPS * largest * float(F) < 1e-4
     if case.data["tame"] and exact and ordinary and not model.converged_:
@@ -212,7 +212,8 @@ def _check(case: Case, fit: checks.Fit, X: Any, y: Any, weight: Any) -> list[Fin
                 f"{model.stop_reason_} after {model.n_iter_}, gap {model.gap_:.3g}, F* ~ {float(best)!r}",
             )
         )
-    if model.converged_ or model.certificate_ != "exact":  # else a clock may have had its say
+    # results without a certificate may depend on timing
+    if model.converged_ or model.certificate_ != "exact":
         found += _more(case, model, X, y, weight)
     return found
 
@@ -226,7 +227,7 @@ def _gamma(case: Case, gamma: float) -> list[Finding]:
         X = np.array(case.data["X"], dtype=LD)
         spread = X.var()
         own = 1 / (X.shape[1] * spread) if spread > 0 else LD(1)
-        if float(spread) < 1e-9 * float((X * X).mean()):  # a matter of rounding
+        if float(spread) < 1e-9 * float((X * X).mean()):  # dominated by rounding
             return []
     if abs(own - gamma) > 1e-5 * abs(own):
         return [Finding("gamma", f"gamma {gamma!r}, by definition {float(own)!r}")]
@@ -234,7 +235,7 @@ def _gamma(case: Case, gamma: float) -> list[Finding]:
 
 
 def _objective(case: Case, model: Any, F: Any, size: float) -> list[Finding]:
-    """Not below F (rounding is paid for), and not far above it."""
+    """Not below F (rounding is accounted for), and not far above it."""
     claimed = LD(model.objective_)
     if claimed < F - LD(1e-12) * abs(F) - 64 * EPS_LD * size:
         return [
@@ -244,7 +245,7 @@ def _objective(case: Case, model: Any, F: Any, size: float) -> list[Finding]:
             )
         ]
     allowance = 1e-6 * float(F) + 1e6 * EPS * size
-    exact = case.data["params"]["method"] in ("auto", "exact")  # features of a map are rounded too
+    exact = case.data["params"]["method"] in ("auto", "exact")  # features of a map are rounded, too
     if case.data["tame"] and exact and claimed > F + allowance:
         return [Finding("objective-high", f"objective_ {model.objective_!r}, F = {float(F)!r}")]
     return []
@@ -295,7 +296,7 @@ def _more(case: Case, model: Any, X: Any, y: Any, weight: Any) -> list[Finding]:
 
 
 def reproduce(case: Case) -> str:
-    """A few lines of Python."""
+    """A few lines of Python code."""
     data = case.data
     X = np.array(data["X"])
     code = draws.text(X)
@@ -317,7 +318,7 @@ def reproduce(case: Case) -> str:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Fewer rows, parameters and numbers."""
+    """Fewer samples, parameters and digits."""
     yield from draws.fewer_examples(case, ("X", "y", "sample_weight"))
     yield from draws.fewer_options(case, keep=("C", "kernel", "method"))
     if case.data["form"] != "dense":

@@ -29,19 +29,19 @@ def values(kernel: str, X: Any, gamma: float, degree: int, coef0: float) -> Any:
 
 
 def binary(K: Any, y: Any, caps: Any, a: Any, b: Any) -> Any:
-    """F of two classes."""
+    """F for two classes."""
     scores = K @ a
     return LD(0.5) * (a @ scores) + (caps * np.maximum(0, 1 - y * (scores + b))).sum()
 
 
 def binary_size(K: Any, caps: Any, a: Any, b: Any) -> float:
-    """What the sums go through in absolute values."""
+    """The sum of the absolute values of all terms."""
     scores = np.abs(K) @ np.abs(a)
     return float(LD(0.5) * (np.abs(a) @ scores) + (caps * (1 + scores + abs(b))).sum())
 
 
 def joint(K: Any, y: Any, caps: Any, A: Any, b: Any) -> Any:
-    """F of Crammer and Singer; A is (classes, rows)."""
+    """F of the Crammer-Singer loss; A is (classes, samples)."""
     scores = A @ K
     value = LD(0.5) * (A * scores).sum()
     scores = (scores + b[:, None]).T
@@ -61,7 +61,7 @@ def intercept(K: Any, y: Any, caps: Any, a: Any) -> Any:
 
 
 def referee(K: Any, y: Any, caps: Any, free: bool) -> Any:
-    """The least F of two classes that was found; attained."""
+    """The smallest F found for two classes; it is attained."""
     y, caps = np.asarray(y, dtype=LD), np.asarray(caps, dtype=LD)
     zero = np.zeros(len(y), dtype=LD)
     best = binary(K, y, caps, zero, intercept(K, y, caps, zero) if free else LD(0))
@@ -70,7 +70,7 @@ def referee(K: Any, y: Any, caps: Any, free: bool) -> Any:
             for scale in (LD(1), 1 - LD(1e-9), 1 + LD(1e-9)):
                 b = intercept(K, y, caps, scale * a) if free else LD(0)
                 F = binary(K, y, caps, scale * a, b)
-                # coefficients so large that long double cannot tell their F prove nothing
+                # coefficients too large for long double to compute their F prove nothing
                 if 512.0 * EPS_LD * len(y) * binary_size(K, caps, scale * a, b) <= 1e-13 * F:
                     best = min(best, F)
     return best
@@ -110,7 +110,7 @@ def _points(K: Any, y: Any, caps: Any, free: bool) -> Iterator[Any]:
                 cones,
                 settings,
             ).solve()
-        except BaseException as error:  # a panic of the solver is no news about the library
+        except BaseException as error:  # a panic of the solver does not concern the library
             if isinstance(error, KeyboardInterrupt):
                 raise
             continue
@@ -127,7 +127,7 @@ def _points(K: Any, y: Any, caps: Any, free: bool) -> Iterator[Any]:
 
 
 def _polished(K: Any, y: Any, caps: Any, alpha: Any, free: bool, share: Any) -> Any:
-    """Rows between their bounds lie on their margins: a linear system in long double."""
+    """Samples between their bounds are on their margins: a linear system in long double."""
     reach = np.minimum(caps, alpha.max())
     inside = np.flatnonzero((alpha > share * reach) & (alpha < (1 - share) * caps))
     at_top = alpha >= (1 - share) * caps

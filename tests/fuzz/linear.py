@@ -1,4 +1,4 @@
-"""What the families of linear estimators share: the fit, the checks around it, the referee's problem."""
+"""The common parts of the linear families: the fit, its checks, and the referee's problem."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.fuzz.referee import best_point
 import maxmargin
 from maxmargin import solvers
 
-#: what must have the same bits whatever the number of workers, and after save and load
+#: attributes that must be bit-identical for any number of workers, and after save and load
 KEPT = ("coef_", "intercept_", "objective_", "lower_bound_", "gap_", "converged_", "stop_reason_")
 
 
-#: what the library may refuse
+#: errors that the library may raise
 REFUSALS = (
     "all sample weights are zero",
     "Sample weights must contain at least one non-zero number",
@@ -47,7 +47,7 @@ def arguments(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def fit_parts(case: Case) -> dict[str, Any]:
-    """What ``fit`` gets besides X and y."""
+    """The arguments of ``fit`` besides X and y."""
     names = ("sample_weight", "sample_margin", "groups")
     return {name: case.data[name] for name in names if case.data.get(name) is not None}
 
@@ -59,7 +59,7 @@ def run_fit(
     *,
     loose: float = 1e-9,
 ) -> Outcome:
-    """Fit, let the referee check, and fit again in other ways as ``also`` asks."""
+    """Fit, let the referee check, and fit again in the ways that ``also`` requests."""
     X, y = wild.given(case.data["X"], case.data["stored"]), case.data["y"]
     params = arguments(case.data["params"])
     with watched() as caught:
@@ -83,7 +83,7 @@ def run_fit(
 
 
 def refused(case: Case, error: Exception) -> Outcome:
-    """A refusal, if it is the library's own; tame problems are not refused."""
+    """Handle a refusal of the library; tame problems must not be refused."""
     if not is_refusal(error):
         raise error
     if not any(re.search(pattern, str(error)) for pattern in REFUSALS):
@@ -92,7 +92,7 @@ def refused(case: Case, error: Exception) -> Outcome:
 
 
 def certified(case: Case, certificate: dict[str, Any], program: Any, z: Any) -> list[Finding]:
-    """A tame problem must be certified by the default solver, if weights in double precision can show it."""
+    """A tame problem must be certified by the default solver, if double-precision weights can show it."""
     if not case.data["tame"] or certificate["converged"]:
         return []
     best, F, _ = best_point(program, [z])
@@ -103,7 +103,7 @@ def certified(case: Case, certificate: dict[str, Any], program: Any, z: Any) -> 
 
 
 def again(case: Case, estimator: type, fitted: Any, X: Any, y: Any) -> list[Finding]:
-    """The same fit with three workers, or after save and load: the same bits."""
+    """The same fit with three workers, or after save and load, must be bit-identical."""
     params, parts = arguments(case.data["params"]), fit_parts(case)
     also = case.data.get("also", "")
     with watched():
@@ -122,7 +122,7 @@ def again(case: Case, estimator: type, fitted: Any, X: Any, y: Any) -> list[Find
 
 
 def resumed(estimator: type, params: dict[str, Any], X: Any, y: Any, parts: dict[str, Any]) -> Any:
-    """The same fit, ended after two iterations and continued from its checkpoint."""
+    """The same fit, stopped after two iterations and resumed from its checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         keep = maxmargin.Checkpoint(Path(folder) / "fit.checkpoint", None, 1)
         short = {**params, "max_iter": 2, "checkpoint": keep}
@@ -134,7 +134,7 @@ def resumed(estimator: type, params: dict[str, Any], X: Any, y: Any, parts: dict
 
 
 def differences(a: Any, b: Any, what: str) -> list[Finding]:
-    """A finding if any attribute has other bits."""
+    """A finding if any attribute is not bit-identical."""
     for name in KEPT:
         if not hasattr(a, name):
             continue
@@ -145,7 +145,7 @@ def differences(a: Any, b: Any, what: str) -> list[Finding]:
 
 
 def shown(case: Case, name: str) -> str:
-    """The fit as a few lines of Python."""
+    """The fit as a few lines of Python code."""
     prior = ", GaussianPrior" if "prior" in case.data["params"] else ""
     out = wild.lines(case, f"from maxmargin import {name}{prior}")
     params, parts = wild.parameters(case.data["params"]), wild.fit_arguments(case)
@@ -176,7 +176,7 @@ def shown(case: Case, name: str) -> str:
 def norm(
     params: dict[str, Any], d: int, columns: int = 1, has_intercept: bool = True
 ) -> dict[str, Array]:
-    """centre, precision, lower and upper of the weights (d and an intercept for each column)."""
+    """Center, precision, lower and upper bounds of the weights (d and an intercept for each column)."""
     prior = params.get("prior", {})
     mean = np.asarray(prior.get("mean", np.zeros(d)), dtype=float)
     means = np.broadcast_to(mean, (columns, d)) if mean.ndim < 2 else mean
@@ -196,7 +196,7 @@ def norm(
         lower[j] = upper[j] = params["fixed"][j]
     rest = np.setdiff1d(np.arange(d), held)
     centres = np.array(means)
-    if held:  # the constant share of fixed weights is no part of the objective
+    if held:  # the constant contribution of fixed weights is not part of the objective
         off = np.array([params["fixed"][j] for j in held]) - means[:, held]
         centres[:, held] = [params["fixed"][j] for j in held]
         centres[:, rest] -= np.linalg.solve(P[np.ix_(rest, rest)], P[np.ix_(rest, held)] @ off.T).T

@@ -1,10 +1,10 @@
-"""Sparse matrices whose arrays were damaged at random, given to every entrance that takes one.
+"""Sparse matrices whose arrays were damaged at random, passed to every function that takes one.
 
     python -m tests.fuzz.matrices --count 5000 --seed 0
 
-A damaged matrix must be refused with a ValueError of the library, and one that is merely odd (unsorted
-columns, entries stored twice, explicit zeros, unused room) must give the numbers of the dense matrix.
-Anything else, a crash above all, is a failure. A crash ends the process, so tests run this in a child.
+A damaged matrix must be refused with a ValueError of the library. One that is merely unusual (unsorted
+columns, duplicate entries, explicit zeros, unused capacity) must give the results of the dense matrix.
+Anything else, in particular a crash, is a failure. A crash ends the process, so tests run this in a child.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FAR = (-1, -(2**31), 2**30, 2**31 - 1)
 
 
 def matrix(rng: np.random.Generator) -> sp.csr_matrix:
-    """A sound one, of any types, with or without oddities that are allowed."""
+    """A valid matrix, of any types, with or without allowed irregularities."""
     n, d = int(rng.integers(2, 13)), int(rng.integers(1, 13))
     X = sp.random(n, d, float(rng.uniform(0.2, 1.0)), "csr", rng=rng)
     X.data[:] = np.round(32.0 * rng.normal(size=X.nnz)) / 8.0  # sums of them are exact
@@ -45,16 +45,16 @@ def matrix(rng: np.random.Generator) -> sp.csr_matrix:
         for lo, hi in pairwise(indptr):
             order = rng.permutation(hi - lo)
             indices[lo:hi], values[lo:hi] = indices[lo:hi][order], values[lo:hi][order]
-    if rng.random() < 0.3 and len(indices):  # some entries twice: they add up
+    if rng.random() < 0.3 and len(indices):  # duplicate entries, which are summed
         lo, hi = _some_row(rng, indptr)
         if hi - lo > 1:
             indices[lo] = indices[lo + 1]
     out = sp.csr_matrix((n, d), dtype=values.dtype)
-    if rng.random() < 0.2:  # room behind the last row
+    if rng.random() < 0.2:  # unused capacity after the last row
         indices = np.append(indices, np.array([7 * d], dtype=index))
         values = np.append(values, values.dtype.type(np.nan))
     out.indptr, out.indices, out.data = indptr, indices, values
-    if rng.random() < 0.3:  # what SciPy remembers from before a change of the arrays
+    if rng.random() < 0.3:  # SciPy's cached flags from before the arrays changed
         out.has_canonical_format = out.has_sorted_indices = True
     return out
 
@@ -65,7 +65,7 @@ def _some_row(rng: np.random.Generator, indptr: np.ndarray) -> tuple[int, int]:
 
 
 def damaged(rng: np.random.Generator, X: sp.csr_matrix) -> str:
-    """Damage a matrix; what was done, or "" if nothing could be."""
+    """Damage a matrix; return what was done, or "" if nothing could be done."""
     kind = str(
         rng.choice(
             [
@@ -110,7 +110,7 @@ def damaged(rng: np.random.Generator, X: sp.csr_matrix) -> str:
 
 
 def dense(X: sp.csr_matrix) -> np.ndarray:
-    """The matrix of a sound one, without SciPy."""
+    """The dense form of a valid matrix, without SciPy."""
     out = np.zeros(X.shape)
     for i in range(X.shape[0]):
         for k in range(int(X.indptr[i]), int(X.indptr[i + 1])):
@@ -203,7 +203,7 @@ def _write(X: sp.csr_matrix) -> np.ndarray:
 
 
 def _file(X: sp.csr_matrix) -> np.ndarray:
-    """The matrix as somebody's files: written sound, then its columns replaced."""
+    """The matrix as a data set on disk: written with valid columns, which are then replaced."""
     with tempfile.TemporaryDirectory() as folder:
         end, n = int(max(0, min(2**16, X.indptr[-1]))), X.shape[0]
         indices = np.zeros(end, dtype="<i4")
@@ -226,7 +226,7 @@ def _file(X: sp.csr_matrix) -> np.ndarray:
         return scores
 
 
-#: by name: what is done with a matrix, and how near to the same with the dense one it must be (None: not
+#: by name: a function of a matrix, and the tolerance of its comparison with the dense result (None: not
 #: compared)
 ENTRANCES = {
     "as_design": (_product, 1e-9),
@@ -249,12 +249,12 @@ ENTRANCES = {
     "data.write": (_write, 1e-9),
     "data.open": (_file, None),
 }
-#: other formats, which are made from the arrays without a look at them
+#: other formats, which are made from the arrays without validation
 FORMATS = ("csr", "csr", "csr", "csc", "coo", "bsr", "lil", "csr_array")
 
 
 def as_format(X: sp.csr_matrix, form: str) -> object:
-    """The arrays as those of another format: of CSC they are the columns."""
+    """The arrays in another format; for CSC they describe the columns."""
     n, d = X.shape
     if form == "csr_array":
         out = sp.csr_array((n, d), dtype=X.dtype)
@@ -284,11 +284,11 @@ def as_format(X: sp.csr_matrix, form: str) -> object:
 
 
 class Failure(Exception):
-    """What must not be."""
+    """A result that must not occur."""
 
 
 def _one(seed: int, number: int) -> str:
-    """Try the matrix of this number; "refused", "right", "taken" or what went wrong, as a Failure."""
+    """Try the matrix of this number; return "refused", "right" or "taken", or raise Failure."""
     rng = np.random.default_rng([seed, number])
     X = matrix(rng)
     sound = X.copy() if len(X.indices) == X.indptr[-1] else None
@@ -316,7 +316,7 @@ def _one(seed: int, number: int) -> str:
     if kind and form in ("csr", "csr_array") and near is not None:
         raise Failure(f"{what}: not refused")
     if kind or form not in ("csr", "csr_array") or near is None:
-        return "taken"  # lost in conversion: a matrix of other numbers, but a matrix
+        return "taken"  # the damage was lost in conversion: other numbers, but a valid matrix
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = call(sp.csr_matrix(numbers))
@@ -326,7 +326,7 @@ def _one(seed: int, number: int) -> str:
 
 
 def main(n: int, seed: int) -> Counter[str]:
-    """Try n matrices; how often each outcome was seen. Failures are printed."""
+    """Try n matrices and count the outcomes. Failures are printed."""
     counts: Counter[str] = Counter()
     for number in range(n):
         try:

@@ -1,4 +1,4 @@
-"""MeasureSVC: measures of the whole confusion matrix, all matrices tried by brute force."""
+"""MeasureSVC: metrics of the confusion matrix, with all matrices enumerated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMS = ("error", "balanced_error", "roc_auc")
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """A random classification, judged by a measure."""
+    """A random classification problem with a metric."""
     tame = wild.chance(rng, 0.25)
     measure = str(wild.pick(rng, *TABLES, *SUMS, "f1", "roc_auc"))
     n, d = wild.shape(rng)
@@ -72,7 +72,7 @@ def draw(rng: np.random.Generator) -> Case:
 
 
 def loss_table(params: dict[str, Any], P: int, N: int) -> LongArray:
-    """The loss per row with ``fn`` misses and ``fp`` false alarms at [fn, fp]; negative if not allowed."""
+    """The loss per sample with ``fn`` misses and ``fp`` false alarms at [fn, fp]; negative if not allowed."""
     measure, beta = params["measure"], LONG(params.get("beta", 1.0))
     fn, fp = np.meshgrid(
         np.arange(P + 1).astype(LONG), np.arange(N + 1).astype(LONG), indexing="ij"
@@ -109,7 +109,7 @@ def loss_table(params: dict[str, Any], P: int, N: int) -> LongArray:
 
 
 def oracle_of(params: dict[str, Any], sign: Array) -> Any:
-    """The most violated labeling, all confusion matrices tried."""
+    """The most violated labeling, by enumerating all confusion matrices."""
     n = len(sign)
     positive, negative = np.flatnonzero(sign > 0), np.flatnonzero(sign <= 0)
     loss = loss_table(params, len(positive), len(negative))
@@ -161,7 +161,7 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
         program: Any = Program(**norm, A=A, h=h, group=np.arange(len(h)), cost=cost)
     else:
         copies = np.repeat(np.arange(n), s.astype(int))
-        largest = float(len(copies))  # times a measure, which is at most about 1
+        largest = float(len(copies))  # times a metric, which is at most about 1
         program = Joint(norm, X[copies], np.array([C]), oracle_of(params, sign[copies]), largest)
     return program, W.ravel()
 
@@ -172,7 +172,7 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the fit."""
+    """Python code that reproduces the fit."""
     return linear.shown(case, NAME)
 
 

@@ -1,4 +1,4 @@
-"""svc_path: every fit of a path is certified as one alone would be."""
+"""svc_path: every fit of a path is certified like a single fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "svc_path"
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """A classification as LinearSVC's, with up to five values of C."""
+    """A classification problem as for LinearSVC, with up to five values of C."""
     case = svc.draw(rng)
     data = {**case.data, "sample_margin": None, "also": ""}
     params = {k: v for k, v in data["params"].items() if k != "C"}
@@ -56,7 +56,7 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the path."""
+    """Python code that reproduces the path."""
     prior = ", GaussianPrior" if "prior" in case.data["params"] else ""
     out = wild.lines(case, f"from maxmargin import svc_path{prior}")
     weight: Any = case.data["sample_weight"]

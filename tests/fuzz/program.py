@@ -1,8 +1,8 @@
-"""A convex problem as the referee sees it, and its value in extended precision.
+"""A convex problem in the referee's form, and its value in extended precision.
 
     F(z) = 1/2 (z - m)' P (z - m) + sum_g c_g max(0, max_{t in g} (a_t z + h_t))
 
-(or the squares of the maxima) over lower <= z <= upper, where z are the weights as the user sees them.
+(or the squares of the maxima) over lower <= z <= upper, where z are the user-space weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 LongArray = npt.NDArray[np.longdouble]
 LONG = np.longdouble
-#: the spacing of numbers near 1, and half of it for a rounded one
+#: the spacing of floating-point numbers near 1
 LONG_EPS = float(np.finfo(LONG).eps)
 EPS = float(np.finfo(np.float64).eps)
 
@@ -41,7 +41,7 @@ class Program:
         return len(self.centre)
 
     def long(self) -> list[LongArray]:
-        """centre, precision, A, h, cost in extended precision."""
+        """Center, precision, A, h and cost in extended precision."""
         if not self._long:
             parts = (self.centre, self.precision, self.A, self.h, self.cost)
             self._long.extend(part.astype(LONG) for part in parts)
@@ -66,7 +66,7 @@ class Program:
         return by_group(A @ z + h, self.group, len(self.cost))
 
     def value(self, z: npt.ArrayLike) -> tuple[np.longdouble, float]:
-        """F(z) in extended precision, and how much of it rounding there may have changed."""
+        """F(z) in extended precision, and a bound on its rounding error."""
         point = np.asarray(z, dtype=LONG)
         centre, precision, _, _, cost = self.long()
         off = point - centre
@@ -77,7 +77,7 @@ class Program:
         return total, self.rounding(point, LONG_EPS)
 
     def rounding(self, z: npt.ArrayLike, eps: float) -> float:
-        """A bound of what arithmetic with this ``eps`` can lose when it computes F(z)."""
+        """A bound on the error of F(z) in arithmetic with this ``eps``."""
         with np.errstate(all="ignore"):
             point = np.asarray(z, dtype=LONG)
             centre, precision, A, h, cost = self.long()

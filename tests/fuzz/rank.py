@@ -1,4 +1,4 @@
-"""RankSVM: pairs listed one by one, rankings tried one by one."""
+"""RankSVM: all pairs and all rankings are enumerated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "RankSVM"
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """Queries with random relevances."""
+    """Queries with random relevance levels."""
     tame = wild.chance(rng, 0.25)
     loss = str(wild.pick(rng, "pairs", "pairs", "map", "ndcg"))
     n, d = wild.shape(rng)
@@ -103,9 +103,9 @@ def listed(
 
 
 def precision_rankings(y: Array, k: Any) -> tuple[LongArray, LongArray]:
-    """1 - AP and a(ranking) - a(truth) of all interleavings of two levels, for rows sorted by score.
+    """1 - AP and a(ranking) - a(true ranking) of all interleavings of two levels, for rows sorted by score.
 
-    Rows of one level stand in the order of their scores in the best ranking; columns are positions among
+    In the best ranking, rows of one level are in the order of their scores. Columns are positions among
     the relevant rows, then among the others, by descending score.
     """
     R, N = int((y == y.max()).sum()), int((y != y.max()).sum())
@@ -122,7 +122,7 @@ def precision_rankings(y: Array, k: Any) -> tuple[LongArray, LongArray]:
 
 
 def gain_rankings(y: Array, k: Any) -> tuple[LongArray, LongArray]:
-    """1 - NDCG and a(ranking) - a(truth) of all rankings."""
+    """1 - NDCG and a(ranking) - a(true ranking) of all rankings."""
     m = len(y)
     discount = 1 / np.log2(np.arange(m) + LONG(2))
     discount[len(y) if k is None else k :] = 0
@@ -143,7 +143,7 @@ def gain_rankings(y: Array, k: Any) -> tuple[LongArray, LongArray]:
 def worst(
     scores: LongArray, queries: list[Any], rankings: list[Any], levels: list[Any]
 ) -> list[tuple[Any, LongArray]]:
-    """The most violated ranking of each query; with levels, rows are sorted by level and score first."""
+    """The most violated ranking of each query; with levels, rows are first sorted by level and score."""
     out = []
     for q, (losses, features), y in zip(queries, rankings, levels, strict=True):
         s = scores[q]
@@ -162,7 +162,7 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the fit."""
+    """Python code that reproduces the fit."""
     return linear.shown(case, NAME)
 
 

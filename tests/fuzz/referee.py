@@ -1,8 +1,8 @@
 """The referee: points with a small F, found without any code of the library.
 
-Any point disproves a lower bound above its F, so none of these has to be optimal: clarabel's solution of
-the problem in two scalings, the exact solution of the equations that hold at the optimum if the terms that
-tie there were recognized, Newton steps for squared losses; all evaluated in extended precision.
+Any point disproves a lower bound above its F, so these points need not be optimal: clarabel's solution of
+the problem in two scalings, the exact solution of the equations that hold at the optimum if the tied terms
+were identified correctly, and Newton steps for squared losses. All are evaluated in extended precision.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 from tests.fuzz.program import LONG, Array, LongArray, Program
 
-#: multipliers below this part of the cost are zero, tried in turn
+#: multipliers below this fraction of the cost count as zero; tried in turn
 THRESHOLDS = (1e-3, 1e-5, 1e-7)
 NEWTON_STEPS = 12
 
 
 def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble, float]:
-    """The best point of all, its F, and how much of it rounding in extended precision may have changed."""
+    """The best point of all, its F, and a bound on the rounding error of F."""
     best, value, error = None, LONG(np.inf), 0.0
     own = getattr(program, "points", None)
     with np.errstate(all="ignore"):
@@ -34,7 +34,7 @@ def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble
             F, slack = program.value(z)
             if F + slack < value + error:
                 best, value, error = z, F, slack
-    if best is None:  # even the centre overflows
+    if best is None:  # even the center overflows
         return np.asarray(known[0], dtype=LONG), value, error
     return best, value, error
 
@@ -107,7 +107,7 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
         solution = clarabel.DefaultSolver(
             sp.triu(H, format="csc"), q, M, b, cones, settings
         ).solve()
-    except BaseException as error:  # a panic in clarabel is no exception of Python's
+    except BaseException as error:  # a panic in clarabel is not a Python Exception
         if isinstance(error, KeyboardInterrupt):
             raise
         return None
@@ -118,7 +118,7 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
 
 
 def _nearly(program: Program, z: Any, threshold: float) -> Array:
-    """Stand-ins for multipliers at a point: equal ones for the terms that nearly tie, 0 included."""
+    """Substitutes for multipliers at a point: equal ones for the terms that nearly tie, including 0."""
     point = np.asarray(z, dtype=LONG)
     _, _, A, h, _ = program.long()
     scores, top = A @ point + h, program.maxima(point)
@@ -138,9 +138,9 @@ def _largest(size: LongArray, program: Program) -> LongArray:
 
 
 def tied(program: Program, z: Any, multipliers: Array, threshold: float) -> LongArray:
-    """The minimum of F's quadratic piece on which the terms with a multiplier tie.
+    """The minimum of F's quadratic piece on which the terms with a nonzero multiplier tie.
 
-    With an equation for each tie, the KKT system is solved in double precision, and refined by residuals in
+    The KKT system, with an equation for each tie, is solved in double precision and refined with residuals in
     extended precision.
     """
     p, cost = program.size, program.cost
@@ -212,7 +212,7 @@ def _kkt(P: LongArray, q: LongArray, E: LongArray, e: LongArray) -> LongArray:
 
 
 def newton(program: Program, start: LongArray) -> LongArray:
-    """Newton steps for squared losses, gradients and F in extended precision."""
+    """Newton steps for squared losses, with gradients and F in extended precision."""
     centre, precision, A, h, cost = program.long()
     P = np.diag(precision) if precision.ndim == 1 else precision
     z, (value, _) = start, program.value(start)

@@ -1,4 +1,5 @@
-"""The child process: problem after problem, each announced before it is begun, one JSON line per event."""
+"""The child process: solves problem after problem, announces each one first, and writes one JSON line per
+event."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, sh
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for."""
+    """The settings of the command line."""
 
     seed: int = 0
     only: str = ""
@@ -30,19 +31,19 @@ class Settings:
 
 
 def problem(settings: Settings, index: int) -> tuple[Any, int]:
-    """The family and the number of the problem at this place: families take turns."""
+    """The family and the number of the problem at this index: families alternate."""
     families = named(settings.only)
     family = families[index % len(families)]
     return family, settings.seed * PROBLEMS_PER_SEED + index // len(families)
 
 
 def say(event: str, **what: Any) -> None:
-    """One line to the parent."""
+    """Write one line to the parent."""
     print(json.dumps({"event": event, **what}), flush=True)
 
 
 def work(settings: Settings) -> None:
-    """Problems from ``first`` on, until time or number is reached."""
+    """Solve problems from ``first`` on, until the limit of time or number is reached."""
     faulthandler.enable()
     started, index = time.monotonic(), settings.first
     last = None if settings.problems is None else settings.problems
@@ -68,7 +69,7 @@ def _tell(settings: Settings, family: Any, case: Case, outcome: Outcome, index: 
 
 
 def replay(settings: Settings, number: int) -> int:
-    """One problem again, in this process; 1 if anything was found."""
+    """Repeat one problem in this process; return 1 if anything was found."""
     bad = 0
     for family in named(settings.only):
         case = draw(family, number)

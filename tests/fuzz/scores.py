@@ -1,4 +1,4 @@
-"""``minimize(ScoreRisk(...))`` with the losses of single samples, below the estimators."""
+"""``minimize(ScoreRisk(...))`` with decomposable losses, without an estimator."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def draw(rng: np.random.Generator) -> Case:
 
 
 def split(rng: np.random.Generator, n: int) -> list[int]:
-    """Sizes of groups that are n together."""
+    """Group sizes that sum to n."""
     counts = []
     while sum(counts) < n:
         counts.append(int(min(n - sum(counts), rng.integers(1, 6))))
@@ -72,7 +72,7 @@ def split(rng: np.random.Generator, n: int) -> list[int]:
 
 
 def candidates(rng: np.random.Generator, counts: list[int]) -> Array:
-    """Group, loss, and whether it is the right one, of each candidate."""
+    """For each candidate: its group, its loss, and whether it is the correct one."""
     rows = []
     for g, count in enumerate(counts):
         right = int(rng.integers(count))
@@ -82,7 +82,7 @@ def candidates(rng: np.random.Generator, counts: list[int]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LogisticProgram:
-    """1/2 |z|^2 + sum_i c_i log(1 + exp(-m_i)), m_i = a_i z, as the referee sees it."""
+    """1/2 |z|^2 + sum_i c_i log(1 + exp(-m_i)), m_i = a_i z, in the referee's form."""
 
     A: Array
     cost: Array
@@ -99,7 +99,7 @@ class LogisticProgram:
         return bool((self.feasible(z) != np.asarray(z, dtype=LONG)).any())
 
     def value(self, z: npt.ArrayLike) -> tuple[np.longdouble, float]:
-        """F(z) in extended precision, and how much of it rounding there may have changed."""
+        """F(z) in extended precision, and a bound on its rounding error."""
         point = np.asarray(z, dtype=LONG)
         margin = self.A.astype(LONG) @ point
         loss = np.logaddexp(LONG(0), -margin)
@@ -108,7 +108,7 @@ class LogisticProgram:
         )
 
     def rounding(self, z: npt.ArrayLike, eps: float) -> float:
-        """A bound of what arithmetic with this ``eps`` can lose when it computes F(z)."""
+        """A bound on the error of F(z) in arithmetic with this ``eps``."""
         point = np.asarray(z, dtype=LONG)
         size = np.abs(self.A).astype(LONG) @ np.abs(point)
         margin = self.A.astype(LONG) @ point
@@ -193,7 +193,7 @@ def program_of(case: Case, w: Array) -> tuple[Any, Array]:
 
 
 def listed(X: Array, y: Array, slack: bool) -> tuple[Array, Array, Any]:
-    """The candidates of each group against the right one."""
+    """The candidates of each group compared with the correct one."""
     A, h, group = [], [], []
     for i in range(len(X)):
         right = np.flatnonzero((y[:, 0] == y[i, 0]) & (y[:, 2] > 0.0))[0]
@@ -235,7 +235,7 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the result."""
+    """Python code that reproduces the result."""
     data, params = case.data, case.data["params"]
     out = wild.lines(case, "from maxmargin import minimize")
     out.append("from maxmargin.core.regularizer import SquaredNorm")

@@ -1,4 +1,4 @@
-"""partial_fit and verify: after every batch a lower bound over all samples seen so far."""
+"""partial_fit and verify: after every batch, a lower bound over all samples seen so far."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import maxmargin
 from maxmargin import LinearSVC, LinearSVR
 
 NAME = "partial_fit"
-#: parameters that a stream has no form for
+#: parameters that partial_fit does not support
 NOT_HERE = (
     "penalize_intercept",
     "prior",
@@ -39,7 +39,7 @@ NOT_HERE = (
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """Samples in batches, some of which are seen again."""
+    """Samples in batches, some of which are repeated."""
     regression = wild.chance(rng, 0.35)
     case = (svr if regression else svc).draw(rng)
     data = {**case.data, "sample_margin": None, "regression": regression, "tame": False}
@@ -87,7 +87,7 @@ def run(case: Case) -> Outcome:
 
 
 def reloaded(fitted: Any, found: list[Finding]) -> Any:
-    """The same after save and load."""
+    """The same model after save and load."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         fitted.save(path)
@@ -97,7 +97,7 @@ def reloaded(fitted: Any, found: list[Finding]) -> Any:
 
 
 def bound_so_far(case: Case, fitted: Any, n: int) -> list[Finding]:
-    """The bound against F of the returned weights, and of the referee's, over the samples seen."""
+    """Check the bound with F of the returned weights, and of the referee's, over the samples seen."""
     data = case.data
     found = check_arithmetic(attributes(fitted), None)
     if not data["regression"] and len(np.unique(data["y"][:n])) < len(np.unique(data["y"])):
@@ -111,7 +111,7 @@ def bound_so_far(case: Case, fitted: Any, n: int) -> list[Finding]:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the stream."""
+    """Python code that reproduces the stream."""
     data = case.data
     name = "LinearSVR" if data["regression"] else "LinearSVC"
     out = wild.lines(case, f"from maxmargin import {name}")

@@ -1,4 +1,4 @@
-"""What a fit of a structured model claims, held against the referee; and how a fit is run."""
+"""Checks of a structured fit against the referee, and how a fit is run."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import maxmargin
 
 #: an estimator that ends without reaching its tolerance must issue a ConvergenceWarning
 WARNINGS_REQUIRED = False
-#: endings that were planned
+#: regular stop reasons
 PLANNED = ("cccp", "sampled")
-#: seconds after which a fit ends by itself; a tame problem that takes as long is not certified
+#: time limit of a fit; a tame problem that reaches it is not certified
 SECONDS = 10.0
 
 
 class Killed(Exception):
-    """The end of a fit that was killed."""
+    """Raised to simulate that a fit is killed."""
 
 
 def killer(iteration: int) -> Callable[[Any], bool]:
-    """A callback that ends the process' fit as a kill would: nothing is tidied up."""
+    """A callback that ends a fit as a kill would: without any cleanup."""
 
     def kill(record: Any) -> bool:
         if record.iteration >= iteration:
@@ -41,14 +41,14 @@ def killer(iteration: int) -> Callable[[Any], bool]:
 
 @dataclass
 class Fit:
-    """A fit and what it said on the way."""
+    """A fit, and whether it warned."""
 
     model: Any
     warned: bool
 
 
 def fitted(make: Callable[[], Any]) -> Fit:
-    """Run a fit, and remember whether it warned. Overflow is judged by what the fit claims."""
+    """Run a fit and record whether it warned. Overflow is judged by the certificate."""
     with warnings.catch_warnings(record=True) as said, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         model = make()
@@ -56,8 +56,8 @@ def fitted(make: Callable[[], Any]) -> Fit:
 
 
 def refused(case: Case, error: Exception) -> Outcome:
-    """A finding if the problem is tame, unless it is the user's choice that does not fit: a solver, or a
-    class without weight beside an intercept that is not penalized."""
+    """Return a finding if the problem is tame, unless the user's choice is the reason: a solver that does not
+    fit, or a class without weight with an unpenalized intercept."""
     advised = "Use solver=" in str(error) and "solver" in case.data["params"]
     advised = advised or "a class has no weight" in str(error)
     found = [Finding("refused", str(error))] if case.data["tame"] and not advised else []
@@ -65,7 +65,7 @@ def refused(case: Case, error: Exception) -> Outcome:
 
 
 def attempt(case: Case, make: Callable[[], Any], check: Callable[[Fit], list[Finding]]) -> Outcome:
-    """Fit and check. Refusals are for problems out of the ordinary; a tame one must not be refused."""
+    """Fit and check. Refusals are for unusual problems; a tame one must not be refused."""
     try:
         fit = fitted(make)
     except (ValueError, TypeError) as error:
@@ -81,7 +81,7 @@ def attempt(case: Case, make: Callable[[], Any], check: Callable[[Fit], list[Fin
 
 
 def objective(model: Any, problem: Problem, w: Any, *, only_upper: bool = False) -> list[Finding]:
-    """``objective_`` is F of the returned weights (or not below it)."""
+    """Check that ``objective_`` is F of the returned weights (or not below it)."""
     F = problem.value(w)
     claimed = model.objective_
     if not np.isfinite(claimed):
@@ -95,7 +95,7 @@ def objective(model: Any, problem: Problem, w: Any, *, only_upper: bool = False)
 
 
 def arithmetic(model: Any, tol: float) -> list[Finding]:
-    """The gap is that of the bounds, and convergence is claimed where it is proved."""
+    """Check that the gap is that of the bounds, and that ``converged_`` is proven."""
     F, L, gap = model.objective_, model.lower_bound_, model.gap_
     out = []
     if np.isnan(F) or np.isnan(L) or np.isnan(gap):
@@ -122,7 +122,7 @@ def arithmetic(model: Any, tol: float) -> list[Finding]:
 
 
 def bound(lower: float, best: Any, noise: float) -> list[Finding]:
-    """A lower bound is not above a value that is attained."""
+    """Check that a lower bound is not above an attained value."""
     if not np.isfinite(lower):
         return [] if lower < 0 else [Finding("bound", f"lower_bound_ is {lower}")]
     over = float(np.longdouble(lower) - best)
@@ -138,7 +138,8 @@ def bound(lower: float, best: Any, noise: float) -> list[Finding]:
 def certificate(
     fit: Fit, problem: Problem, w: Any, tol: float, *, demanding: bool, only_upper: bool = False
 ) -> list[Finding]:
-    """Everything that an exact certificate claims. ``demanding``: not certified is a finding, too."""
+    """Check everything that an exact certificate guarantees. ``demanding``: a missing one is a finding,
+    too."""
     model = fit.model
     w = np.asarray(w)
     if not np.isfinite(w).all():
@@ -163,17 +164,17 @@ def certificate(
 
 
 def unproved(model: Any) -> str:
-    """The check that a tame problem without a certificate fails: a limit of time says nothing."""
+    """The check that a tame problem without a certificate fails: a time limit proves nothing."""
     return "slow" if model.stop_reason_ == "max_seconds" else "uncertified"
 
 
 def same_bits(one: Any, other: Any, names: tuple[str, ...], check: str) -> list[Finding]:
-    """Two fits agree to the last bit."""
+    """Check that two fits are bit-identical."""
     out = []
     if "max_seconds" in (one.stop_reason_, other.stop_reason_):
-        return []  # it depends on the clock where they ended
+        return []  # where they ended depends on timing
     if check == "resumed" and one.stop_reason_ == "stalled":
-        return []  # a stall is counted from where a fit began, or went on
+        return []  # stalls are counted from the start, or from where a fit was resumed
     for name in names:
         a, b = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
         if a.shape != b.shape or a.tobytes() != b.tobytes():
@@ -182,7 +183,7 @@ def same_bits(one: Any, other: Any, names: tuple[str, ...], check: str) -> list[
 
 
 def saved(model: Any, **given: Any) -> Any:
-    """The model after a trip through a file."""
+    """The model after save and load."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)
@@ -190,7 +191,7 @@ def saved(model: Any, **given: Any) -> Any:
 
 
 def argmax(scores: Any, chosen: int, noise: float, what: str) -> list[Finding]:
-    """The output that was predicted has the largest score, up to ties."""
+    """Check that the predicted output has the largest score, up to ties."""
     scores = np.asarray(scores, dtype=np.longdouble)
     lacks = float(scores.max() - scores[chosen])
     if lacks > noise:
@@ -199,7 +200,7 @@ def argmax(scores: Any, chosen: int, noise: float, what: str) -> list[Finding]:
 
 
 def scores_of(psi: Any, w: Any) -> tuple[Any, float]:
-    """Scores of outputs in long double, and what double precision may lose of them."""
+    """Scores of outputs in long double, and a bound on the error of double precision."""
     psi, w = np.asarray(psi, dtype=np.longdouble), np.asarray(w, dtype=np.longdouble)
     size = float((np.abs(psi) @ np.abs(w)).max()) if len(psi) else 0.0
     return psi @ w, 64.0 * EPS * size * np.sqrt(len(w) + 16.0)

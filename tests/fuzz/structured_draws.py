@@ -1,4 +1,4 @@
-"""Random numbers that are wild on purpose, and how a problem is made smaller and printed."""
+"""Random numbers with extreme values, and how a problem is reduced and printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rng = np.random.Generator
 
 
 def power(rng: Rng, low: float, high: float) -> float:
-    """10 to a random power; a round one every other time."""
+    """10 to a random power; an integer power half of the time."""
     exponent = rng.uniform(low, high)
     return float(10.0 ** (round(exponent) if rng.random() < 0.5 else exponent))
 
@@ -40,7 +40,7 @@ def spread(rng: Rng, tame: bool) -> float:
 
 
 def columns(rng: Rng, d: int, tame: bool) -> Any:
-    """Factors of columns: often all one, or one for all; zeros and extremes now and then."""
+    """Factors of columns: often all one, or one common factor; occasionally zeros and extreme values."""
     kind = rng.random()
     if kind < 0.35:
         factors = np.ones(d)
@@ -54,7 +54,7 @@ def columns(rng: Rng, d: int, tame: bool) -> Any:
 
 
 def rows(rng: Rng, shape: tuple[int, ...], factors: Any, tame: bool) -> Any:
-    """Numbers for features: normal, small integers, ones and zeros; all of them scaled now and then."""
+    """Feature values: normal, small integers, ones and zeros; occasionally scaled."""
     kind = rng.integers(5)
     if kind == 0:
         X = rng.integers(-2, 3, shape).astype(float)
@@ -70,7 +70,7 @@ def rows(rng: Rng, shape: tuple[int, ...], factors: Any, tame: bool) -> Any:
 
 
 def weights(rng: Rng, n: int) -> list[float] | None:
-    """Weights of examples: none, or some of them zero, never all."""
+    """Weights of examples: None, or some of them zero, but never all."""
     if maybe(rng, 0.6):
         return None
     out = rng.choice([0.0, 1.0, 0.5, 3.0, 1e-3, 1e3], n, p=[0.25, 0.35, 0.1, 0.1, 0.1, 0.1])
@@ -80,7 +80,7 @@ def weights(rng: Rng, n: int) -> list[float] | None:
 
 
 def duplicated(rng: Rng, X: list[Any], y: list[Any]) -> None:
-    """Some examples again, with the labels of others where they fit."""
+    """Repeat some examples, with the labels of others where they fit."""
     for i in range(len(X)):
         if maybe(rng, 0.15):
             j = int(rng.integers(len(X)))
@@ -90,7 +90,7 @@ def duplicated(rng: Rng, X: list[Any], y: list[Any]) -> None:
 
 
 def text(value: Any) -> str:
-    """A value as Python, with all its digits."""
+    """A value as Python code, with all its digits."""
     if isinstance(value, np.ndarray):
         kind = "" if value.dtype == np.float64 else f", dtype={value.dtype.name!r}"
         if value.size == 0:
@@ -108,7 +108,7 @@ def text(value: Any) -> str:
 
 
 def keywords(params: dict[str, Any]) -> str:
-    """Keyword arguments; solvers are given as Python already."""
+    """Keyword arguments as Python code; solvers are already code."""
     parts = []
     for name, value in params.items():
         code = value if name in ("solver", "prior") and value != "auto" else text(value)
@@ -117,7 +117,7 @@ def keywords(params: dict[str, Any]) -> str:
 
 
 def fewer_examples(case: Case, names: tuple[str, ...]) -> Iterator[Case]:
-    """Half of the examples, or one less; ``names`` of the data have one entry each."""
+    """Half of the examples, or one fewer; the data in ``names`` have one entry per example."""
     n = len(case.data[names[0]])
 
     def keep(which: list[int]) -> Case:
@@ -136,7 +136,7 @@ def fewer_examples(case: Case, names: tuple[str, ...]) -> Iterator[Case]:
 
 
 def fewer_options(case: Case, keep: tuple[str, ...] = ()) -> Iterator[Case]:
-    """One parameter less, and none of the further checks."""
+    """One parameter fewer, and no further checks."""
     params = case.data["params"]
     for name in params:
         if name not in keep:
@@ -156,7 +156,7 @@ def fewer_options(case: Case, keep: tuple[str, ...] = ()) -> Iterator[Case]:
 
 
 def simpler_numbers(case: Case, name: str = "X") -> Iterator[Case]:
-    """Columns dropped, zeros, and fewer digits."""
+    """Dropped columns, zeros, and fewer digits."""
     X = case.data[name]
     d = X[0].shape[-1]
     for k in range(d if d > 1 else 0):

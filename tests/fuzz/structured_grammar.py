@@ -1,4 +1,4 @@
-"""Random problems for GrammarParser: all trees of short sentences are listed from the grammar's rules."""
+"""Random problems for GrammarParser: all trees of short sentences are enumerated from the grammar's rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxmargin.solvers import CuttingPlane  # noqa: F401  (solvers are evaluated
 
 NAME = "GrammarParser"
 NAMES = ("coef_", "objective_", "lower_bound_", "gap_", "converged_")
-#: sentences with more trees are left to others
+#: sentences with more trees are skipped
 MOST = 2000
 
 
@@ -52,7 +52,7 @@ def draw(rng: np.random.Generator) -> Case:
 
 
 def _tree(rng: np.random.Generator, label: str, length: int, depth: int) -> Any:
-    """A phrase over so many words."""
+    """A phrase of ``length`` words."""
     if draws.maybe(rng, 0.2) and depth < 3:
         return (label, _tree(rng, str(rng.choice(["A", "B"])), length, depth + 1))
     if length == 1:
@@ -83,7 +83,7 @@ def _words(node: Any) -> list[str]:
 
 
 def _brackets(node: Any, first: int = 0) -> tuple[Counter[Any], int]:
-    """(label, first word, last word + 1) of all phrases, and where the node ends."""
+    """(label, first word, last word + 1) of all phrases, and the end of the node."""
     if _is_tag(node):
         return Counter(), first + 1
     out: Counter[Any] = Counter()
@@ -227,7 +227,7 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
 
 
 def reproduce(case: Case) -> str:
-    """A few lines of Python."""
+    """A few lines of Python code."""
     data = case.data
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Random problems for GraphLabeler: all labelings of small graphs are listed."""
+"""Random problems for GraphLabeler: all labelings of small graphs are enumerated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _estimator(case: Case, **changes: Any) -> GraphLabeler:
 
 
 def _kinds(edges: str, K: int) -> Any:
-    """The number of the weight of each pair of labels; -1: none."""
+    """The index of the weight of each pair of labels; -1 for none."""
     if edges == "full":
         return np.arange(K * K).reshape(K, K)
     if edges == "symmetric":
@@ -123,7 +123,7 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
     problem, outputs, psis = _problem(case)
     w, tol = model.weights_, params.get("tol", 5e-2)
     inference = params.get("inference", "auto")
-    if inference == "lp":  # the relaxed problem: never below the true one
+    if inference == "lp":  # the relaxed problem, which is never below the true one
         found = checks.objective(model, problem, w, only_upper=True) + checks.arithmetic(model, tol)
     else:
         demanding = case.data["tame"] and not {"solver", "inference"} & set(params)
@@ -149,7 +149,7 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
 
 
 def reproduce(case: Case) -> str:
-    """A few lines of Python."""
+    """A few lines of Python code."""
     data = case.data
     return "\n".join(
         [

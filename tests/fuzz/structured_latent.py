@@ -1,4 +1,4 @@
-"""Random problems for LatentStructuredSVM: its objective, and that no convex step lowers it by much."""
+"""Random problems for LatentStructuredSVM: its objective, and that no convex step decreases it by much."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _pairs(case: Case, x: Any, y: int) -> tuple[Any, Any]:
 
 
 def _objective(case: Case, w: Any) -> tuple[Any, float]:
-    """F, and what double precision may lose of it."""
+    """F, and a bound on the error of double precision."""
     w = np.asarray(w, dtype=LD)
     total, size = (w @ w) / 2, float(w @ w)
     for cap, x, y in zip(_caps(case), case.data["X"], case.data["y"], strict=True):
@@ -149,7 +149,7 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
 
 
 def reproduce(case: Case) -> str:
-    """A few lines of Python."""
+    """A few lines of Python code."""
     data = case.data
     return "\n".join(
         [

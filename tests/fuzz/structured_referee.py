@@ -1,9 +1,11 @@
-"""Small structured problems, solved independently: every output is listed, F is computed in long double.
+"""Small structured problems, solved independently: every output is enumerated, and F is computed in long
+double.
 
     F(w) = 1/2 (w - m)' S^-1 (w - m) + sum_i c_i max_j (b_ij + <a_ij, w>)
 
-with one plane (a_ij, b_ij) for each output j of example i. Nothing here comes from the library: families make
-the planes from the documented joint features, and the QP is solved by clarabel and polished in long double.
+with one plane (a_ij, b_ij) for each output j of example i. This is independent of the library: families
+compute the planes from the documented joint features, and the QP is solved by clarabel and refined in long
+double.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ EPS_LD = float(np.finfo(LD).eps)
 class Example:
     """The planes of one example: rows of ``planes`` and ``offsets``, one for each output.
 
-    ``size`` bounds the absolute values that a sum in double precision goes through.
+    ``size`` bounds the absolute values of the terms of a sum in double precision.
     """
 
     planes: Any
@@ -34,7 +36,7 @@ class Example:
 
     @classmethod
     def of(cls, features: Any, truth: int, losses: Any, rescaling: str = "margin") -> Example:
-        """From joint features (one row per output), the number of the true output, and losses."""
+        """From joint features (one row per output), the index of the true output, and losses."""
         psi = np.asarray(features, dtype=LD)
         delta = psi - psi[truth]
         size = np.abs(psi) + np.abs(psi[truth])
@@ -77,7 +79,7 @@ class Problem:
         return w
 
     def quadratic(self, w: Any) -> Any:
-        """The share of the prior; that of fixed weights is a constant and left out."""
+        """The prior's term; that of fixed weights is constant and omitted."""
         step = (np.asarray(w, dtype=LD) - self.centre)[self.learned]
         return LD(0.5) * (step * step / self.variance[self.learned]).sum()
 
@@ -91,7 +93,8 @@ class Problem:
         return total
 
     def size(self, w: Any) -> float:
-        """What the sums of F(w) go through, in absolute values; times the unit of roundoff, a fair loss."""
+        """The sum of the absolute values of the terms of F(w); times the unit roundoff, an acceptable
+        error."""
         w = np.abs(np.asarray(w, dtype=LD))
         total = self.quadratic(w) + self.quadratic(0 * w)
         for cap, example in zip(self.caps, self.examples, strict=True):
@@ -105,7 +108,7 @@ def _full(value: Any, d: int) -> Any:
 
 
 def referee(problem: Problem, *others: Any) -> tuple[Any, Any]:
-    """(w, F(w)) of the best point found: attained, so no true lower bound lies above it."""
+    """(w, F(w)) of the best point found: attained, so no valid lower bound is above it."""
     points = [problem.feasible(problem.centre), *[problem.feasible(w) for w in others]]
     for w in _solved(problem):
         if np.isfinite(np.asarray(w, dtype=np.float64)).all():
@@ -113,7 +116,7 @@ def referee(problem: Problem, *others: Any) -> tuple[Any, Any]:
     values = [problem.value(w) for w in points]
     order = np.argsort(np.array(values, dtype=np.float64), kind="stable")
     best, value = points[order[0]], values[order[0]]
-    for k in order[1:3]:  # along the line through the best ones
+    for k in order[1:3]:  # search the lines through the best ones
         w, at = _line(problem, best, points[k])
         if at < value:
             best, value = w, at
@@ -121,7 +124,7 @@ def referee(problem: Problem, *others: Any) -> tuple[Any, Any]:
 
 
 def _line(problem: Problem, a: Any, b: Any) -> tuple[Any, Any]:
-    """The least F between a and beyond b, by golden section."""
+    """The smallest F between a and beyond b, by golden-section search."""
     lo, hi = LD(-0.5), LD(1.5)
     ratio = (np.sqrt(LD(5)) - 1) / 2
     at = [hi - ratio * (hi - lo), lo + ratio * (hi - lo)]
@@ -144,7 +147,7 @@ def _line(problem: Problem, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _solved(problem: Problem) -> Iterator[Any]:
-    """Weights from clarabel: of the QP over scaled weights, then with the support it found in long double."""
+    """Weights from clarabel: of the QP over scaled weights, then refined in long double with its support."""
     held = np.zeros(problem.dim, dtype=LD)
     for k, value in problem.fixed.items():
         held[k] = value
@@ -227,7 +230,7 @@ def _attempts(
         found = clarabel.DefaultSolver(
             sp.csc_matrix(sp.triu(P)), q, G, h, [clarabel.NonnegativeConeT(len(h))], settings
         ).solve()
-    except BaseException as error:  # a panic of the solver is no news about the library
+    except BaseException as error:  # a panic of the solver does not concern the library
         if isinstance(error, KeyboardInterrupt):
             raise
         return
@@ -237,7 +240,7 @@ def _attempts(
     v = x[:d].astype(LD) * unit
     alpha = None
     if len(z) and np.isfinite(z).all():
-        # multipliers of the constraints in the units of F: sum over an example is c_i
+        # multipliers of the constraints in the units of F: they sum to c_i for an example
         raw = np.maximum(z[: len(own)], 0).astype(LD) * (start / scale)
         alpha = np.zeros(len(own), dtype=LD)
         for c, i in zip(caps, names, strict=True):
@@ -248,7 +251,7 @@ def _attempts(
 
 
 def _polished(A: Any, b: Any, own: Any, alpha: Any, caps: Any, share: float) -> Any:
-    """The point whose supported planes tie exactly: a linear system in long double."""
+    """The point at which the support planes tie exactly: a linear system in long double."""
     support = np.zeros(len(own), dtype=bool)
     for i in np.unique(own):
         mine = own == i
@@ -261,7 +264,7 @@ def _polished(A: Any, b: Any, own: Any, alpha: Any, caps: Any, share: float) -> 
     gram = A[rows] @ A[rows].T
     system = np.zeros((m + n, m + n), dtype=LD)
     right = np.zeros(m + n, dtype=LD)
-    # b_j - <A_j, sum alpha A> = xi_i for all supported j; sum of alpha = c_i
+    # b_j - <A_j, sum alpha A> = xi_i for all j in the support; sum of alpha = c_i
     scale = np.sqrt(np.maximum(np.diagonal(gram), LD(0)))
     scale[scale == 0] = 1
     for r, j in enumerate(rows):
@@ -278,7 +281,7 @@ def _polished(A: Any, b: Any, own: Any, alpha: Any, caps: Any, share: float) -> 
 
 
 def solve(matrix: Any, right: Any) -> Any:
-    """Gauss with full row pivoting in long double; dependent rows are left out."""
+    """Gaussian elimination with full row pivoting in long double; dependent rows are omitted."""
     M, r = np.array(matrix, dtype=LD), np.array(right, dtype=LD)
     n = len(r)
     big = np.abs(M).max()

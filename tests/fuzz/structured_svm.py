@@ -41,7 +41,7 @@ def draw(rng: np.random.Generator) -> Case:
     X = [draws.rows(rng, (int(rng.integers(1, 7)), d), factors, tame) for _ in range(n)]
     right = [int(rng.integers(len(x))) for x in X]
     for i in range(n):
-        if draws.maybe(rng, 0.15):  # again, with another answer
+        if draws.maybe(rng, 0.15):  # repeated, with another label
             j = int(rng.integers(n))
             X[i], right[i] = X[j].copy(), int(rng.integers(len(X[j])))
         if draws.maybe(rng, 0.1):
@@ -202,7 +202,7 @@ def _tol(case: Case) -> float:
 
 def _check_path(case: Case, fit: checks.Fit, Cs: list[float]) -> list[Finding]:
     found = []
-    for C, model in zip(Cs, fit.model, strict=False):  # a limit of time ends the path
+    for C, model in zip(Cs, fit.model, strict=False):  # a time limit ends the path
         one = checks.Fit(model, fit.warned)
         problem = _problem(case, C)
         found += checks.certificate(
@@ -287,7 +287,7 @@ def _more(
             killed = _params(case, checkpoint=kept, callbacks=[checks.killer(3)])
             try:
                 StructuredSVM(task, **killed).fit(X, Y, **given)
-                return []  # it was over before
+                return []  # the fit had already finished
             except checks.Killed:
                 pass
             last = StructuredSVM(task, **_params(case))
@@ -302,7 +302,7 @@ def _more(
 
 
 def reproduce(case: Case) -> str:
-    """A few lines of Python."""
+    """A few lines of Python code."""
     data = case.data
     lines = [
         "import numpy as np",

@@ -1,4 +1,5 @@
-"""Random problems for SequenceTagger: labelings of short sequences are listed, whatever masks and orders."""
+"""Random problems for SequenceTagger: labelings of short sequences are enumerated, for any constraints and
+order."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def draw(rng: np.random.Generator) -> Case:
         params["solver"] = str(rng.choice(SOLVERS))
     if draws.maybe(rng, 0.12) and form not in ("dict", "strings"):
         params["prior"] = _prior(rng, d, len(_classes(y)), order, tame)
-        if "variance" in params["prior"]:  # working sets of chains know a centre only
+        if "variance" in params["prior"]:  # working sets of chains support a prior mean only
             params.pop("solver", None)
     token = None
     if draws.maybe(rng, 0.15):
@@ -107,7 +108,7 @@ def _cost(rng: np.random.Generator, y: list[Any], whole: bool) -> Any:
 
 
 def _forbidden(rng: np.random.Generator, y: list[Any]) -> Any:
-    """Pairs that do not occur in the labels."""
+    """Label pairs that do not occur."""
     if draws.maybe(rng, 0.3):
         return "unseen"
     classes = _classes(y)
@@ -133,7 +134,7 @@ def _prior(rng: np.random.Generator, d: int, K: int, order: int, tame: bool) -> 
 
 
 def _given(case: Case) -> tuple[Any, Any, dict[str, Any]]:
-    """X, y and keyword arguments in the form asked for."""
+    """X, y and keyword arguments in the requested form."""
     data = case.data
     X, y, form = data["X"], data["y"], data["form"]
     more: dict[str, Any] = {}
@@ -154,7 +155,7 @@ def _given(case: Case) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _with_zeros(x: Any) -> Any:
-    """CSR with every other zero stored."""
+    """A CSR matrix that stores every other zero."""
     held = (x != 0) | (np.add.outer(np.arange(len(x)), np.arange(x.shape[1])) % 2 == 0)
     r, c = np.nonzero(held)
     return sp.csr_matrix((x[r, c], (r, c)), shape=x.shape)
@@ -169,7 +170,7 @@ def _estimator(case: Case, **changes: Any) -> SequenceTagger:
 
 
 def _dense(case: Case) -> list[Any]:
-    """The features that the model sees: strings and dicts know those that occur."""
+    """The features of the model: with strings and dicts, those that occur."""
     X = [np.asarray(x, dtype=LD) for x in case.data["X"]]
     if case.data["form"] == "strings":
         used = np.concatenate([*X]).any(axis=0)
@@ -209,7 +210,7 @@ def _problem(case: Case) -> tuple[Problem, list[Any], list[Any]]:
 
 
 def _psi(x: Any, labels: tuple[int, ...], K: int, order: int) -> Any:
-    """Features by state, moves between states, first and last state: flat, as ``weights_`` are."""
+    """Features by state, transitions, start and end states: flat, as in ``weights_``."""
     S = K if order == 1 else K * (K + 1)
     states = list(labels)
     if order == 2:
@@ -281,7 +282,7 @@ def _predictions(
 ) -> list[Finding]:
     lengths = {"lengths": given["lengths"]} if "lengths" in given else {}
     predicted = model.predict(X, **lengths)
-    if lengths and not isinstance(predicted[0], list | np.ndarray):  # flat, as they were given
+    if lengths and not isinstance(predicted[0], list | np.ndarray):  # flat, like the input
         ends = np.cumsum(given["lengths"])
         predicted = [
             list(predicted[e - c : e]) for e, c in zip(ends, given["lengths"], strict=True)
@@ -301,7 +302,7 @@ NAMES = ("weights_", "objective_", "lower_bound_", "gap_", "converged_")
 
 def _more(case: Case, model: Any, X: Any, y: Any, given: dict[str, Any]) -> list[Finding]:
     more = case.data["more"]
-    if model.stop_reason_ == "max_seconds":  # a clock decided: nothing to compare
+    if model.stop_reason_ == "max_seconds":  # depends on timing: nothing to compare
         return []
     if more == "n_jobs":
         other = checks.fitted(lambda: _estimator(case, n_jobs=3).fit(X, y, **given)).model
@@ -324,7 +325,7 @@ def _more(case: Case, model: Any, X: Any, y: Any, given: dict[str, Any]) -> list
             first = _estimator(case, checkpoint=kept, callbacks=[checks.killer(3)])
             try:
                 first.fit(X, y, **given)
-                return []  # it was over before
+                return []  # the fit had already finished
             except checks.Killed:
                 pass
             last = _estimator(case)
@@ -342,7 +343,7 @@ def _more(case: Case, model: Any, X: Any, y: Any, given: dict[str, Any]) -> list
 
 
 def reproduce(case: Case) -> str:
-    """A few lines of Python."""
+    """A few lines of Python code."""
     X, y, given = _given(case)
     if case.data["form"] == "sparse":
         code = "[sp.csr_matrix(x) for x in " + draws.text([x.toarray() for x in X]) + "]"

@@ -1,4 +1,5 @@
-"""Tasks in plain Python whose outputs can be listed. They stand alone: their source can be printed."""
+"""Plain Python tasks whose outputs can be enumerated. They are self-contained, so their source can be
+printed."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from maxmargin.tasks import LatentTask, Task
 
 
 class Lookup(Task):
-    """x is a matrix, the joint features of each output in a row; y is (true row, losses of all rows)."""
+    """x is a matrix with the joint features of each output in a row; y is (true row, losses of all rows)."""
 
     def __init__(self, sparse=False):
         self.sparse = sparse
@@ -42,7 +43,7 @@ class Lookup(Task):
 
 
 class Rows(LatentTask):
-    """K classes; which row of x speaks for a class is latent. ``spread`` makes the loss depend on the row."""
+    """K classes; the row of x that scores a class is latent. ``spread`` makes the loss depend on the row."""
 
     def __init__(self, K=2, spread=0.0):
         self.K, self.spread = K, spread
@@ -77,7 +78,7 @@ class Rows(LatentTask):
 
 
 class WrongRows(Rows):
-    """The same with an argmax over wrong classes only."""
+    """The same with an oracle over wrong classes only."""
 
     wrong_only = True
 

@@ -1,4 +1,4 @@
-"""The parent process: starts children, notices what hangs and what crashes, and counts."""
+"""The parent process: starts children, detects hangs and crashes, and counts."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tests.fuzz.framework import draw
 from tests.fuzz.runner import Settings, problem
 
 ROOT = Path(__file__).resolve().parents[2]
-#: problems of one child: memory that a fit does not give back would add up for ever
+#: problems per child: memory that fits do not release would accumulate
 BATCH = 2000
-#: how often longer than its processor time a problem may take
+#: maximum ratio of elapsed time to processor time of a problem
 BUSY = 5.0
 
 
 @dataclass
 class Report:
-    """Counts by family and kind, and what was found."""
+    """Counts by family and kind, and the findings."""
 
     counts: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     findings: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
     def count(self, family: str, kind: str, status: str, checks: list[str]) -> None:
-        """One more problem."""
+        """Count one problem."""
         row = self.counts.setdefault((family, kind), Counter())
         row["problems"] += 1
         row[status] += 1
@@ -42,7 +42,7 @@ class Report:
             row[f"finding: {check}"] += 1
 
     def show(self) -> None:
-        """The sums, and how to see each finding again."""
+        """Print the sums, and how to reproduce each finding."""
         total: Counter[str] = Counter()
         for row in self.counts.values():
             total.update(row)
@@ -54,14 +54,14 @@ class Report:
 
 @dataclass
 class Child:
-    """A child process and the lines it writes."""
+    """A child process and its output lines."""
 
     settings: Settings
     process: Any = None
     lines: Any = None
 
     def start(self) -> None:
-        """Begin at ``settings.first``."""
+        """Start at ``settings.first``."""
         s = self.settings
         command = [sys.executable, "-m", "tests.fuzz", "--child", "--seed", str(s.seed)]
         command += ["--only", s.only, "--minutes", str(s.seconds / 60.0), "--first", str(s.first)]
@@ -79,8 +79,8 @@ class Child:
         self.lines.put(None)
 
     def next(self, seconds: float) -> dict[str, Any] | None:
-        """The next event; None at the end. Raises TimeoutError after so many seconds of work, or many more of
-        waiting: on a busy machine a slow problem is none that never ends."""
+        """The next event; None at the end. Raises TimeoutError after this many seconds of processor time, or
+        many more of elapsed time: on a busy machine a slow problem is not a hang."""
         began, worked = time.monotonic(), self._worked()
         while True:
             try:
@@ -95,7 +95,7 @@ class Child:
                 return event
 
     def _worked(self) -> float:
-        """Seconds of processor time; those on the clock where the system does not say."""
+        """Seconds of processor time, or of elapsed time if the system does not report it."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
@@ -110,15 +110,15 @@ class Child:
 
 @dataclass
 class Trial:
-    """How one child did: where it stopped, and what happened there if it did not end by itself."""
+    """The result of one child: where it stopped, and the reason if it did not end normally."""
 
     next_index: int
     trouble: str = ""
 
 
 def supervise(settings: Settings) -> Report:
-    """Run children until time, number of problems or number of findings is reached."""
-    named(settings.only)  # a name that does not exist is said here, not by a child
+    """Run children until the limit of time, problems or findings is reached."""
+    named(settings.only)  # report an unknown name here, not in a child
     report, index, began = Report(), settings.first, time.monotonic()
     while True:
         report.seconds = time.monotonic() - began
@@ -129,7 +129,7 @@ def supervise(settings: Settings) -> Report:
         last = index + BATCH if settings.problems is None else min(settings.problems, index + BATCH)
         trial = follow(replace(settings, first=index, seconds=left, problems=last), report)
         if trial.trouble:
-            # once more alone, with more time: the first use of a function compiles it
+            # run it again alone, with more time: the first use of a function compiles it
             alone = replace(
                 settings,
                 first=trial.next_index,
@@ -146,7 +146,7 @@ def supervise(settings: Settings) -> Report:
 
 
 def follow(settings: Settings, report: Report) -> Trial:
-    """One child, to its end."""
+    """Follow one child to its end."""
     child = Child(settings)
     child.start()
     at: dict[str, Any] = {}
@@ -161,16 +161,15 @@ def follow(settings: Settings, report: Report) -> Trial:
                 if child.process.returncode != 0 and not at:
                     raise RuntimeError("the child process did not start: see its messages above.")
                 if child.process.returncode == 0 or index > at["index"]:
-                    return Trial(
-                        index
-                    )  # or it crashed at a smaller problem: that was found already
+                    # or it crashed at a smaller problem, which is already reported
+                    return Trial(index)
                 return Trial(index, f"crash: the interpreter ended with {child.process.returncode}")
             if event["event"] == "begin":
                 at = event
             elif event["event"] == "drawn":
                 at["kind"] = event["kind"]
             elif event["event"] == "end":
-                fresh = False  # from now on nothing is imported, and little compiled
+                fresh = False  # from now on there are no imports, and little compilation
                 _count(report, at, event)
                 index = event["index"] + 1
                 if len(report.findings) >= settings.stop_after and not event["findings"]:
@@ -186,7 +185,7 @@ def follow(settings: Settings, report: Report) -> Trial:
             raise RuntimeError(
                 f"the child process did not start within {patience:.0f} s."
             ) from None
-        if index > at["index"]:  # it was being made smaller: the finding is there already
+        if index > at["index"]:  # it was reducing the problem: the finding is already reported
             return Trial(index)
         return Trial(index, f"finite time: not done after {patience:.0f} s")
     finally:
@@ -209,7 +208,7 @@ def _show(at: dict[str, Any], event: dict[str, Any], how: str) -> None:
 
 
 def _lost(settings: Settings, report: Report, index: int, trouble: str) -> None:
-    """A problem that hung or crashed twice."""
+    """Report a problem that hung or crashed twice."""
     family, number = problem(settings, index)
     case = draw(family, number)
     check = trouble.split(":")[0]

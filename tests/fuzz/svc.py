@@ -1,4 +1,4 @@
-"""LinearSVC: hinge and squared hinge, Crammer and Singer, costs, one-vs-rest."""
+"""LinearSVC: hinge and squared hinge, Crammer-Singer, cost matrices, one-vs-rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VARIANTS = ("hinge", "squared", "joint", "cost", "cost of two", "ovr", "ovr squa
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """A random classification."""
+    """A random classification problem."""
     tame = wild.chance(rng, 0.25)
     variant = str(rng.choice(VARIANTS, p=[0.3, 0.2, 0.2, 0.1, 0.04, 0.08, 0.08]))
     n, d = wild.shape(rng)
@@ -71,7 +71,7 @@ def draw(rng: np.random.Generator) -> Case:
 
 
 def labels(rng: np.random.Generator, X: Array, classes: int) -> Array:
-    """Labels that X explains, or that nothing does."""
+    """Labels that depend on X, or random ones."""
     n = len(X)
     y = rng.integers(0, classes, n)
     if wild.chance(rng, 0.5):
@@ -124,7 +124,7 @@ def norm_of(params: dict[str, Any], d: int, columns: int, width: int) -> dict[st
 
 
 def joint_terms(X: Array, codes: Array, table: Array, margin: Array) -> tuple[Array, Array, Any]:
-    """m_i cost[y_i, k] + f_k - f_{y_i} for all rows and all k but y_i."""
+    """m_i cost[y_i, k] + f_k - f_{y_i} for all samples and all k other than y_i."""
     (n, width), k = X.shape, len(table)
     A, h, group = [], [], []
     for i in range(n):
@@ -159,12 +159,12 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the fit."""
+    """Python code that reproduces the fit."""
     return linear.shown(case, NAME)
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Simpler problems, with as many classes."""
+    """Simpler problems with the same number of classes."""
     for candidate in wild.smaller(case, keep=("cost",)):
         if len(np.unique(candidate.data["y"])) == len(np.unique(case.data["y"])):
             yield candidate

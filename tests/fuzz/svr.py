@@ -1,4 +1,4 @@
-"""LinearSVR: absolute and squared errors outside the tube."""
+"""LinearSVR: epsilon-insensitive and squared epsilon-insensitive losses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "LinearSVR"
 
 
 def draw(rng: np.random.Generator) -> Case:
-    """A random regression."""
+    """A random regression problem."""
     tame = wild.chance(rng, 0.25)
     n, d = wild.shape(rng)
     X, stored = wild.matrix(rng, n, d, tame)
@@ -67,7 +67,7 @@ def program_of(case: Case, fitted: Any) -> tuple[Program, Array]:
         if data["sample_margin"] is None
         else data["sample_margin"]
     )
-    high = y.astype(LONG)  # y - tube may round in double precision
+    high = y.astype(LONG)  # y - epsilon may round in double precision
     program = Program(
         **linear.norm(params, d, has_intercept=X.shape[1] > d),
         A=np.concatenate([-X, X]),
@@ -85,7 +85,7 @@ def run(case: Case) -> Outcome:
 
 
 def reproduce(case: Case) -> str:
-    """Python that shows the fit."""
+    """Python code that reproduces the fit."""
     return linear.shown(case, NAME)
 
 

@@ -1,4 +1,4 @@
-"""The record of runs: counts by family and kind, one CSV row each, and their sum as Markdown."""
+"""The record of runs: counts by family and kind, one CSV row each, and their sums as Markdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATUSES = ("certified", "warned", "refused", "failed")
 
 
 def add_run(path: Path, report: Any, settings: Any) -> None:
-    """Append a run to ``path``.csv and rewrite ``path``.md from all of them."""
+    """Append a run to ``path``.csv and rewrite ``path``.md from all runs."""
     record = path.with_suffix(".csv")
     new = not record.exists()
     about = {

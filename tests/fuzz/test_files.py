@@ -1,7 +1,6 @@
-"""A few hundred malformed files with a fixed seed: each is refused in the library's own words, or is valid.
+"""A few hundred malformed files with a fixed seed: each is refused with the library's own error, or is valid.
 
-Here in this process, without limits; ``python -m tests.fuzz.files`` takes thousands, in processes of their
-own.
+They run in this process, without limits; ``python -m tests.fuzz.files`` runs thousands in child processes.
 """
 
 from __future__ import annotations

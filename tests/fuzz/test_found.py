@@ -1,4 +1,4 @@
-"""Problems on which a certificate was false, or a fit ended without one, once."""
+"""Problems on which a certificate was once invalid, or a fit ended without one."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def test_small_margins(params: dict[str, Any], X: Any, y: Any, margin: Any, solv
 #: random problems that failed once, by family and number
 SEEDS = [
     ("LinearSVR", 778000110),  # an upper bound of F far above it
-    ("RankSVM", 778000014),  # digits lost to a score far away
-    ("MeasureSVC", 41001000457),  # the same for the ROC area
-    ("RankSVM", 41002000481),  # its own checkpoint refused
-    ("GraphLabeler", 778000085),  # a labeling that is not the best of tiny scores
-    ("GraphLabeler", 20003000122),  # stalled, as those below
+    ("RankSVM", 778000014),  # digits lost to an extreme score
+    ("MeasureSVC", 41001000457),  # the same for ROC AUC
+    ("RankSVM", 41002000481),  # refused its own checkpoint
+    ("GraphLabeler", 778000085),  # a suboptimal labeling for tiny scores
+    ("GraphLabeler", 20003000122),  # stalled, like those below
     ("SequenceTagger", 42001000060),
     ("StructuredSVM", 30004000135),
     ("KernelSVC", 30002000484),

@@ -1,6 +1,6 @@
-"""Random problems with fixed seeds: what every fit claims holds, as far as the referee can see.
+"""Random problems with fixed seeds: the certificate of every fit holds, as far as the referee can check.
 
-More of them: ``python -m tests.fuzz --minutes 10 --seed 1``.
+For more of them: ``python -m tests.fuzz --minutes 10 --seed 1``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.fuzz.families import FAMILIES
 from tests.fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, shrink
 from tests.fuzz.supervisor import ROOT
 
-#: problems of one family in this test: about 60 seconds for all of them once everything is compiled
+#: problems per family in this test: about 60 seconds for all families once everything is compiled
 PROBLEMS = 20
-#: of families whose problems are several fits
+#: the number for families whose problems consist of several fits
 FEWER = {"svc_path": 8, "LinearSVCCV": 12}
-#: checks that a certificate was reached, and the share of problems that may fail them: the goal is none
+#: checks that a certificate was reached, and the fraction of problems that may fail them: the goal is none
 UNPROVED, ALLOWED = ("tame", "uncertified"), 0.1
-#: the seed whose problems are tried, so that they are not those of any run of the fuzzer
+#: a seed that no run of the fuzzer uses
 SEED = 990
 
 
@@ -53,7 +53,7 @@ def test_a_problem_is_the_same_for_ever() -> None:
 
 
 def claim(lower: float, upper: float) -> Any:
-    """A regression that returns weights 0 with these bounds: what a false certificate would look like."""
+    """A regressor that returns zero weights with these bounds: an example of an invalid certificate."""
 
     class Claim:
         def __init__(self, **params: Any) -> None:
@@ -126,7 +126,7 @@ def test_what_is_printed_is_the_problem(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["crash", "hang"])
 def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
-    """A child that dies, or never ends, at problem 1: found, and the others are counted."""
+    """A child that crashes or hangs at problem 1: this is reported, and the others are counted."""
     package = tmp_path / "sitecustomize.py"
     package.write_text(
         "import os, sys\n"

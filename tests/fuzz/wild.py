@@ -1,8 +1,8 @@
-"""Random data, wild on purpose, and how a problem is made smaller and written out.
+"""Random data with extreme values, and how a problem is reduced and written as code.
 
 The data of a linear problem are ``X`` (an array), ``stored`` (None, or which entries a sparse matrix stores,
-explicit zeros among them), ``y``, ``sample_weight``, ``sample_margin`` and ``params``: where a
-solver is the text of its constructor and a prior a dict.
+including explicit zeros), ``y``, ``sample_weight``, ``sample_margin`` and ``params``, in which a
+solver is the code of its constructor and a prior a dict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Rng = np.random.Generator
 #: arrays with one entry per row
 BY_ROW = ("X", "stored", "y", "sample_weight", "sample_margin", "groups", "fold")
 SOLVERS = ("auto", "auto", "Newton()", "DualCoordinate()", "CuttingPlane()")
-#: iterations of solvers that were asked for: some of them need millions for the wildest problems
+#: maximum iterations of explicit solvers: some need millions for the most extreme problems
 LIMITS = {"Newton()": 200, "DualCoordinate()": 300, "CuttingPlane()": 200}
 
 
@@ -34,12 +34,12 @@ def power(rng: Rng, lo: float, hi: float, size: int | None = None) -> Any:
 
 
 def pick(rng: Rng, *choices: Any) -> Any:
-    """One of them."""
+    """One of the choices."""
     return choices[int(rng.integers(len(choices)))]
 
 
 def shape(rng: Rng) -> tuple[int, int]:
-    """1 to 60 rows and columns, small ones more often, fewer rows than columns often."""
+    """1 to 60 rows and columns, small numbers more often, frequently fewer rows than columns."""
     n, d = (int(np.ceil(60.0 ** rng.random())) for _ in range(2))
     if chance(rng, 0.3):
         n, d = min(n, d), max(n, d)
@@ -103,7 +103,7 @@ def settings(rng: Rng, tame: bool) -> dict[str, Any]:
 
 
 def intercept(rng: Rng, params: dict[str, Any], free: float = 0.25) -> None:
-    """Whether there is an intercept, and what it costs."""
+    """Choose whether there is an intercept, and its penalty."""
     how = rng.random()
     if how < 0.2:
         params["fit_intercept"] = False
@@ -114,7 +114,7 @@ def intercept(rng: Rng, params: dict[str, Any], free: float = 0.25) -> None:
 
 
 def about_weights(rng: Rng, params: dict[str, Any], d: int, tame: bool, columns: int = 1) -> str:
-    """A prior, signs or fixed weights; what was taken."""
+    """Choose a prior, signs or fixed weights; return the choice."""
     what = str(pick(rng, "prior", "covariance", "signs", "fixed", "mixed"))
     reach = 2.0 if tame else 6.0
     if what in ("prior", "mixed"):
@@ -144,7 +144,7 @@ def about_weights(rng: Rng, params: dict[str, Any], d: int, tame: bool, columns:
 
 
 def given(X: Any, stored: Any) -> Any:
-    """X as an estimator gets it."""
+    """X in the form passed to an estimator."""
     if stored is None:
         return X
     indptr = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
@@ -155,7 +155,7 @@ def given(X: Any, stored: Any) -> Any:
 
 
 def smaller(case: Case, keep: tuple[str, ...] = ()) -> Iterator[Case]:
-    """Fewer rows, fewer columns, parameters left out, rounder numbers."""
+    """Fewer rows, fewer columns, parameters omitted, rounder numbers."""
     data = case.data
     n = len(data["X"])
     for part in _halves(n):
@@ -213,11 +213,11 @@ def _rounder(case: Case) -> Iterator[Case]:
                 yield case.with_data(params={**data["params"], name: float(f"{value:.{digits}g}")})
 
 
-# -- written out -----------------------------------------------------------------------------------
+# -- code ------------------------------------------------------------------------------------------
 
 
 def written(value: Any) -> str:
-    """A value as Python."""
+    """A value as Python code."""
     if isinstance(value, np.ndarray):
         kind = (
             ""
@@ -233,7 +233,7 @@ def written(value: Any) -> str:
 
 
 def parameters(params: dict[str, Any]) -> str:
-    """Keyword arguments as Python."""
+    """Keyword arguments as Python code."""
     out = []
     for name, value in params.items():
         if name == "solver" and value != "auto":
@@ -247,7 +247,7 @@ def parameters(params: dict[str, Any]) -> str:
 
 
 def lines(case: Case, imports: str) -> list[str]:
-    """The beginning of a reproduction: imports and arrays."""
+    """The first lines of a reproduction: imports and arrays."""
     data = case.data
     out = ["import numpy as np", "import scipy.sparse as sp", imports]
     out.append("from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton")
@@ -261,7 +261,7 @@ def lines(case: Case, imports: str) -> list[str]:
 
 
 def fit_arguments(case: Case) -> str:
-    """X, y and what else ``fit`` gets, as Python."""
+    """X, y and the other arguments of ``fit``, as Python code."""
     extra = [
         f", {name}={written(case.data[name])}"
         for name in ("groups", "sample_weight", "sample_margin")

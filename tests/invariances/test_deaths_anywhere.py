@@ -110,4 +110,4 @@ def test_the_same_bits(name):
 def test_workers_that_die_all_the_time_are_given_up(name):
     with pytest.raises(LostScores) as caught:
         fit(name, Mortal(0, 4.0))
-    assert any("workers die faster" in note for note in caught.value.__notes__)
+    assert any("workers fail faster" in note for note in caught.value.__notes__)

@@ -68,15 +68,18 @@ class Wrong:
     [
         (lambda d: Draw(d.examples, d.factors * 1e4), r"condition \(ii\) fails"),
         (lambda d: Draw(d.examples, d.factors * 3.0), r"condition \(iii\) fails"),
-        (lambda d: Draw(d.examples + 10**6, d.factors), "none of 0 .. 199"),
-        (lambda d: Draw(d.examples, -d.factors), "not negative"),
+        (lambda d: Draw(d.examples + 10**6, d.factors), "outside 0 .. 199"),
+        (lambda d: Draw(d.examples, -d.factors), "nonnegative"),
         (lambda d: Draw(d.examples, d.factors[:-1]), "one factor for each"),
-        (lambda d: Draw(d.examples * 1.0, d.factors), "numbers of examples"),
+        (lambda d: Draw(d.examples * 1.0, d.factors), "integer indices"),
         (lambda d: Draw(d.examples, d.factors, np.nan), "spread is nan"),
         (lambda d: Draw(d.examples[:0], d.factors[:0]), "drew nothing, 200 times"),
         (lambda d: Draw(d.examples, d.factors * 0.0), "drew nothing, 200 times"),
         (lambda d: None, r"must return maxmargin\.core\.Draw"),
-        (lambda d: (d.examples, d.factors), r"gave tuple: it must return maxmargin\.core\.Draw"),
+        (
+            lambda d: (d.examples, d.factors),
+            r"returned tuple: it must return maxmargin\.core\.Draw",
+        ),
         (lambda d: Draw(d.examples.tolist(), d.factors.tolist()), "NumPy arrays"),
     ],
 )
@@ -140,7 +143,7 @@ def test_a_size_may_be_a_float_that_is_whole():
 
 
 def test_settings_that_do_not_go_together():
-    with pytest.raises(ValueError, match="leave sampler out"):
+    with pytest.raises(ValueError, match="omit sampler"):
         SampledCuts(constant_time=True, sampler=ByMargin())
     with pytest.raises(TypeError, match="draw"):
         SampledCuts(sampler="uniform")

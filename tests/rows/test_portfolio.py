@@ -46,7 +46,7 @@ def test_a_free_intercept_takes_a_method_that_can():
     assert "coordinate" not in methods(svc)
     planes = LinearSVC(penalize_intercept=False, tol=1e-5, solver=CuttingPlane()).fit(scale(X), y)
     assert svc.objective_ == pytest.approx(planes.objective_, rel=2e-5)
-    with pytest.raises((TypeError, ValueError), match="penalise"):
+    with pytest.raises((TypeError, ValueError), match="penalize"):
         LinearSVC(penalize_intercept=False, loss="squared_hinge", solver=DualCoordinate()).fit(X, y)
 
 

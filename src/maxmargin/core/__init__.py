@@ -1,4 +1,4 @@
-"""The theory: cuts, bundles, bounds. No data and no labels here."""
+"""The optimization core: cuts, bundles, bounds. It handles neither data nor labels."""
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import BundleSolution, DualPoint

@@ -1,14 +1,15 @@
-"""A small quadratic program over a box by a primal-dual interior-point method (Mehrotra).
+"""A primal-dual interior-point method (Mehrotra) for small dense quadratic programs over a box.
 
     min over beta     1/2 beta' K beta - <y, beta>,     lo <= beta <= hi,  and sum beta = 0 if it is balanced
 
-K is dense and positive semidefinite. With a = beta - lo, t = hi - beta and their multipliers p, q > 0 a step
-solves
+K is dense and positive semidefinite. With a = beta - lo, t = hi - beta and their multipliers p, q > 0, each
+step solves
 
     (K + diag(p / a + q / t)) dbeta + e dnu = right-hand side
 
-by Cholesky's method: O(n^3), some 30 times. All multipliers move at once, so it does not matter how much rows
-depend on each other: the way out for small problems on which single pairs of rows climb too slowly.
+by a Cholesky factorization: O(n^3) per step, about 30 steps. All multipliers move at once, so strong
+dependence between samples does not slow it down. It is used for small problems on which coordinate methods
+converge too slowly.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from maxmargin.core.vectors import Array
 
 MAX_STEPS = 100
-#: what is left of the gap, as a share of the values, at which nothing is left to gain
+#: relative duality gap at which the method stops
 ENOUGH = 1e-14
-#: part of the way to the nearest bound that a step may take
+#: fraction of the distance to the nearest bound that a step may cover
 BACK = 0.995
 
 
 def solve_box(K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> Array | None:
-    """The best multipliers that were found; None where the arithmetic breaks down."""
+    """Return the best multipliers found, or None if the arithmetic breaks down."""
     state = _State(K, y, lo, hi, balanced)
     with np.errstate(all="ignore"):
         for _ in range(MAX_STEPS):
@@ -40,13 +41,13 @@ def solve_box(K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> Array
 
 
 class _State:
-    """Where the method is: a, t, p, q stay positive."""
+    """The current iterate; a, t, p and q stay positive."""
 
     def __init__(self, K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> None:
         self._K, self._y, self._balanced = K, y, balanced
         width = hi - lo
         self._beta = 0.5 * (lo + hi)
-        if balanced:  # as far inside as the sum allows
+        if balanced:  # as far from the bounds as the sum allows
             self._beta = lo + width * (-lo.sum() / width.sum())
         self._a, self._t = self._beta - lo, hi - self._beta
         slope = float(np.abs(K @ self._beta - y).max())
@@ -57,16 +58,16 @@ class _State:
 
     @property
     def gap(self) -> float:
-        """The products that should be zero."""
+        """Complementarity gap <a, p> + <t, q>, which is zero at the solution."""
         return float(self._a @ self._p + self._t @ self._q)
 
     @property
     def size(self) -> float:
-        """The size of the value."""
+        """Magnitude of the objective, to which the gap is compared."""
         return float(abs(0.5 * self._beta @ (self._K @ self._beta)) + abs(self._y @ self._beta))
 
     def _note(self) -> None:
-        """Keep the point if its primal and dual values are closer than before."""
+        """Keep the point if its duality gap is the smallest so far."""
         f = self._K @ self._beta
         v = self._y - f - self._nu
         hi, lo = self._beta + self._t, self._beta - self._a
@@ -76,7 +77,7 @@ class _State:
             self._least, self.best = gap, self._beta.copy()
 
     def step(self) -> bool:
-        """One predictor and corrector; False when no step is possible."""
+        """Take one predictor-corrector step; return False if no step is possible."""
         a, t, p, q = self._a, self._t, self._p, self._q
         H = self._K.copy()
         diagonal = np.diagonal(H) + p / a + q / t
@@ -116,7 +117,7 @@ class _State:
         return bool(np.isfinite(self._beta).all())
 
     def _longest(self, dbeta: Array, dp: Array, dq: Array, most: float = 1.0) -> float:
-        """The longest step that keeps all of them from being negative."""
+        """The longest step that keeps a, t, p and q nonnegative."""
         for value, change in ((self._a, dbeta), (self._t, -dbeta), (self._p, dp), (self._q, dq)):
             down = change < 0.0
             if down.any():

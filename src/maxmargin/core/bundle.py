@@ -1,4 +1,4 @@
-"""The bundle: cuts, their Gram matrix, and the reduced problem they define.
+"""The bundle: cutting planes, their Gram matrix, and the reduced problem they define.
 
 For planes (a_j, b_j) in blocks k = 1..p, with the zero plane of each block,
 
@@ -6,24 +6,25 @@ For planes (a_j, b_j) in blocks k = 1..p, with the zero plane of each block,
     dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G alpha,
              w = - sum_j alpha_j a_j
 
-D of any feasible alpha is a true lower bound of F(w*). Planes do not depend on C, so one bundle
-serves a whole path of C. With p = 1 this is the 1-slack method, with one block per shard the
+D(alpha) is a valid lower bound of F(w*) for every feasible alpha. Planes do not depend on C, so one bundle
+serves a whole regularization path. One block (p = 1) gives the 1-slack method; one block per shard gives the
 p-slack method.
 
-Free coordinates (see :mod:`maxmargin.core.regularizer`) turn the dual into one with equalities A'
-alpha = 0. They are met by the proximal method of multipliers: with v the multiplier, repeat
+Free coordinates (see :mod:`maxmargin.core.regularizer`) add the equality constraints A' alpha = 0 to the
+dual. The proximal method of multipliers enforces them: with v the multiplier, repeat
 
-    maximise  <b + A v, alpha> - 1/2 alpha' G alpha - tau/2 |A' alpha|^2,     v <- v - tau A' alpha
+    maximize  <b + A v, alpha> - 1/2 alpha' G alpha - tau/2 |A' alpha|^2,     v <- v - tau A' alpha
 
-each a problem of the ordinary form with the *same* factor, so a repetition costs one warm solve.
+Each round is a problem of the ordinary form with the *same* factorization, so it costs one warm-started
+solve.
 
-Coordinates that must not be negative turn 1/2 |u|^2 into 1/2 |primal(u)|^2; see
+Coordinates constrained to be nonnegative turn 1/2 |u|^2 into 1/2 |primal(u)|^2; see
 :mod:`maxmargin.core.nonnegative`.
 
-Memory bound: when a block holds ``max_planes``, idle planes leave first; then those of smallest
-positive alpha are folded into one, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j, which leaves D
-as it is: the lower bound never falls. ``max_planes = 2`` keeps one aggregate and the newest plane,
-the variant with which Joachims, Finley and Yu prove convergence.
+Memory limit: when a block holds ``max_planes`` planes, idle planes are removed first. Then the planes with
+the smallest positive alpha are merged into an aggregate, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j.
+This leaves D unchanged, so the lower bound never decreases. ``max_planes = 2`` keeps one aggregate and the
+newest plane, the variant for which Joachims, Finley and Yu prove convergence.
 """
 
 from __future__ import annotations
@@ -60,22 +61,22 @@ MAX_SIGN_ROUNDS = 100
 
 
 class Bundle:
-    """A growing set of cuts and a warm-started solver of its reduced problem.
+    """A growing set of cutting planes with a warm-started solver for the reduced problem.
 
     Parameters
     ----------
     dim : int
         Length of the planes.
     n_blocks : int
-        Number of parts that have a slack of their own.
+        Number of blocks, each with its own slack variable.
     base : float
-        Lower bound of every block's risk: the offset of the zero planes.
+        Lower bound of the risk of every block: the offset of the zero planes.
     regularizer : SquaredNorm
-        What is penalised.
+        The regularizer Omega.
     max_planes : int or None
-        Planes kept per block, at least 2; None for no bound.
+        Maximum number of planes per block, at least 2; None for no limit.
     idle : int
-        Planes whose multiplier was zero in this many consecutive solves are dropped.
+        Drop planes whose multiplier was zero in this many consecutive solves.
 
     Examples
     --------
@@ -100,7 +101,7 @@ class Bundle:
     ) -> None:
         if max_planes is not None and max_planes < 2:
             raise ValueError(
-                f"max_planes={max_planes}: a bundle needs room for at least 2 planes per block, "
+                f"max_planes={max_planes}: a bundle must hold at least 2 planes per block, "
                 "one aggregate and the newest."
             )
         self.dim = dim
@@ -125,18 +126,18 @@ class Bundle:
 
     @property
     def planes(self) -> list[Vector]:
-        """The planes."""
+        """The plane vectors, in the order in which they were added."""
         return self._planes
 
     @planes.setter
     def planes(self, planes: list[Vector]) -> None:
-        """The same planes written differently: their products stay what they are."""
+        """Replace the planes by other representations of the same planes; their inner products are kept."""
         if len(planes) != len(self._planes):
             raise ValueError(f"{len(planes)} vectors for {len(self._planes)} planes.")
         self._planes = planes
 
     def take_over(self, regularizer: SquaredNorm) -> None:
-        """Go on with another bound of the free coordinates; planes depend on nothing else of it."""
+        """Replace the regularizer by one that differs only in the bound on the free coordinates."""
         mine = self.regularizer
         if not (
             np.array_equal(mine.free, regularizer.free)
@@ -144,7 +145,7 @@ class Bundle:
             and np.array_equal(mine.floors, regularizer.floors)
         ):
             raise ValueError(
-                "this bundle was made for other free or nonnegative coordinates; start afresh."
+                "this bundle has other free or nonnegative coordinates; start with a new one."
             )
         self.regularizer = regularizer
 
@@ -160,7 +161,7 @@ class Bundle:
     def _append(self, cut: Cut, block: int) -> None:
         plane = cut.plane
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
-        dense = self.regularizer.penalised(dense)
+        dense = self.regularizer.penalized(dense)
         if self._signed is not None:
             dense = dense.copy()
             dense[self._signed.indices] = 0.0
@@ -171,12 +172,12 @@ class Bundle:
             part = entries(plane, self._signed.indices)
             row[self.n_blocks :] = self._signed.append(part, row[self.n_blocks :])
         if len(self.regularizer.free):
-            # what should cancel (balanced classes at w = 0) leaves rounding: as good as zero here;
-            # the bound is computed from the plane itself and pays for it
+            # Terms that cancel (balanced classes at w = 0) leave rounding errors, which are set to zero here.
+            # The lower bound is computed from the plane itself, so it accounts for them.
             part = self.regularizer.free_part(plane)
             part = np.where(np.abs(part) <= 1e-12 * abs(cut.offset), 0.0, part)
             parts = np.array([*self._free_parts, part])
-            # the Gram matrix of penalised coordinates, plus tau times that of the free ones
+            # the Gram matrix of the penalized coordinates, plus tau times that of the free ones
             row[self.n_blocks :] += self._tau * (parts @ part)
             self._free_parts.append(part)
         self._planes.append(plane)
@@ -186,9 +187,9 @@ class Bundle:
         self._qp.append(row, block)
 
     def shift(self, moves: Sequence[Cut]) -> None:
-        """Move every plane of block k by ``moves[k]``, offset and plane; multipliers and zero planes stay.
+        """Add ``moves[k]`` to every plane of block k. Multipliers and zero planes do not change.
 
-        The products are taken anew: corrections would pile up rounding over many shifts.
+        The Gram matrix is recomputed: corrections would accumulate rounding errors over many shifts.
         """
         if len(moves) != self.n_blocks:
             raise ValueError(f"{len(moves)} moves for a bundle of {self.n_blocks} blocks.")
@@ -201,22 +202,22 @@ class Bundle:
             self._append(moved, int(block))
         self._idle_for = ages
         self._qp.move(beta)
-        if self._signed is not None:  # the point moved too, and with it what is below its floor
+        if self._signed is not None:  # the point moved, so other coordinates may be clipped
             self._signed.is_stale = True
 
     def value(self, w: Array) -> float:
-        """The model at any ``w``, by a pass over the planes: never above the risk."""
+        """The model's risk at any ``w``, by a pass over the planes: never above the true risk."""
         top: Array = np.full(self.n_blocks, float(self.base))
         values = [b + dot(a, w) for a, b in zip(self._planes, self._offsets, strict=True)]
         np.maximum.at(top, self._qp.block[self.n_blocks :], values)
         return float(top.sum())
 
     def value_error(self, w: Array) -> float:
-        """What rounding may have added to :meth:`value`."""
+        """Bound on the rounding error of :meth:`value`."""
         return self.n_blocks * max(self._errors, default=0.0) * (1.0 + float(np.linalg.norm(w)))
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on later. Planes are not copied: they never change."""
+        """The state from which :meth:`from_state` continues. Planes are not copied: they never change."""
         return {
             "n_blocks": self.n_blocks,
             "base": self.base,
@@ -234,11 +235,11 @@ class Bundle:
 
     @classmethod
     def from_state(cls, dim: int, regularizer: SquaredNorm, state: dict[str, Any]) -> Self:
-        """Go on from :meth:`state`; products of the planes are computed anew."""
+        """Rebuild a bundle from :meth:`state`; the Gram matrix is recomputed."""
         names = ("n_blocks", "base", "max_planes", "idle", "tau", "planes")
         n_blocks, base, max_planes, idle, tau, planes = kept_entries(state, *names)
         m = len(planes)
-        # every block has a multiplier of its own, so its number cannot exceed theirs
+        # every block has a multiplier, so there cannot be more blocks than multipliers
         beta = floats(state.get("beta"), "the multipliers", (None,))
         n_blocks = count(n_blocks, "the number of blocks", 1, len(beta))
         bundle = cls(
@@ -288,7 +289,7 @@ class Bundle:
         self._fold(order[: excess + 1], block)
 
     def _fold(self, which: IntArray, block: int) -> None:
-        """Replace planes by their average, weighted by beta: the dual value does not change."""
+        """Replace planes by their average, weighted by beta. The dual value does not change."""
         beta = self._qp.beta[self.n_blocks :][which].copy()
         total = float(beta.sum())
         share = beta / total
@@ -331,19 +332,20 @@ class Bundle:
     ) -> BundleSolution:
         """Solve the reduced problem for this C to within ``tol`` of its dual value.
 
-        The lower bound pays for rounding of the planes where a value is known that F attains. ``precise``:
-        without the Gram matrix, which loses digits (:mod:`maxmargin.core.dense_qp`), if the bundle is small.
+        If ``attained`` is given, rounding errors of the planes are subtracted from the lower bound.
+        ``precise`` solves small bundles without the Gram matrix, which loses digits
+        (:mod:`maxmargin.core.dense_qp`).
         """
         p = self.n_blocks
         offsets = np.array([self.base] * p + self._offsets)
-        # the QP is scaled by C^2; its own rounding bounds what can be asked of it
+        # the QP is scaled by C^2; its rounding errors limit the attainable tolerance
         scaled_tol = max(tol / C / C, 1e-15 * float(np.abs(offsets).max()) / C)
         free = len(self.regularizer.free) > 0 and len(self._planes) > 0
         dense = self._solve_densely(C, offsets) if precise else None
         if dense is not None:
             self._v = dense.w[self.regularizer.free]
         elif self._signed is None or not self._planes:
-            self._maximise(C, offsets, scaled_tol)
+            self._maximize(C, offsets, scaled_tol)
         else:
             self._solve_by_signs(self._signed, C, offsets, scaled_tol)
         beta = self._qp.beta if dense is None else dense.beta
@@ -365,12 +367,12 @@ class Bundle:
         if free:
             lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
             w[self.regularizer.free] = self._v
-        # a new list, and only now: an interrupt must never find the ages half written
+        # assign a new list at the end, so that an interrupt never leaves the ages half updated
         self._idle_for = [
             0 if a > 0.0 else age + 1 for a, age in zip(alpha, self._idle_for, strict=True)
         ]
         if dense is not None:
-            w = dense.w  # better than what rounding leaves of the combination of planes
+            w = dense.w  # more accurate than the rounded combination of planes
         model = self._model(C, offsets, w, by_pass=dense is not None)
         n_active = len(support)
         in_use = np.array(self._idle_for) < self.idle
@@ -379,25 +381,25 @@ class Bundle:
         return BundleSolution(w, lower, model, n_active, dual)
 
     def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
-        """By interior points; None for bundles that are too big."""
-        if (
-            type(self.regularizer) is not SquaredNorm
-        ):  # combinations of planes have their own product
+        """Solve by an interior-point method; return None if the bundle is too large."""
+        # other regularizers define their own inner product
+        if type(self.regularizer) is not SquaredNorm:
             return None
         found = solve_planes(self._planes, self.dim, offsets, self._qp.block, C, self.regularizer)
         if found is not None:
-            self._qp.move(found.beta)  # where the next solve starts
+            self._qp.move(found.beta)  # warm start for the next solve
         return found
 
-    def _maximise(self, C: float, offsets: Array, tol: float) -> None:
-        """The dual of the present Gram matrix: no signs, but free coordinates if there are any."""
+    def _maximize(self, C: float, offsets: Array, tol: float) -> None:
+        """Maximize the dual with the current Gram matrix, with free coordinates but without sign
+        constraints."""
         if self._free_parts:
             self._solve_with_multipliers(C, offsets, tol)
         else:
             self._qp.solve(offsets / C, tol)
 
     def _solve_by_signs(self, signed: SignedPart, C: float, offsets: Array, tol: float) -> None:
-        """The steps of :mod:`maxmargin.core.nonnegative`."""
+        """Solve with nonnegative coordinates; see :mod:`maxmargin.core.nonnegative`."""
         p, qp = self.n_blocks, self._qp
         if signed.is_stale:
             signed.clip_at(qp.beta[p:], C)
@@ -407,9 +409,9 @@ class Bundle:
             shown = offsets
             if self.regularizer.floor is not None:
                 shown = np.concatenate([offsets[:p], offsets[p:] + signed.clipped_values()])
-            self._maximise(C, shown, tol)
+            self._maximize(C, shown, tol)
             c = offsets[p:] / C
-            if self._free_parts:  # the Lagrangian: the point before may not meet the equalities
+            if self._free_parts:  # the Lagrangian: the previous point may violate the equalities
                 c = c + np.array(self._free_parts) @ self._v / C
             step, clipped, outlook = signed.search(c, before[p:], qp.beta[p:], C)
             if step < 1.0:
@@ -418,7 +420,7 @@ class Bundle:
             if not settled:
                 signed.clipped = clipped
                 qp.replace_gram(self._gram(signed))
-            # the whole step and no sign changed: optimal. No step, or nothing to expect: rounding
+            # Optimal after a full step without a sign change; otherwise only rounding is left.
             if (settled and step in (0.0, 1.0)) or outlook <= 1e-3 * tol:
                 break
 
@@ -432,7 +434,7 @@ class Bundle:
     def _model(self, C: float, offsets: Array, w: Array, by_pass: bool) -> float:
         """The model's risk at w = -C sum beta_j a_j, from the Gram matrix: no pass over the planes.
 
-        (Where signs matter the matrix may belong to other ones: then by a pass.)
+        With sign constraints the Gram matrix may be that of other signs, so a pass is made then.
         """
         p, qp = self.n_blocks, self._qp
         by_pass = by_pass or self._signed is not None
@@ -450,7 +452,7 @@ class Bundle:
         return float(total.sum())
 
     def _choose_tau(self, C: float, parts: Array) -> None:
-        """A proximal step long against the planes' own curvature, and able to move v by one."""
+        """Choose tau large compared with the planes' curvature, and large enough to move v by 1."""
         squares = np.einsum("ij,ij->i", parts, parts)
         if not squares.any():
             return
@@ -477,5 +479,5 @@ class Bundle:
             if size * bound <= max(tol * C * C, 1e-14 * float(np.abs(offsets).max()) * C):
                 break
             if size > 0.5 * last and size * bound < 1e-9 * C * float(np.abs(offsets).max()):
-                break  # rounding is all that is left
+                break  # only rounding is left
             last = min(last, size)

@@ -1,10 +1,10 @@
-"""A cut: an affine minorant of the risk.
+"""A cut (cutting plane): an affine lower bound of the risk.
 
     R(v) >= offset + <plane, v>    for all v
 
-up to rounding: computed in double precision it may be wrong by ``error * (1 + |v|)``; see
-:mod:`maxmargin.core.rounding`. Cuts of parts add up to a cut of the sum. That is all a thread
-pool, a disk or a cluster has to know.
+up to rounding: in double precision it may be wrong by ``error * (1 + |v|)``; see
+:mod:`maxmargin.core.rounding`. The cuts of the parts of a risk sum to a cut of the whole. This is why
+shards can run in threads, on disk or on a cluster.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxmargin.core.summation import add_into, tree_sum
-from maxmargin.core.vectors import Array, Vector, add, dot, travelling
+from maxmargin.core.vectors import Array, Vector, add, dot, for_pickling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """The affine minorant ``offset + <plane, v>`` of a risk, and what rounding may have done to it.
+    """The affine lower bound ``offset + <plane, v>`` of a risk, with a bound on its rounding error.
 
     Examples
     --------
@@ -34,24 +34,24 @@ class Cut:
     error: float = 0.0
 
     def at(self, w: Array) -> float:
-        """Value of the minorant at ``w``."""
+        """Value of the lower bound at ``w``."""
         return self.offset + dot(self.plane, w)
 
     def __reduce__(self) -> Any:
-        # pickled is what travels; sums have the same bits either way
-        return Cut, (self.offset, travelling(self.plane), self.error)
+        # a compact form is pickled; sums are bit-identical either way
+        return Cut, (self.offset, for_pickling(self.plane), self.error)
 
     def __add__(self, other: Cut) -> Cut:
         error = self.error + other.error
         return Cut(self.offset + other.offset, add(self.plane, other.plane), error)
 
     def add_in_place(self, other: Cut) -> Cut:
-        """The same sum in this cut's memory, after which this one must not be used any more."""
+        """The same sum, computed in this cut's memory. This cut must not be used afterwards."""
         error = self.error + other.error
         return Cut(self.offset + other.offset, add_into(self.plane, other.plane), error)
 
 
 def add_cuts(cuts: Iterable[Cut]) -> Cut:
-    """The cut of a sum of risks, summed by the one rule of :mod:`maxmargin.core.summation`."""
+    """The cut of a sum of risks, added up in the order of :mod:`maxmargin.core.summation`."""
     total: Cut = tree_sum(cuts)
     return total

@@ -1,18 +1,18 @@
-"""The reduced problem of a small bundle by a primal-dual interior-point method (Mehrotra).
+"""A primal-dual interior-point method (Mehrotra) for the reduced problem of a small bundle.
 
     min over w, xi     1/2 sum_k p_k w_k^2 + C sum_b xi_b
     subject to         s_j = xi_b(j) - o_j - <a_j, w> >= 0,     z_k = w_k - f_k >= 0 for signed coordinates
 
-p_k is 1, or 0 for coordinates that are not penalized. The active-set method of :mod:`maxmargin.core.qp` works
-on the Gram matrix of the planes, whose condition is the square of that of the planes: with features of very
-different sizes and a large C it runs out of digits long before the certificate is reached. Here columns are
-scaled to one, the multipliers beta_j = alpha_j / C of s_j >= 0 and eta_k of z_k >= 0 are kept positive, and
-with theta = beta / s, rho = eta / z each Newton step solves
+p_k is 1, or 0 for unpenalized coordinates. The active-set method of :mod:`maxmargin.core.qp` works on the
+Gram matrix of the planes, whose condition number is the square of that of the planes. With features of very
+different scales and a large C it runs out of digits long before the tolerance is reached. Here columns are
+scaled to one, and the multipliers beta_j = alpha_j / C of s_j >= 0 and eta_k of z_k >= 0 are kept positive.
+With theta = beta / s and rho = eta / z, each Newton step solves
 
     (diag(p) + diag(rho) + A' (Theta - Theta E (E' Theta E)^-1 E' Theta) A) dw = right-hand side
 
-by a QR decomposition of the square root of that matrix, so that no digits are lost to squares. E marks the
-blocks. It takes some 30 steps of O(m d^2): for hundreds of planes and coordinates, not more.
+by a QR decomposition of the square root of that matrix, so that no digits are lost by squaring. E indicates
+the blocks. It takes about 30 steps of O(m d^2), which is fast for up to a few hundred planes and coordinates.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
 MAX_STEPS = 80
-#: planes times coordinates up to which a step takes milliseconds
+#: maximum of planes times coordinates; up to here a step takes milliseconds
 MAX_ENTRIES = 100_000
-#: the complementarity, as a share of the objective, at which nothing is left to gain
+#: complementarity, relative to the objective, at which the method stops
 ENOUGH = 1e-15
-#: a penalty of each step along coordinates without one, as a share of the curvature
+#: proximal term along unpenalized coordinates, relative to the curvature
 PROXIMAL = 1e-13
-#: multipliers below this share of C are zero
+#: multipliers below this fraction of C are set to zero
 INVISIBLE = 1e-14
-#: part of the way to the nearest bound that a step may take
+#: fraction of the distance to the nearest bound that a step may cover
 BACK = 0.995
 
 
 class DenseSolution(NamedTuple):
-    """The point w, and the multipliers of the planes, which add up to one in each block."""
+    """The point w and the multipliers of the planes, which sum to one in each block."""
 
     w: Array
     beta: Array
@@ -54,8 +54,8 @@ def solve_planes(
     C: float,
     omega: SquaredNorm,
 ) -> DenseSolution | None:
-    """Solve the reduced problem of these planes, the zero plane of each block before them in ``offsets`` and
-    ``block``, with multipliers of a visible size only; None where there are too many."""
+    """Solve the reduced problem of these planes. In ``offsets`` and ``block`` the zero plane of each block
+    comes before them. Tiny multipliers are set to zero. Return None if the problem is too large."""
     p, m = len(block) - len(planes), len(block)
     if not planes or (m + dim) * dim > MAX_ENTRIES:
         return None
@@ -81,9 +81,9 @@ def solve_dense(
     signed: IntArray,
     floors: Array,
 ) -> DenseSolution | None:
-    """Solve the reduced problem; None where the arithmetic breaks down.
+    """Solve the reduced problem; return None if the arithmetic breaks down.
 
-    ``planes`` has one row for each plane, the zero planes of the blocks among them.
+    ``planes`` has one row per plane, including the zero planes of the blocks.
     """
     size = np.abs(planes).max(axis=0)
     size[size == 0.0] = 1.0
@@ -99,7 +99,7 @@ def solve_dense(
             try:
                 if not state.step():
                     break
-            except (LinAlgError, ValueError):  # the latter for numbers that are not finite
+            except (LinAlgError, ValueError):  # ValueError: the matrix is not finite
                 break
             if state.mu <= ENOUGH * max(state.scale, 1e-300) or state.mu > 1e3 * before:
                 break
@@ -114,7 +114,7 @@ def solve_dense(
 
 
 def _balanced(beta: Array, free: Array, block: IntArray) -> Array:
-    """Multipliers nearby with ``free' beta = 0``, which the dual demands of coordinates without a penalty."""
+    """Nearby multipliers with ``free' beta = 0``, which the dual requires of unpenalized coordinates."""
     with np.errstate(all="ignore"):
         for _ in range(3):
             one = np.zeros((len(beta), int(block.max()) + 1))
@@ -122,7 +122,7 @@ def _balanced(beta: Array, free: Array, block: IntArray) -> Array:
             equations = np.concatenate([free, one], axis=1)
             wrong = equations.T @ beta
             wrong[free.shape[1] :] -= 1.0
-            # large multipliers change most, so that small ones stay positive
+            # relative changes, so that small multipliers stay positive
             x = np.linalg.lstsq((beta[:, None] * equations).T, -wrong, rcond=1e-13)[0]
             better = beta + beta * x
             if not (better >= 0.0).all():
@@ -132,7 +132,8 @@ def _balanced(beta: Array, free: Array, block: IntArray) -> Array:
 
 
 def _shortest(w: Array, planes: Array) -> Array:
-    """Of the points that all planes see alike the shortest: for classes, intercepts that add up to zero."""
+    """The shortest of the points that have equal values on all planes: for multiclass, intercepts that sum to
+    zero."""
     _, found, directions = np.linalg.svd(planes, full_matrices=len(planes) < len(w))
     sizes = np.zeros(len(w))
     sizes[: len(found)] = found
@@ -142,7 +143,7 @@ def _shortest(w: Array, planes: Array) -> Array:
 
 
 class _State:
-    """Where the method is: all of s, beta, z, eta stay positive."""
+    """The current iterate; s, beta, z and eta stay positive."""
 
     def __init__(
         self, A: Array, o: Array, P: Array, block: IntArray, signed: IntArray, f: Array
@@ -167,23 +168,23 @@ class _State:
 
     @property
     def mu(self) -> float:
-        """The mean of the products that should be zero."""
+        """Mean complementarity, which is zero at the solution."""
         total = float(self._s @ self._beta + self._z @ self._eta)
         return total / (len(self._s) + len(self._z))
 
     @property
     def scale(self) -> float:
-        """The objective's size."""
+        """Magnitude of the objective."""
         return float(0.5 * self._v @ (self._P * self._v) + np.abs(self._xi).sum())
 
     def _note(self) -> None:
-        """Keep the point if its primal and dual values are closer than before."""
+        """Keep the point if its duality gap is the smallest so far."""
         v, beta = self._v, np.maximum(self._beta, 0.0)
         beta = beta / np.bincount(self._block, weights=beta, minlength=self._p)[self._block]
         top = np.full(self._p, -np.inf)
         np.maximum.at(top, self._block, self._o + self._A @ v)
         left = self._residual(beta)
-        # a coordinate without penalty pays for its residual by its own size
+        # the residual of an unpenalized coordinate counts times the coordinate's size
         rate = np.where(self._P > 0.0, self._P, np.inf)
         lost = 0.5 * float(np.sum(left * left / rate)) + float(
             np.abs(left[self._P == 0.0]) @ np.abs(v[self._P == 0.0])
@@ -200,7 +201,7 @@ class _State:
         return out
 
     def step(self) -> bool:
-        """One predictor and corrector; False when no step is possible."""
+        """Take one predictor-corrector step; return False if no step is possible."""
         A, block, p, signed = self._A, self._block, self._p, self._signed
         theta, rho = self._beta / self._s, self._eta / self._z
         weight = np.bincount(block, weights=theta, minlength=p)
@@ -210,7 +211,7 @@ class _State:
         upper = np.sqrt(theta)[:, None] * (A - means[block])
         diagonal = self._P.copy()
         diagonal[signed] += rho
-        # planes may not see some directions of coordinates that are not penalized: hardly move along them
+        # some directions of unpenalized coordinates may not appear in any plane: restrict moves along them
         diagonal[self._P == 0.0] += PROXIMAL * float(np.einsum("ij,ij->j", upper, upper).max())
         rows = [upper, np.diag(np.sqrt(diagonal))]
         R: Array = qr(np.concatenate(rows), mode="r")[0][: A.shape[1]]
@@ -225,7 +226,7 @@ class _State:
             g = rc / self._s - theta * feasible
             h = stationary - A.T @ g
             h[signed] += re / self._z - rho * inside
-            # xi is eliminated: EtTE dxi = Et(g) - sums + EtT A dv
+            # xi is eliminated: E' Theta E dxi = E' g - sums + E' Theta A dv
             e = np.bincount(block, weights=g, minlength=p) - sums
             h += means.T @ e
             dv: Array = solve_triangular(R, solve_triangular(R, h, trans="T"))
@@ -260,7 +261,7 @@ class _State:
         return bool(np.isfinite(self._v).all())
 
     def _longest(self, ds: Array, db: Array, dz: Array, de: Array, most: float = 1.0) -> float:
-        """The longest step that keeps all of them from being negative."""
+        """The longest step that keeps s, beta, z and eta nonnegative."""
         for value, change in (
             (self._s, ds),
             (self._beta, db),

@@ -1,26 +1,26 @@
-"""Where shards live: the contract, and the plainest engine. An engine knows nothing of SVMs.
+"""The engine protocol (where shards run) and the serial engine. An engine does not depend on SVMs.
 
 A shard is any object, built where it runs by ``factory(spec)`` from a picklable spec: a path and a
-range of rows, or a block of data that the engine places once where workers can get at it. An engine
-calls a method on all shards and adds the answers up by one fixed rule
-(:func:`maxmargin.core.summation.tree_sum`), so the number of workers never changes a bit of the result.
+range of rows, or a block of data that the engine places once where workers can read it. An engine
+calls a method on all shards and sums the results in a fixed order
+(:func:`maxmargin.core.summation.tree_sum`), so results are bit-identical for any number of workers.
 
-What must hold, besides the signatures below:
+Requirements besides the signatures below:
 
-- Workers host ranges of neighbouring shards (:func:`share`), so that each adds up what it has before
-  anything travels.
-- Specs and the factory count as they are when ``open`` is called. An engine that is not ``durable`` keeps a
-  snapshot: a shard that is built anew must be the one it was. A durable one may hand them over as they are,
-  without a copy; then whoever opened it leaves their arrays alone while the shards live.
-- A shard stays the same object from call to call, until ``open``, ``close`` or its worker's death.
-- Published arrays are immutable. They are passed at the top level of the arguments, and shards see a
-  read-only array.
-- Methods of shards are idempotent: a call may reach a shard again.
-- What a shard remembers is a cache. If the engine is not ``durable`` a worker may die: its shards are built
-  anew from their specs, without what they remembered, and the call is repeated, a bounded number of times.
-  A shard that misses something it was told before raises an error of its own, and whoever asked knows how
-  to tell it again (see :mod:`maxmargin.risks.lines.evaluation`).
-- An error in a shard is raised once, as itself, with the shard's index in a note, and never retried.
+- Workers host contiguous ranges of shards (:func:`share`), so that each one sums its own results before
+  they are sent.
+- Specs and the factory are used as they are when ``open`` is called. An engine that is not ``durable`` keeps
+  a snapshot, because a rebuilt shard must equal the original. A durable engine may pass them on without a
+  copy; then the caller must not change their arrays while the shards exist.
+- A shard stays the same object from call to call, until ``open`` or ``close`` is called or its worker fails.
+- Published arrays are immutable. They are passed as top-level arguments, and shards receive a read-only
+  array.
+- Methods of shards are idempotent: a call may be repeated.
+- Everything a shard stores between calls is a cache. If the engine is not ``durable``, a worker may fail.
+  Then its shards are rebuilt from their specs, with empty caches, and the call is repeated a limited number
+  of times. A shard that misses a cached value raises an exception of its own type, and the caller sends the
+  value again (see :mod:`maxmargin.risks.lines.evaluation`).
+- An exception in a shard is raised once, unchanged, with the shard's index in a note, and never retried.
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ class Handle:
 
 
 class Engine(Protocol):
-    """The contract; ``maxmargin.testing.check_engine`` enforces it."""
+    """The engine protocol; ``maxmargin.testing.check_engine`` tests it."""
 
     @property
     def durable(self) -> bool:
-        """Whether shards live as long as the engine: nothing that they remember can get lost."""
+        """Whether shards exist as long as the engine, so that nothing they store is lost."""
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
-        """Build one shard per spec, replacing those of an earlier call."""
+        """Build one shard per spec, replacing any earlier shards."""
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
-        """An immutable snapshot that can be passed to shard methods."""
+        """Return an immutable snapshot that can be passed to shard methods."""
 
     def reduce(self, method: Callable[..., R], *args: Any) -> R:
-        """Call the method on every shard and sum the answers by the one rule."""
+        """Call the method on every shard and sum the results in the fixed order."""
 
     def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
-        """Call the method on every shard; the (small) answers in shard order."""
+        """Call the method on every shard; return the (small) results in shard order."""
 
     def close(self) -> None:
-        """Let go of shards and workers."""
+        """Release shards and workers."""
 
 
 def shard_method(method: Callable[..., Any]) -> str:
-    """The name under which a shard has a method that was passed as ``Shard.method``.
+    """The name of a shard method that was passed as ``Shard.method``.
 
-    A shard of a subclass that overrides the method, or of another class with a method of that name, uses its
-    own. Only the name is sent to workers.
+    If a shard's class overrides the method, or is another class with a method of that name, its own method is
+    called. Only the name is sent to workers.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def shard_method(method: Callable[..., Any]) -> str:
 
 
 def share(n_shards: int, n_workers: int, worker: int) -> range:
-    """The shards that a worker hosts: neighbours, as many as the others have or one more."""
+    """The contiguous range of shards that a worker hosts; sizes differ by at most one."""
     return range(worker * n_shards // n_workers, (worker + 1) * n_shards // n_workers)
 
 
 class SerialEngine:
-    """All shards in the calling thread, one after the other.
+    """Run all shards in the calling thread, one after the other.
 
     Examples
     --------
@@ -114,14 +114,14 @@ class SerialEngine:
     """
 
     durable = True
-    #: the first shard's number; a worker of another engine that hosts some shards begins elsewhere
+    #: index of the first shard; not 0 in a worker of another engine that hosts some of the shards
     _first = 0
 
     def __init__(self) -> None:
         self._shards: list[Any] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # copies (as scikit-learn's clone makes them) are engines of the same kind, without shards
+        # copies (for example by scikit-learn's clone) are engines of the same kind without shards
         return type(self), ()
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
@@ -136,31 +136,31 @@ class SerialEngine:
         return self
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
-        """A read-only copy; an array that owns its memory and is read-only already is one."""
+        """Return a read-only copy, or the array itself if it owns its memory and is read-only."""
         if array.flags.writeable or array.base is not None:
             array = np.array(array)
             array.setflags(write=False)
         return Handle(array)
 
     def reduce(self, method: Callable[..., R], *args: Any) -> R:
-        """Sum of the shards' answers."""
+        """Sum the results of all shards."""
         self._require_shards()
         total: R = join(self._fold(shard_method(method), args))
         return total
 
     def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
-        """List of the shards' answers."""
+        """Return the results of all shards as a list."""
         self._require_shards()
         return list(self._map(shard_method(method), args))
 
     def _require_shards(self) -> None:
         if not self._shards:
             raise RuntimeError(
-                "the engine holds no shards: call open() first (close() lets go of them)."
+                "the engine has no shards: call open() first (close() releases them)."
             )
 
     def close(self) -> None:
-        """Forget the shards."""
+        """Release the shards."""
         self._shards = []
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:

@@ -1,4 +1,4 @@
-"""Points of the dual that prove a lower bound."""
+"""Feasible dual points, which prove a lower bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maxmargin.core.rounding import Attained
 
 
 class FeasibleDual(Protocol):
-    """A feasible dual point that can compute its own value from scratch."""
+    """A feasible dual point that can recompute its own value."""
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """A lower bound of F(w*) that has paid for what rounding may have done, unless that is negligible."""
+        """A lower bound of F(w*), reduced by a bound on the rounding error unless that is negligible."""

@@ -1,8 +1,8 @@
-"""Ctrl-C: what was found is stored first, and then the interrupt goes on to the caller.
+"""Ctrl-C: store the best point first, then raise the interrupt.
 
-Inside a fit Ctrl-C only ends the loop. The best point gets its bounds, the estimator its attributes; after
-that the outermost call raises ``KeyboardInterrupt``, with what it stored attached. A library that kept an
-interrupt to itself would turn "stop" into "skip one fold" in the loops of others.
+Inside a fit, Ctrl-C only ends the loop. The best point gets its bounds and the estimator its attributes. Then
+the outermost call raises ``KeyboardInterrupt``, with the stored result attached. If a library suppressed the
+interrupt, "stop" would mean "skip one fold" in a user's cross-validation loop.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _RETURNS: ContextVar[bool] = ContextVar("maxmargin_return_on_interrupt", default
 
 @contextmanager
 def return_on_interrupt() -> Iterator[None]:
-    """Let fits return what they have found when Ctrl-C is pressed, instead of raising ``KeyboardInterrupt``.
+    """Make fits return their best point on Ctrl-C, instead of raising ``KeyboardInterrupt``.
 
-    By default a fit that is interrupted stores its best point and its bounds, and then raises: the estimator
-    is ``error.estimator`` (of :func:`maxmargin.minimize` the result is ``error.result``). Inside this context
-    it returns as after a time limit, with ``stop_reason_ = "interrupted"``, and whoever called it goes on:
-    one press ends one fit, not the loop around it. An interrupt before there is anything to return is raised
-    all the same.
+    By default an interrupted fit stores its best point and its bounds and then raises. The estimator is
+    ``error.estimator``; for :func:`maxmargin.minimize` the result is ``error.result``. Inside this context
+    the fit returns as after a time limit, with ``stop_reason_ = "interrupted"``, and the caller continues:
+    one Ctrl-C ends one fit, not the loop around it. An interrupt before there is anything to return is still
+    raised.
 
-    The setting holds for the current thread (or asynchronous task) alone. Calls inside a fit, by a callback
-    or a user's oracle, always raise: the fit around them is the one to end.
+    The setting applies to the current thread (or asynchronous task) only. Calls made inside a fit, by a
+    callback or a user's oracle, always raise, so that the enclosing fit ends.
 
     Yields
     ------
@@ -60,9 +60,9 @@ def return_on_interrupt() -> Iterator[None]:
 
 @contextmanager
 def outermost() -> Iterator[bool]:
-    """A public call that stores what it finds: whether it then returns after Ctrl-C, or raises.
+    """Context of a public call that stores its results; yields whether it returns after Ctrl-C or raises.
 
-    Calls inside it raise, so that it hears of an interrupt that they caught.
+    Calls inside it always raise, so that the outer call receives interrupts that they caught.
     """
     returns = _RETURNS.get()
     token = _RETURNS.set(False)
@@ -73,7 +73,7 @@ def outermost() -> Iterator[bool]:
 
 
 def interrupt(note: str, **kept: Any) -> KeyboardInterrupt:
-    """The exception for the caller, with what was stored as attributes and a note below the traceback."""
+    """The exception to raise, with the stored objects as attributes and a note below the traceback."""
     error = KeyboardInterrupt()
     for name, value in kept.items():
         setattr(error, name, value)

@@ -1,14 +1,14 @@
-"""Exact minimisation of F on the line from a to b, by slopes only.
+"""Exact line search: minimize F on the line from a to b, using slopes only.
 
     f(k) = Omega(a + k d) + C R(a + k d),    f'(k) = q k + l + C R'(k),    d = b - a, k >= 0
 
-f' is increasing. Since R' never decreases, f'(k) >= f'(0) + q k: the minimiser lies in [0, -f'(0) /
-q]. A round evaluates f' at several k at once (a cluster pays per round, not per k) and narrows the
-bracket; as soon as few kinks of R are left inside, they are collected and sorted and the crossing
-is found exactly. Risks that do not tell their kinks are narrowed by more rounds, until what is left
-to gain inside the bracket, at most its width times the slope at an end, is a hundredth of the gain
-(measured: as many iterations as with an exact search, in half the time). Where one slope costs as much as
-a cut (a joint measure sorts all rows for it) they are asked one at a time, and few: see
+f' is increasing. Since R' never decreases, f'(k) >= f'(0) + q k, so the minimizer lies in [0, -f'(0) / q].
+A round evaluates f' at several k at once (on a cluster the cost is per round, not per k) and narrows the
+bracket. As soon as few kinks of R are left inside, they are collected and sorted, and the zero crossing
+is found exactly. Risks that do not report their kinks are narrowed by more rounds. These end when the
+possible further gain, at most the bracket's width times the slope at an end, is a hundredth of the gain so
+far (measured: as many iterations as with an exact search, in half the time). If one slope costs as much as a
+cut (non-decomposable metrics sort all samples for it), only a few slopes are evaluated, one at a time: see
 :func:`_with_few_slopes`.
 """
 
@@ -23,18 +23,18 @@ from maxmargin.core.contract.evaluation import LineEvaluation
 from maxmargin.core.contract.requests import Breakpoints, Request, Slopes
 from maxmargin.core.vectors import Array
 
-#: kinks that may be collected in one place
+#: maximum number of kinks to collect
 LIMIT = 200_000
 TRIALS = 8
 MAX_ROUNDS = 60
 MAX_DOUBLINGS = 200
 #: trial steps of the first round besides zero, as multiples of the previous iteration's step
 SPREAD = np.array([0.2, 0.6, 0.85, 1.0, 1.2, 1.7, 5.0])
-#: what may be left to gain, relative to the gain; F is evaluated at the step, so no bound depends on it
+#: acceptable further gain, relative to the gain so far; F is evaluated at the step, so no bound depends on it
 EFFORT = 1e-2
-#: expensive slopes: a step will do where |f'| is this part of |f'(0)|, or in a bracket of this relative width
+#: expensive slopes: accept a step where |f'| <= SLOPE * |f'(0)|, or in a bracket of this relative width
 SLOPE, WIDTH = 0.1, 0.05
-#: parts of a bracket whose jumps are summed before one part is sorted
+#: number of bins of a bracket whose jumps are summed before one bin is sorted
 BINS = 256
 
 
@@ -48,8 +48,8 @@ def minimize_on_line(
     *,
     expensive: bool = False,
 ) -> Generator[Request, Any, float]:
-    """The step k >= 0 of smallest f; asks for :class:`Slopes` and :class:`Breakpoints`. Where slopes are
-    ``expensive``, a step of about the smallest f by few of them."""
+    """The step k >= 0 that minimizes f, found by requests for :class:`Slopes` and :class:`Breakpoints`. If
+    slopes are ``expensive``: an approximate minimizer, from few of them."""
     if expensive:
         step: float = yield from _with_few_slopes(a, b, quadratic, linear, C, guess)
         return step
@@ -68,14 +68,14 @@ def minimize_on_line(
             if lo <= t < hi:
                 gained -= slope * (t - lo)
                 lo, slope_lo = t, slope
-        if not np.isfinite(hi):  # only coordinates that are not penalised move
+        if not np.isfinite(hi):  # only unpenalized coordinates change
             hi = yield from _end(a, b, linear, C, max(lo, guess, 1.0))
         kinks = yield Breakpoints(a, b, lo, hi, LIMIT)
         if kinks is not None:
             return _crossing(lo, hi, slope_lo, quadratic, C, *kinks)
         if hi - lo <= 1e-14 * hi:
             return hi
-        # no kinks told: what is left to gain is at most the width times the slope at an end
+        # no kinks reported: the possible further gain is at most the width times the slope at an end
         if (hi - lo) * max(-slope_lo, slope_hi) <= EFFORT * gained:
             return lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
         ts = _trials(lo, hi, slope_lo, slope_hi)
@@ -86,13 +86,13 @@ def minimize_on_line(
 def _with_few_slopes(
     a: LineEvaluation, b: LineEvaluation, quadratic: float, linear: float, C: float, guess: float
 ) -> Generator[Request, Any, float]:
-    """A step where f is nearly level, or next to the kink where it turns. No promise that f is smaller
-    there: whoever moves evaluates F first.
+    """A step where f is nearly flat, or next to the kink where f' changes sign. f may be larger there than
+    at 0: the caller evaluates F before moving.
 
-    Secants of f', and a cut of the bracket where a secant did not halve it: f' jumps at kinks. Measured with
-    F1 and the ROC area on a9a, w8a and covtype (``python -m benchmarks.measures``): 3 to 5 slopes per
-    iteration instead of 16 to 59, a third to a quarter of the time; as many iterations, but on F1 up to twice
-    as many.
+    Uses secants of f', and bisection where a secant did not halve the bracket, since f' jumps at kinks.
+    Measured with F1 and ROC AUC on a9a, w8a and covtype (``python -m benchmarks.measures``): 3 to 5 slopes
+    per iteration instead of 16 to 59, and a quarter to a third of the time. The number of iterations is the
+    same, except for F1, where it is up to twice as large.
     """
     ts = np.array([0.0, guess])
     slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
@@ -116,7 +116,7 @@ def _with_few_slopes(
             t = min(3.0 * lo, 0.5 * (lo + hi)) if lo > 0.0 else 0.5 * hi
         elif hi - lo <= 0.5 * width:
             t = float(np.clip(root, lo + 0.05 * (hi - lo), hi - 0.05 * (hi - lo)))
-        else:  # steps differ by powers
+        else:  # geometric mean: step lengths differ by orders of magnitude
             t = float(np.sqrt(lo * hi)) if lo > 0.0 else 0.3 * hi
         width = hi - lo
         at = np.array([t])
@@ -127,7 +127,7 @@ def _with_few_slopes(
 def _end(
     a: LineEvaluation, b: LineEvaluation, linear: float, C: float, hi: float
 ) -> Generator[Request, Any, float]:
-    """A step beyond the minimiser: R >= 0 ends its descent somewhere."""
+    """A step beyond the minimizer; it exists because R >= 0 cannot decrease forever."""
     for _ in range(MAX_DOUBLINGS):
         hi *= 4.0
         end: Array = yield Slopes(a, b, np.array([hi]))
@@ -137,9 +137,9 @@ def _end(
 
 
 def _trials(lo: float, hi: float, slope_lo: float, slope_hi: float) -> Array:
-    """Around the secant's guess: tighter than an even split when f' is nearly linear."""
+    """Trial points around the secant's root: better than equal spacing when f' is nearly linear."""
     even: Array = lo + (hi - lo) * np.arange(1, TRIALS + 1) / (TRIALS + 1)
-    if not np.isfinite(slope_hi):  # hi may be far off: by powers
+    if not np.isfinite(slope_hi):  # hi may be far off: geometric spacing
         return np.geomspace(lo, hi, TRIALS + 2)[1:-1] if lo > 0.0 else even
     root = lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
     width = (hi - lo) * np.array([0.001, 0.01, 0.05, 0.2])
@@ -151,8 +151,8 @@ def _trials(lo: float, hi: float, slope_lo: float, slope_hi: float) -> Array:
 def _crossing(
     lo: float, hi: float, slope: float, quadratic: float, C: float, ts: Array, jumps: Array
 ) -> float:
-    """Where f' crosses zero, from its value just after ``lo`` and all kinks in (lo, hi)."""
-    if len(ts) > 4 * BINS:  # only the part of the bracket where f' changes its sign is sorted
+    """The zero crossing of f', from its value just after ``lo`` and all kinks in (lo, hi)."""
+    if len(ts) > 4 * BINS:  # sort only the bin in which f' changes its sign
         part = np.minimum((ts - lo) * (BINS / (hi - lo)), BINS - 1).astype(np.intp)
         edges = lo + (hi - lo) * np.arange(BINS + 1) / BINS
         rise = np.concatenate([[0.0], np.cumsum(np.bincount(part, jumps, BINS))])

@@ -1,11 +1,11 @@
-"""Whether a matrix that somebody gives can be handed to compiled code.
+"""Validation of matrices before they are passed to compiled code.
 
-Compiled code reads and writes where indices and pointers say, without a look at bounds, so one wrong number
-in them is a crash or, worse, a change of other memory. And it drops NaN: ``max(0, nan)`` is 0. Hence every
-matrix is checked where it comes in, once, for less than a product with it costs: pointers ascend and end
-inside the arrays, indices are those of columns, entries are finite.
+Compiled code does not check bounds: one wrong index or pointer causes a crash or overwrites other memory. It
+also ignores NaN, because ``max(0, nan)`` is 0. Hence every matrix is checked once on input, at less than the
+cost of a matrix-vector product: pointers must be nondecreasing and end within the arrays, indices must be
+valid columns, and entries must be finite.
 
-An error names the row and the column. All of them are ValueErrors.
+Every error is a ValueError that names the row and the column.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ import scipy.sparse as sp
 
 AnyArray = npt.NDArray[Any]
 
-#: entries that are looked through at a time for the one that is not finite
+#: number of entries searched at a time for one that is not finite
 _STEP = 1 << 20
-#: how a row is called in an error: by its number
+#: returns the name of a row in an error message, given its number
 Name = Callable[[int], str]
 
 
 def row_name(row: int) -> str:
-    """The usual name of a row in an error."""
+    """The default name of a row in an error message."""
     return f"row {row}"
 
 
 def numbered(what: str) -> Name:
-    """Names of rows that are something: "token 3"."""
+    """Row names with another noun, such as "token 3"."""
     return lambda row: f"{what} {row}"
 
 
 def is_finite(values: AnyArray) -> bool:
-    """Whether all numbers are finite. NaN and infinity do not leave a sum, which is one pass without memory
-    of its own; a sum of finite numbers may overflow, so only then each of them is looked at."""
+    """Whether all numbers are finite. NaN and infinity propagate through a sum, which is one pass without
+    extra memory. Only if the sum is not finite (finite numbers may overflow) are the entries searched."""
     if values.dtype.kind not in "fc" or not values.size:
         return True
     with np.errstate(all="ignore"):
@@ -49,7 +49,7 @@ def is_finite(values: AnyArray) -> bool:
 
 
 def first_not_finite(values: AnyArray) -> int:
-    """The place of the first NaN or infinite number, counted in C order; -1 if there is none."""
+    """The index of the first NaN or infinite number in C order; -1 if there is none."""
     flat = values.reshape(-1)
     for lo in range(0, flat.size, _STEP):
         fine = np.isfinite(flat[lo : lo + _STEP])
@@ -67,7 +67,7 @@ def check_dense(X: AnyArray, name: str = "X", row: Name = row_name) -> None:
 
 
 def not_finite(name: str, value: Any, row: str, column: int | str) -> ValueError:
-    """What to say of an entry."""
+    """The error for an entry that is not finite."""
     return ValueError(
         f"there are NaN or infinite values in {name}: {value} in {row}, column {column}. All entries must be "
         "finite numbers."
@@ -95,7 +95,7 @@ def check_rows(
 def check_entries(
     indptr: AnyArray, indices: AnyArray, data: AnyArray, name: str = "X", row: Name = row_name
 ) -> None:
-    """Raise ValueError unless the entries of checked pointers are finite."""
+    """Raise ValueError unless all entries are finite; the pointers must have been checked."""
     end = int(indptr[-1])
     if not is_finite(data[:end]):
         at = first_not_finite(data[:end])
@@ -105,7 +105,7 @@ def check_entries(
 def check_columns(
     indptr: AnyArray, indices: AnyArray, n_columns: int, name: str = "X", row: Name = row_name
 ) -> None:
-    """Raise ValueError unless the indices of checked pointers are those of columns."""
+    """Raise ValueError unless all indices are valid columns; the pointers must have been checked."""
     columns = indices[: int(indptr[-1])]
     if columns.dtype.kind not in "iu":
         raise _damaged(name, f"its indices are {columns.dtype}, not integers.")
@@ -121,7 +121,7 @@ def check_columns(
 def check_pointers(
     indptr: AnyArray, n_rows: int, stored: int, name: str = "X", row: Name = row_name
 ) -> None:
-    """Raise ValueError unless pointers ascend from 0 and end within ``stored`` entries."""
+    """Raise ValueError unless pointers start at 0, do not decrease, and end within ``stored`` entries."""
     if indptr.dtype.kind not in "iu":
         raise _damaged(name, f"indptr is {indptr.dtype}, not integers.")
     if len(indptr) != n_rows + 1:
@@ -147,7 +147,7 @@ def check_pointers(
 
 
 def _lie_within(indices: AnyArray, end: int) -> bool:
-    """Whether all are in 0 .. end-1: as unsigned numbers negative ones are too large as well."""
+    """Whether all are in 0 .. end-1. Viewed as unsigned, negative numbers are too large as well."""
     if not len(indices):
         return True
     unsigned = indices.view(f"u{indices.dtype.itemsize}") if indices.dtype.kind == "i" else indices
@@ -159,8 +159,8 @@ def _row_of(indptr: AnyArray, entry: int) -> int:
 
 
 def sound(X: Any, name: str = "X", row: Name = row_name) -> Any:
-    """A sparse matrix of any format as CSR with float32 or float64 entries, checked. It is ``X`` itself where
-    that is one already; entries stored twice, or out of order, stay as they are."""
+    """A sparse matrix of any format as a checked CSR matrix with float32 or float64 entries. ``X`` itself is
+    returned if it is one already. Duplicate and unsorted entries are kept."""
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; it has {X.ndim}.")
     X = _as_csr(X, name)
@@ -171,12 +171,12 @@ def sound(X: Any, name: str = "X", row: Name = row_name) -> Any:
     same = indptr is X.indptr and indices is X.indices and data is X.data
     if same and len(indices) == len(data) == end:
         return X
-    # entries behind the last row are room that was never used
+    # entries after the last row are unused capacity
     return sp.csr_matrix((data[:end], indices[:end], indptr), shape=X.shape, copy=False)
 
 
 def canonical(X: Any, name: str = "X", row: Name = row_name) -> Any:
-    """:func:`sound`, with sorted columns and no entry stored twice; a copy where ``X`` is not like that."""
+    """:func:`sound`, with sorted columns and no duplicates; a copy if ``X`` is not in that form."""
     X = sound(X, name, row)
     if not is_canonical(X):
         X = summed(X)
@@ -185,8 +185,8 @@ def canonical(X: Any, name: str = "X", row: Name = row_name) -> Any:
 
 
 def is_canonical(X: Any) -> bool:
-    """Whether the columns of each row of a checked CSR matrix ascend. By a look at them: what SciPy remembers
-    of that may be older than the last change of its arrays."""
+    """Whether the columns of each row of a checked CSR matrix are strictly ascending. SciPy's cached flags
+    are ignored: its arrays may have changed since."""
     fresh = copy.copy(X)
     for remembered in ("_has_canonical_format", "_has_sorted_indices"):
         fresh.__dict__.pop(remembered, None)
@@ -194,7 +194,7 @@ def is_canonical(X: Any) -> bool:
 
 
 def summed(X: Any) -> Any:
-    """A copy with ascending columns, entries stored twice added up."""
+    """A copy with sorted columns and duplicates summed."""
     out = sp.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
     out.sum_duplicates()
     return out
@@ -225,7 +225,7 @@ def _integers(given: Any, name: str) -> AnyArray:
 
 
 def _as_csr(X: Any, name: str) -> Any:
-    """CSR, from arrays that were looked at first: conversions are compiled code, too."""
+    """Convert to CSR after checking the arrays: conversions are compiled code, too."""
     if X.format == "csr":
         return X
     n, d = X.shape
@@ -246,11 +246,11 @@ def _as_csr(X: Any, name: str) -> Any:
     try:
         return sp.csr_matrix(X)
     except (ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
-        raise _damaged(name, f"it cannot be made CSR ({error}).") from error
+        raise _damaged(name, f"it cannot be converted to CSR ({error}).") from error
 
 
 def _check_compressed(X: Any, shape: tuple[int, int], name: str) -> None:
-    """Pointers and indices of CSC (columns for rows) or of blocks."""
+    """Check pointers and indices of a CSC matrix (columns take the place of rows) or of blocks."""
     indptr, indices = _integers(X.indptr, f"{name}.indptr"), _integers(X.indices, f"{name}.indices")
     check_pointers(indptr, shape[0], min(len(indices), len(X.data)), name)
     if not _lie_within(indices[: int(indptr[-1])], shape[1]):
@@ -269,8 +269,8 @@ def _is_whole(X: Any) -> bool:
 
 
 def stacked(parts: Sequence[Any], name: str = "X", part: str = "sequence", row: str = "row") -> Any:
-    """Matrices of one width, dense or sparse, below one another as one checked CSR matrix without entries
-    stored twice. Errors count the parts and their rows: "sequence 3, row 0"."""
+    """Stack matrices with the same number of columns, dense or sparse, into one checked CSR matrix without
+    duplicates. Errors name the part and the row in it: "sequence 3, row 0"."""
     rows = [_part(x, f"{name}, {part} {i}", numbered(row)) for i, x in enumerate(parts)]
     widths = {x.shape[1] for x in rows}
     if len(widths) > 1:
@@ -282,7 +282,7 @@ def stacked(parts: Sequence[Any], name: str = "X", part: str = "sequence", row: 
 
 
 def place_in(ends: AnyArray, part: str, row: str) -> Name:
-    """Names of rows that lie below one another in parts, of which each ends here."""
+    """Names of the rows of stacked parts; ``ends`` holds the end of each part."""
 
     def name(number: int) -> str:
         k = int(np.searchsorted(ends, number, side="right"))
@@ -292,7 +292,7 @@ def place_in(ends: AnyArray, part: str, row: str) -> Name:
 
 
 def _part(x: Any, name: str, row: Name) -> Any:
-    """One of many: what lies inside its arrays is looked at later, for all of them at once."""
+    """One of many parts; the contents of its arrays are checked later, for all parts at once."""
     if not sp.issparse(x):
         return sp.csr_matrix(np.atleast_2d(x))
     if x.format != "csr" or x.ndim != 2:
@@ -304,8 +304,8 @@ def _part(x: Any, name: str, row: Name) -> Any:
 
 
 def checked(X: Any, name: str = "X", row: Name = row_name) -> Any:
-    """A matrix as it is if it can be used: an array with finite entries, or a sparse one as :func:`canonical`
-    has it."""
+    """Return a valid matrix: an array with finite entries unchanged, a sparse one as :func:`canonical`
+    returns it; raise ValueError otherwise."""
     if sp.issparse(X):
         return canonical(X, name, row)
     X = np.asarray(X)

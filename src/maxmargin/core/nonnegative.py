@@ -1,22 +1,21 @@
-"""Weights that must not be negative, in the reduced problem of a bundle.
+"""Nonnegative weights in the reduced problem of a bundle.
 
-With u = - sum_j alpha_j a_j and N the coordinates that must not be negative, the dual is
+With u = - sum_j alpha_j a_j and N the coordinates constrained to be nonnegative, the dual is
 
     D(alpha) = <b, alpha> - 1/2 sum_{k not in N} u_k^2 - 1/2 sum_{k in N} max(u_k, 0)^2,
 
-concave, smooth, and quadratic on every piece where the *clipped* set A = {k in N: u_k < 0} does not change.
-On the piece of the current alpha it agrees, in value and gradient, with
+This is concave, smooth, and quadratic on every piece where the *clipped* set A = {k in N: u_k < 0} is
+constant. On the piece of the current alpha it agrees, in value and gradient, with
 
     D_A(alpha) = <b, alpha> - 1/2 sum_{k not in A} u_k^2,
 
-an ordinary reduced problem whose Gram matrix leaves out A. (Where the bound is a floor f_k instead of zero,
-a clipped coordinate contributes f_k u_k - f_k^2 / 2 to what is subtracted: linear, a change of the offsets.)
-Its maximiser is therefore a direction of ascent for D, and one step is: maximise D_A, search the segment
-exactly (its kinks are where some u_k changes its sign), take the new A. When the full step changes no sign
-the point maximises D. Each step raises D and there are finitely many pieces; a handful of steps is usual, and
-none where A stayed as it was.
+an ordinary reduced problem whose Gram matrix omits A. (With a floor f_k instead of zero, a clipped coordinate
+subtracts f_k u_k - f_k^2 / 2, which is linear: a change of the offsets.) Its maximizer is therefore an ascent
+direction for D. Each step maximizes D_A, searches the segment exactly (its kinks are where some u_k changes
+its sign), and updates A. If the full step changes no sign, the point maximizes D. Each step increases D and
+there are finitely many pieces. A few steps are typical, and one is enough if A did not change.
 
-D of any feasible alpha is a true bound, so stopping early never spoils a certificate.
+D(alpha) is a valid bound for every feasible alpha, so early stopping never invalidates a certificate.
 """
 
 from __future__ import annotations
@@ -28,35 +27,35 @@ from maxmargin.core.vectors import Array, IntArray
 
 
 class SignedPart:
-    """What a bundle keeps for the coordinates that must not be negative.
+    """A bundle's data for the nonnegative coordinates.
 
     Parameters
     ----------
     indices : array of int
-        The coordinates.
+        The nonnegative coordinates.
     floor : array
-        What they must not fall below.
+        Their lower bounds.
 
     Attributes
     ----------
     clipped : array of bool
-        The set A: those that are below their floor at the bundle's present multipliers.
+        The set A: coordinates below their floor at the bundle's current multipliers.
     is_stale : bool
-        Whether the planes have moved since.
+        Whether the planes have moved since ``clipped`` was computed.
     """
 
     def __init__(self, indices: IntArray, floor: Array) -> None:
         self.indices, self.floor = indices, floor
-        self.clipped: npt.NDArray[np.bool_] = floor > 0.0  # of all multipliers zero
+        self.clipped: npt.NDArray[np.bool_] = floor > 0.0  # at zero multipliers
         self.is_stale = False
         self._parts: Array = np.empty((0, len(indices)))
-        # products of the planes over all *other* penalised coordinates: a Gram matrix for another A is built
-        # from them, since subtracting what A contributed would drown small entries in rounding
+        # Products of the planes over all *other* penalized coordinates. The Gram matrix for another A is
+        # built from them: subtracting the contribution of A would lose small entries to rounding.
         self._others: Array = np.empty((0, 0))
 
     def append(self, part: Array, others: Array) -> Array:
-        """Take a plane by its entries here and its products elsewhere (itself last); its row of the Gram
-        matrix."""
+        """Add a plane, given its entries here and its products elsewhere (with itself last). Return its row
+        of the Gram matrix."""
         m = len(self._parts)
         grown = np.empty((m + 1, m + 1))
         grown[:m, :m] = self._others
@@ -68,12 +67,12 @@ class SignedPart:
         return row
 
     def keep(self, kept: IntArray) -> None:
-        """Forget all planes but these."""
+        """Drop all planes except these."""
         self._parts = self._parts[kept]
         self._others = self._others[np.ix_(kept, kept)]
 
     def clip_at(self, beta: Array, unit: float) -> None:
-        """Take the set A anew from the multipliers, in units of ``unit``: the planes have moved."""
+        """Recompute the set A from the multipliers, in units of ``unit``, after the planes have moved."""
         self.clipped, self.is_stale = -(beta @ self._parts) < self.floor / unit, False
 
     def gram(self) -> Array:
@@ -83,7 +82,7 @@ class SignedPart:
         return matrix
 
     def clipped_values(self) -> Array:
-        """What the clipped coordinates, at their floors, add to the planes' offsets."""
+        """The clipped coordinates' contribution, at their floors, to the planes' offsets."""
         at = self.clipped
         values: Array = self._parts[:, at] @ self.floor[at]
         return values
@@ -91,7 +90,8 @@ class SignedPart:
     def search(
         self, c: Array, before: Array, after: Array, unit: float
     ) -> tuple[float, npt.NDArray[np.bool_], float]:
-        """The step t in [0, 1] of largest D between two points, what is clipped there, and D's slope at 0.
+        """The step t in [0, 1] that maximizes D between two points, the clipped set there, and the slope of D
+        at 0.
 
         ``c`` are the offsets, ``before`` and ``after`` the multipliers of the planes, all in units of
         ``unit``.

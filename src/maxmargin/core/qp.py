@@ -1,7 +1,6 @@
-"""The reduced problem of a bundle, kept between solves so that each one starts where the last
-ended.
+"""The reduced problem of a bundle, kept between solves so that each solve is warm-started.
 
-See :mod:`maxmargin.compiled.qp` for the mathematics; this is its outer loop and its memory.
+See :mod:`maxmargin.compiled.qp` for the mathematics; this module holds the outer loop and the memory.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ class SimplexQP:
     """min 1/2 beta' G beta - c' beta over a product of simplices, one per block.
 
     The first ``n_blocks`` variables are the zero planes of the blocks. Variables are appended one
-    at a time with their row of G and removed by a mask; the factor survives appends and, where no
-    free variable leaves, removals.
+    at a time with their row of G and removed by a mask. The factorization stays valid after appends, and
+    after removals unless a free variable is removed.
     """
 
     def __init__(self, n_blocks: int) -> None:
@@ -56,7 +55,7 @@ class SimplexQP:
         return self._block[: self.size]
 
     def append(self, row: Array, block: int) -> None:
-        """Add a variable at zero; ``row`` holds its products with all variables, itself last."""
+        """Add a variable at zero; ``row`` holds its products with all variables, with itself last."""
         if self.size == len(self._beta):
             self._grow()
         m = self.size
@@ -100,22 +99,22 @@ class SimplexQP:
         self.size = m
 
     def shift_gram(self, change: Array) -> None:
-        """Add to the Gram matrix of all but the zero planes."""
+        """Add a matrix to the Gram matrix of all planes except the zero planes."""
         self._G[self.n_blocks : self.size, self.n_blocks : self.size] += change
         self._n_free = 0
 
     def replace_gram(self, gram: Array) -> None:
-        """Another Gram matrix of all but the zero planes."""
+        """Replace the Gram matrix of all planes except the zero planes."""
         self._G[self.n_blocks : self.size, self.n_blocks : self.size] = gram
         self._n_free = 0
 
     def move(self, beta: Array) -> None:
-        """Go to another feasible point (after planes were folded into one)."""
+        """Set another feasible point (after planes were merged)."""
         self._beta[: self.size] = beta
         self._n_free = 0
 
     def solve(self, c: Array, tol: float) -> float:
-        """Minimise from the current point to a Frank-Wolfe gap of ``tol``; returns the gap."""
+        """Minimize from the current point to a Frank-Wolfe gap of ``tol``; return the gap."""
         m, p = self.size, self.n_blocks
         beta = self._beta
         rebuilt = False
@@ -130,7 +129,7 @@ class SimplexQP:
                 self._G, c, self._block, p, m, beta, self._free, self._n_free, self._L, self._Y
             )
             steps += used
-            if not np.isfinite(gap):  # entries that overflow: what we had is still feasible
+            if not np.isfinite(gap):  # overflow: the best point so far is still feasible
                 break
             stale = 0 if gap < 0.999 * best_gap else stale + 1
             if gap < best_gap:
@@ -140,8 +139,7 @@ class SimplexQP:
                 break
             sound = entering >= 0 and spread <= 0.1 * gap and stale <= 50
             if not (sound and self._enter(c, entering, violation)):
-                # rounding, not the active set, is what is left: build the factor anew once, then
-                # accept
+                # Rounding, not the active set, is the limit: refactorize once, then accept.
                 if rebuilt:
                     break
                 rebuilt, stale = True, 0
@@ -153,7 +151,7 @@ class SimplexQP:
 
     def _rebuild(self, c: Array) -> None:
         m = self.size
-        # any positive shift is right; the planes' own scale keeps the factor well conditioned
+        # any positive shift is correct; the planes' own scale keeps the factor well conditioned
         self._shift = float(np.trace(self.gram)) / m or 1.0
         self._n_free = 0
         beta, block = self.beta, self.block

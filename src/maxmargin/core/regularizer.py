@@ -1,18 +1,18 @@
-"""Omega(w) = 1/2 sum of w_k^2 over the penalised coordinates.
+"""The regularizer Omega(w) = 1/2 sum of w_k^2 over the penalized coordinates.
 
-Coordinates in ``free`` (an intercept that is not penalised) cost nothing. The dual then needs
-``sum_j alpha_j a_j[free] = 0``; a residual r makes the dual value minus infinity unless the
-optimum's free coordinates are known to be bounded. ``free_bound`` is such a bound, |v*_k| <=
-free_bound, and ``|r|_1 * free_bound`` is what a lower bound must give away for a residual.
+Coordinates in ``free`` (an unpenalized intercept) cost nothing. The dual then requires
+``sum_j alpha_j a_j[free] = 0``. A residual r makes the dual value minus infinity, unless the
+free coordinates of the optimum are known to be bounded. ``free_bound`` is such a bound, |v*_k| <=
+free_bound, and ``|r|_1 * free_bound`` is subtracted from the lower bound for a residual.
 
 Coordinates in ``nonnegative`` must not be negative, or not below their ``floor``. With u = - sum_j alpha_j
-a_j the dual point's w is ``primal(u)``, u with those coordinates clipped, and D(alpha) = <b, alpha> -
-conjugate(u), where
+a_j, the dual point's w is ``primal(u)``, which is u with those coordinates clipped, and D(alpha) = <b, alpha>
+- conjugate(u), where
 
-    conjugate(u) = max over allowed w of <u, w> - Omega(w) = <u, primal(u)> - Omega(primal(u)),
+    conjugate(u) = max over feasible w of <u, w> - Omega(w) = <u, primal(u)> - Omega(primal(u)),
 
-which is 1/2 |primal(u)|^2 where all floors are zero. (u itself must be kept: clipping it in place would
-forget how far it was below its floor.)
+which is 1/2 |primal(u)|^2 if all floors are zero. (u itself must be kept: clipping it in place would
+lose how far it was below its floor.)
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _no_indices() -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SquaredNorm:
-    """Half the squared norm of all coordinates but the ``free`` ones; some must not be negative, or not
-    below a ``floor``: one number each, zero by default."""
+    """Half the squared norm of all coordinates except the ``free`` ones. Those in ``nonnegative`` must not be
+    below their ``floor``, which is zero by default."""
 
     free: IntArray = field(default_factory=_no_indices)
     free_bound: float = 0.0
@@ -42,12 +42,12 @@ class SquaredNorm:
         both = np.intersect1d(self.free, self.nonnegative)
         if len(both):
             raise ValueError(
-                f"coordinate {both[0]} is both free and nonnegative: one that is not penalised cannot be "
-                "kept from becoming negative."
+                f"coordinate {both[0]} is both free and nonnegative: an unpenalized coordinate cannot be "
+                "constrained to be nonnegative."
             )
 
     def primal(self, u: Array) -> Array:
-        """The w that minimises Omega(w) - <u, w> over what is allowed: u, clipped where it must be."""
+        """The w that minimizes Omega(w) - <u, w> over the feasible set: u, clipped at the floors."""
         if len(self.nonnegative):
             u = u.copy()
             u[self.nonnegative] = np.maximum(u[self.nonnegative], self.floors)
@@ -55,25 +55,25 @@ class SquaredNorm:
 
     @property
     def floors(self) -> Array:
-        """What the nonnegative coordinates must not fall below."""
+        """The lower bounds of the nonnegative coordinates."""
         return np.zeros(len(self.nonnegative)) if self.floor is None else self.floor
 
     def conjugate(self, u: Array, w: Array) -> float:
-        """max of <u, w> - Omega(w) over what is allowed, given its maximiser ``w = primal(u)``."""
+        """max of <u, w> - Omega(w) over the feasible set, given its maximizer ``w = primal(u)``."""
         if self.floor is None:
             return self.value(w)
-        # |w|^2 / 2 + <u - w, w>: the second part is not zero where w was clipped to a floor that is not
+        # |w|^2 / 2 + <u - w, w>: the second term is nonzero where w was clipped to a nonzero floor
         here = self.nonnegative
         return self.value(w) + float((u[here] - w[here]) @ w[here])
 
     def inner(self, u: Array, v: Array) -> float:
-        """The inner product on penalised coordinates."""
-        return float(self.penalised(u) @ v)
+        """The inner product over the penalized coordinates."""
+        return float(self.penalized(u) @ v)
 
-    def penalised(self, u: Array) -> Array:
+    def penalized(self, u: Array) -> Array:
         """``u`` with its free coordinates set to zero.
 
-        (Subtracting their share from a product instead would drown small weights in rounding.)
+        (Subtracting their contribution from a product instead would lose small weights to rounding.)
         """
         if len(self.free):
             u = u.copy()
@@ -85,7 +85,7 @@ class SquaredNorm:
         return 0.5 * self.inner(w, w)
 
     def radius(self, upper: float) -> float:
-        """A bound of the norm of an optimal w, given a value that F attains."""
+        """A bound on the norm of an optimal w, given an attained value of F."""
         return float(np.sqrt(2.0 * max(0.0, upper))) + self.free_bound * len(self.free)
 
     def free_part(self, plane: Vector) -> Array:
@@ -93,11 +93,11 @@ class SquaredNorm:
         return entries(plane, self.free)
 
     def step_limit(self, w: Array, direction: Array) -> float:
-        """The longest step from ``w`` that leaves no nonnegative coordinate below its floor."""
+        """The longest step from ``w`` that keeps all nonnegative coordinates at or above their floors."""
         at, change = w[self.nonnegative] - self.floors, direction[self.nonnegative]
         falls = change < 0.0
         if not falls.any():
             return float("inf")
         limit = float((at[falls] / -change[falls]).min())
-        # a little short of the wall, so that rounding does not carry the point through it
+        # slightly shorter, so that rounding does not push the point below a floor
         return limit * (1.0 - min(0.5, 1e-12 * max(1.0, limit)))

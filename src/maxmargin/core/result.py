@@ -1,4 +1,4 @@
-"""What a fit leaves behind: bounds, why it stopped, what kind of certificate it is, and its history."""
+"""The result of a fit: bounds, stop reason, kind of certificate, and history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Certificate: TypeAlias = Literal[
     "exact", "relaxed", "restricted", "lower-only", "measured", "local"
 ]
 
-#: what an oracle allows a certificate to claim
+#: what the certificate guarantees for each kind of oracle
 CERTIFICATE_OF: dict[OracleKind, Certificate] = {
     "exact": "exact",
     "overgenerating": "relaxed",
@@ -37,11 +37,11 @@ CERTIFICATE_OF: dict[OracleKind, Certificate] = {
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
-    """One iteration: the bounds, the bundle, and where the time went (seconds).
+    """One iteration: the bounds, the bundle size, and the time spent (seconds).
 
-    ``method`` did it, at this ``C``: on the way to a large C a solver may work at smaller ones. The bounds
-    are always those of the problem asked for. ``n_cuts`` counts planes (or rows still visited),
-    ``n_active`` those with a multiplier.
+    ``method`` ran this iteration at this ``C``: on the way to a large C a solver may work at smaller ones.
+    The bounds are always those of the requested problem. ``n_cuts`` counts planes (or rows still active),
+    ``n_active`` those with a nonzero multiplier.
     """
 
     iteration: int
@@ -63,12 +63,12 @@ class IterationRecord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SolveResult:
-    """The outcome of :func:`maxmargin.minimize`.
+    """The result of :func:`maxmargin.minimize`.
 
     Attributes
     ----------
     w : array
-        The best point seen.
+        The best point found.
     objective : float
         F(w): an upper bound of the optimum (NaN if it could not be evaluated).
     lower_bound : float
@@ -76,15 +76,15 @@ class SolveResult:
     gap : float
         (objective - lower_bound) / objective.
     converged : bool
-        Whether the stopping rule was met by true bounds.
+        Whether valid bounds met the stopping rule.
     stop_reason, certificate : str
-        Why the solver stopped, and what the bounds may claim.
+        Why the solver stopped, and what the bounds guarantee.
     n_iter : int
-        Iterations.
+        Number of iterations.
     history : list of IterationRecord
         One record per iteration.
     oracle_calls : float
-        Passes over the data (calls of the oracle per example).
+        Number of passes over the data (oracle calls per example).
     """
 
     w: Array
@@ -101,8 +101,8 @@ class SolveResult:
     duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
 
     def claiming(self, certificate: Literal["restricted", "measured"]) -> SolveResult:
-        """The same outcome, where F is true but the bound is not one of the problem that was asked for: that
-        of a smaller set of functions ("restricted"), or none at all ("measured")."""
+        """The same result without a lower bound: F is valid, but the bound was that of a smaller set of
+        functions ("restricted") or no bound at all ("measured")."""
         return replace(
             self,
             certificate=certificate,
@@ -114,8 +114,8 @@ class SolveResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """Where a solver may begin: a point, and what an earlier one kept. A :class:`SolveResult` of the same
-    risk is one too."""
+    """A starting point for a solver, with the warm-start state of an earlier one. A :class:`SolveResult` of
+    the same risk can be used instead."""
 
     w: Array
     dual: Any = None
@@ -123,7 +123,7 @@ class Start:
 
 
 def relative_gap(upper: float, lower: float) -> float:
-    """(upper - lower) / upper, not below zero; infinite where a bound is missing."""
+    """(upper - lower) / upper, at least zero; infinite if a bound is missing."""
     if not (np.isfinite(upper) and np.isfinite(lower)):
         return float("inf")
     if upper <= lower:
@@ -132,7 +132,7 @@ def relative_gap(upper: float, lower: float) -> float:
 
 
 def bounds_in_words(objective: float, lower_bound: float, gap: float) -> str:
-    """What is known of a point, for a message.
+    """Describe the bounds of a point for a message.
 
     Examples
     --------

@@ -1,20 +1,21 @@
-"""Cuts made of few examples: what is drawn from, who draws, and what every draw must satisfy.
+"""Sampled cuts: the population, the samplers, and the conditions every sample must satisfy.
 
-A cut of R(v) = sum_i R_i(v) is a sum over the examples, offset = sum_i c_i and plane = sum_i g_i. Where a
-plane is a sum of kernel functions, one for each example in it, it is drawn instead (Yu and Joachims):
+A cut of R(v) = sum_i R_i(v) is a sum over the examples, offset = sum_i c_i and plane = sum_i g_i. If a
+plane is a sum of kernel functions, one per example, it is sampled instead (Yu and Joachims):
 
-    plane ~ sum_j f_j g_{S_j}        S a few of the examples that add something, f_j their factors
+    plane ~ sum_j f_j g_{S_j}        S a sample of the contributing examples, f_j their factors
 
-With factors that make up for those left out (f = n / r for r of n, drawn with equal chances) the expectation
-of the drawn plane is the exact one. A drawn cut may lie above the risk, so what a bundle of them says is *no
-lower bound*. Their theorem 1, that few cuts suffice, holds for every sampler whose cuts satisfy
+With factors that compensate for the examples left out (f = n / r for r of n, sampled uniformly), the
+expectation of the sampled plane is the exact one. A sampled cut may lie above the risk, so the value of a
+bundle of them is *not a lower bound*. Their theorem 1, that few cuts suffice, holds for every sampler whose
+cuts satisfy
 
-    (i)    0 <= offset <= ceiling         no offset of any cut is larger than the ceiling
-    (ii)   |plane| <= radius              no plane of any cut is longer than the radius
-    (iii)  if the exact cut is violated at the reduced problem's solution, then so is the drawn one
+    (i)    0 <= offset <= ceiling         no cut has an offset above the ceiling
+    (ii)   |plane| <= radius              no cut has a plane longer than the radius
+    (iii)  if the exact cut is violated at the reduced problem's solution, then so is the sampled one
 
-Draws are checked for that, whoever drew. How far above the risk a drawn cut may be at the optimum v* is
-bounded by Hoeffding's inequality: see :func:`excess_bound`.
+All samples are checked for these conditions. Hoeffding's inequality bounds how far above the risk a sampled
+cut may be at the optimum v*: see :func:`excess_bound`.
 """
 
 from __future__ import annotations
@@ -28,43 +29,44 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.vectors import Array, IntArray
 
-#: draws of one cut after which condition (iii) is out of reach
+#: number of attempts per cut before condition (iii) is reported as failed
 MAX_DRAWS = 200
-#: rounding that the conditions forgive
+#: tolerance of the conditions for rounding
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """The exact cut at a point, example by example, as seen from a second one, the ``trial`` w_t.
+    """The exact cut at a point, example by example, evaluated at a second point, the ``trial`` w_t.
 
     Its value there is ``fixed + sum(pulls)``.
     """
 
-    #: what is never drawn: the offset, and the part of the plane in free coordinates times those of w_t
+    #: the part that is not sampled: the offset, and <plane, w_t> over the free coordinates
     fixed: float
     #: <g_i, w_t> of each example, without free coordinates
     pulls: Array
-    #: |g_i| of each example, or a bound of it: zero where an example adds nothing
+    #: |g_i| of each example, or an upper bound; zero if an example does not contribute
     sizes: Array
-    #: R_i at the point where the cut is tight: what an example loses there
+    #: R_i at the point where the cut is tight: the example's loss there
     losses: Array
     #: the offset alone
     offset: float
-    #: no offset of any cut is larger
+    #: upper bound of the offset of any cut
     ceiling: float
-    #: no plane of any cut is longer
+    #: upper bound of the norm of any plane
     radius: float
-    #: the exact cut at the trial, where it is not the sum: if what is drawn is the change of a drawn plane
+    #: value of the exact cut at the trial if it is not the sum (when the change of a sampled plane is
+    #: sampled)
     exact: float | None = None
-    #: by how much the plane that is changed may be off: see :func:`spread_of`
+    #: error bound of the plane that is changed: see :func:`spread_of`
     spread: float = 0.0
-    #: how many examples may be drawn without further thought, because many were drawn before
+    #: number of examples that may be sampled in any case, because many were sampled before
     allowance: int = 0
 
     @property
     def expected(self) -> float:
-        """The expectation of the drawn cut at the trial."""
+        """The expectation of the sampled cut at the trial."""
         return self.fixed + float(self.pulls.sum())
 
     @property
@@ -75,11 +77,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """Examples, of which some may come several times, and the factor of each.
+    """A sample of examples, possibly with repetitions, and the factor of each.
 
-    ``spread`` bounds by how much the drawn plane may be off: sqrt(sum_j u_j^2), where u_j is the largest
-    ``f_j |g_i|`` that the j-th of the draws, those that add nothing included, *could* have had. It must not
-    depend on what was drawn. A sampler that does not say has no bound.
+    ``spread`` bounds the error of the sampled plane: sqrt(sum_j u_j^2), where u_j is the largest
+    ``f_j |g_i|`` that the j-th draw *could* have had, including draws that contribute nothing. It must not
+    depend on the outcome. A sampler that does not set it has no bound.
     """
 
     examples: IntArray
@@ -89,18 +91,18 @@ class Draw:
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Draws the examples of a cut. A small frozen dataclass will do.
+    """Samples the examples of a cut. A small frozen dataclass is enough.
 
-    The theorem on the quality of the result (:func:`excess_bound`) needs independent draws, or such without
-    replacement, in which the expected sum of an example's factors is one, and their ``spread``.
+    The theorem on the quality of the result (:func:`excess_bound`) requires draws that are independent, or
+    without replacement, in which the expected sum of an example's factors is one. It also needs ``spread``.
     """
 
     def draw(self, terms: Terms, size: int, rng: np.random.Generator) -> Draw:
-        """At most about ``size`` of the examples of a cut."""
+        """Sample at most about ``size`` of the examples of a cut."""
 
 
 def _some(among: IntArray, size: int, terms: Terms, rng: np.random.Generator) -> Draw:
-    """So many of these, without replacement; all, exactly, where there are no more."""
+    """Sample ``size`` of these without replacement; take all of them, exactly, if there are no more."""
     if len(among) <= size:
         return Draw(among, np.ones(len(among)), 0.0)
     chosen = np.sort(rng.choice(among, size, replace=False, shuffle=False))
@@ -110,9 +112,9 @@ def _some(among: IntArray, size: int, terms: Terms, rng: np.random.Generator) ->
 
 @dataclass(frozen=True, slots=True)
 class NonZeroLoss:
-    """Examples that add something to the cut, all with the same chance: the papers' choice.
+    """Sample uniformly among the examples that contribute to the cut, as in the papers.
 
-    Without replacement, so that a sample as large as all of them gives the exact cut.
+    Sampling is without replacement, so that a sample of all of them gives the exact cut.
 
     Examples
     --------
@@ -128,7 +130,7 @@ class NonZeroLoss:
 
 @dataclass(frozen=True, slots=True)
 class UniformSample:
-    """Any examples, all with the same chance. Those that add nothing cost nothing, and teach nothing.
+    """Sample uniformly among all examples. Those that do not contribute cost nothing and are dropped.
 
     Examples
     --------
@@ -146,15 +148,15 @@ class UniformSample:
 
 @dataclass(frozen=True, slots=True)
 class ByMargin:
-    """Different rates for examples near the margin, which end as free support vectors, and far inside it,
-    which end at their bound.
+    """Sample at different rates near the margin, where examples end as free support vectors, and far inside
+    it, where they end at their bound.
 
     Parameters
     ----------
     free_share : float, default 0.5
-        The part of the sample that is drawn among examples near the margin.
+        Fraction of the sample taken from examples near the margin.
     width : float, default 0.5
-        How much of a loss is near, relative to the mean loss of the examples in the cut.
+        Examples whose loss is at most this multiple of the mean loss in the cut count as near the margin.
 
     Examples
     --------
@@ -175,12 +177,12 @@ class ByMargin:
     def draw(self, terms: Terms, size: int, rng: np.random.Generator) -> Draw:
         """See :class:`Sampler`."""
         there = np.flatnonzero(terms.sizes)
-        if len(there) <= size or size == 1:  # nothing to divide
+        if len(there) <= size or size == 1:  # no need to split
             return _some(there, size, terms, rng)
         losses = terms.losses[there]
         near = losses <= self.width * losses.mean()
         n_free = int(np.clip(round(self.free_share * size), 1, size - 1))
-        n_free = max(n_free, size - int((~near).sum()))  # what one group does not need
+        n_free = max(n_free, size - int((~near).sum()))  # use the quota the other group cannot fill
         parts = [_some(there[near], n_free, terms, rng)]
         parts.append(_some(there[~near], size - len(parts[0].examples), terms, rng))
         return Draw(
@@ -192,38 +194,38 @@ class ByMargin:
 
 @dataclass(slots=True)
 class SamplingRecord:
-    """What happened: enough for :func:`excess_bound`."""
+    """Statistics of the sampling, as :func:`excess_bound` needs them."""
 
-    #: all draws, those that were not taken included
+    #: number of all draws, including rejected ones
     n_draws: int = 0
-    #: the largest of :func:`spread_of`
+    #: the largest value of :func:`spread_of`
     spread: float = 0.0
-    #: the largest square root of sum_j (f_j max_i s_i Delta_i)^2, where offsets are drawn too; else zero
+    #: the largest square root of sum_j (f_j max_i s_i Delta_i)^2 if offsets are sampled, too; otherwise zero
     offset_spread: float = 0.0
-    #: the best value of a reduced problem: no lower bound of anything
+    #: the best value of a reduced problem: not a lower bound
     reduced: float = -float("inf")
 
     def count(self, draw: Draw, terms: Terms) -> None:
-        """One more draw."""
+        """Record one draw."""
         self.n_draws += 1
         self.spread = max(self.spread, spread_of(draw, terms))
 
 
 def is_whole(draw: Draw, terms: Terms) -> bool:
-    """Whether every example is in the draw as often as it should be: then nothing was left to chance."""
+    """Whether the sample has every contributing example exactly once with factor 1: then it is exact."""
     there = np.count_nonzero(terms.sizes)
     once = len(draw.examples) == there and bool((draw.factors == 1.0).all())
     return once and np.array_equal(np.sort(draw.examples), np.flatnonzero(terms.sizes))
 
 
 def spread_of(draw: Draw, terms: Terms) -> float:
-    """What Hoeffding's inequality takes: the draw's own, if it is not whole. Where a drawn plane is changed,
-    that of the plane comes on top."""
+    """The spread for Hoeffding's inequality: that of the draw, or 0 if it is exact. If a sampled plane is
+    changed, the plane's own spread is added."""
     return terms.spread if is_whole(draw, terms) else terms.spread + draw.spread
 
 
 class SampledBundle(Bundle):
-    """A bundle whose cuts were drawn: its dual value is *not* a lower bound."""
+    """A bundle of sampled cuts: its dual value is *not* a lower bound."""
 
     record: SamplingRecord
 
@@ -237,22 +239,24 @@ def excess_bound(
     reach: float = 0.0,
     choices: int = 1,
 ) -> float:
-    """A bound of F(w) - F* that holds with probability 1 - delta, given the measured F(w).
+    """A bound on F(w) - F* that holds with probability 1 - delta, given the measured F(w).
 
-    Theorem 2 of Yu and Joachims, in the sum form and with what a fit knows at its end in place of what is
-    known before it. With D the value of the reduced problem over the drawn cuts, v* the optimum and gamma by
-    how much one of these cuts lies above its exact one at v*, D <= F(v*) + C gamma. Hoeffding's inequality
-    bounds gamma for one draw: it is at least ``|v*| spread sqrt(2 log(1/p))`` with probability p only.
-    With p = delta / (m (m + 1)) for the m-th draw, those rejected included, this holds for all draws
-    together, whichever were taken and however many there were. Last, ``1/2 |v*|^2 <= F* <= F(w)``. So
+    This is theorem 2 of Yu and Joachims for risks that are sums, with quantities known after the fit in place
+    of those known before it. Let D be the value of the reduced problem over the sampled cuts, v* the optimum,
+    and gamma how much one of these cuts lies above its exact one at v*. Then D <= F(v*) + C gamma.
+    Hoeffding's inequality bounds gamma for one draw: it is at least ``|v*| spread sqrt(2 log(1/p))`` with
+    probability at most p. With p = delta / (m (m + 1)) for the m-th draw, including rejected ones, this holds
+    for all draws together, whichever were accepted and however many there were. Finally, ``1/2 |v*|^2 <= F*
+    <= F(w)``. So
 
         F(w) - F*  <=  max(0, F(w) - D) + C sqrt(2 F(w)) spread sqrt(2 log(N (N + 1) / delta)).
 
-    The papers' own form, for n examples of weight one, R the largest ``|g_i|`` and C' = C n: spread <= n R /
-    sqrt(r), F(w) <= C' Delta and N (N + 1) replaced by 8 C' Delta R^2 / epsilon^2; both are no smaller.
-    ``reach`` bounds the free coordinates of v* where they are drawn too; offsets and they add to what a term
-    may be (theorem 3). Where the point of a cut depends on what was drawn, ``choices`` is the number of cuts
-    that could have been drawn from instead: p is divided by it. Infinite where a sampler has no spread.
+    The papers' form, for n examples of weight one, R the largest ``|g_i|`` and C' = C n, has spread <= n R /
+    sqrt(r), F(w) <= C' Delta, and 8 C' Delta R^2 / epsilon^2 in place of N (N + 1); both are no smaller.
+    ``reach`` bounds the free coordinates of v* if they are sampled, too; they and the offsets increase the
+    bound on a term (theorem 3). If the point of a cut depends on earlier samples, ``choices`` is the number
+    of cuts that could have been sampled instead, and p is divided by it. Infinite if a sampler sets no
+    spread.
     """
     if record.n_draws == 0 or np.isnan(objective):
         return float("nan")
@@ -268,8 +272,8 @@ def excess_bound(
 def checked_draw(
     draw: Callable[[], Draw], terms: Terms, above: float, record: SamplingRecord
 ) -> Draw:
-    """Draw until condition (iii) holds: the drawn cut is above this value at the trial, if the exact one
-    is. A draw of nothing is taken from samplers only that know what it does to the bound."""
+    """Sample until condition (iii) holds: the sampled cut is above this value at the trial if the exact one
+    is. An empty sample is accepted only from samplers that set ``spread``."""
     if not terms.sizes.any():  # nothing to draw from
         return Draw(np.empty(0, dtype=np.int64), np.empty(0))
     needed = terms.value > above
@@ -286,21 +290,21 @@ def checked_draw(
             return drawn
     if not some:
         raise ValueError(
-            f"a sampler drew nothing, {MAX_DRAWS} times: no example with terms.sizes > 0, of which there are "
-            f"{np.count_nonzero(terms.sizes)}, and a factor > 0. Draw among these."
+            f"a sampler drew nothing, {MAX_DRAWS} times: it must choose among the "
+            f"{np.count_nonzero(terms.sizes)} examples with terms.sizes > 0, with factors > 0."
         )
     raise ValueError(
         f"condition (iii) fails: the exact cut is {terms.value:.6g} at the reduced problem's solution, so it "
-        f"is violated (above {above:.6g}), but none of {MAX_DRAWS} drawn cuts was; the last one is "
-        f"{value:.6g}. The sampler must be able to draw examples that lose most, with factors that make up "
-        "for those left out."
+        f"is violated (above {above:.6g}), but none of {MAX_DRAWS} sampled cuts was; the last one is "
+        f"{value:.6g}. The sampler must be able to choose the examples with the largest losses, with factors "
+        "that compensate for those left out."
     )
 
 
 def _check_form(draw: Draw, n: int) -> None:
     if not isinstance(draw, Draw):
         raise TypeError(
-            f"a sampler's draw(terms, size, rng) gave {type(draw).__name__}: it must return "
+            f"a sampler's draw(terms, size, rng) returned {type(draw).__name__}: it must return "
             "maxmargin.core.Draw(examples, factors, spread)."
         )
     if not (isinstance(draw.examples, np.ndarray) and isinstance(draw.factors, np.ndarray)):
@@ -310,34 +314,34 @@ def _check_form(draw: Draw, n: int) -> None:
     examples, factors = draw.examples, draw.factors
     if examples.ndim != 1 or examples.shape != factors.shape:
         raise ValueError(
-            f"a sampler drew examples of shape {examples.shape} and factors of shape {factors.shape}: one "
-            "factor for each example is needed."
+            f"a sampler drew examples of shape {examples.shape} and factors of shape {factors.shape}: there "
+            "must be one factor for each example."
         )
     if not np.issubdtype(examples.dtype, np.integer):
         raise ValueError(
-            f"a sampler drew examples of type {examples.dtype}: numbers of examples are needed."
+            f"a sampler drew examples of type {examples.dtype}: they must be integer indices."
         )
     if len(examples) and not 0 <= examples.min() <= examples.max() < n:
-        raise ValueError(f"a sampler drew an example that is none of 0 .. {n - 1}.")
+        raise ValueError(f"a sampler drew an example outside 0 .. {n - 1}.")
     if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
-        raise ValueError("a sampler's factors must be finite and not negative.")
+        raise ValueError("a sampler's factors must be finite and nonnegative.")
 
 
 def too_long(length: float, terms: Terms) -> bool:
-    """Whether a drawn plane of this length fails condition (ii)."""
+    """Whether a sampled plane of this norm violates condition (ii)."""
     return length > (1.0 + ROUNDING) * terms.radius
 
 
 def check_cut(offset: float, length: float, terms: Terms) -> None:
-    """Conditions (i) and (ii) for a cut that was drawn."""
+    """Check conditions (i) and (ii) for a sampled cut."""
     if not -ROUNDING * terms.ceiling <= offset <= (1.0 + ROUNDING) * terms.ceiling:
         raise ValueError(
-            f"condition (i) fails: the drawn cut's offset {offset:.6g} is not between 0 and "
-            f"{terms.ceiling:.6g}, the most that any labelling of all examples costs. Are the sampler's "
+            f"condition (i) fails: the sampled cut's offset {offset:.6g} is not between 0 and "
+            f"{terms.ceiling:.6g}, the largest loss of any labeling of all examples. Are the sampler's "
             "factors too large?"
         )
     if too_long(length, terms):
         raise ValueError(
-            f"condition (ii) fails: the drawn plane's length {length:.6g} is above {terms.radius:.6g}, that "
+            f"condition (ii) fails: the sampled plane's norm {length:.6g} is above {terms.radius:.6g}, that "
             "of the longest plane of all examples. Are the sampler's factors too large?"
         )

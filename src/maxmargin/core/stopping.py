@@ -1,4 +1,4 @@
-"""When to stop: a rule is a small object asked after every new bound."""
+"""Stopping rules: small objects that the solver queries after every new bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxmargin.core.result import relative_gap
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a rule may look at: F of the incumbent, the lower bound, and C."""
+    """The input of a rule: F of the incumbent, the lower bound, and C."""
 
     upper: float
     lower: float
@@ -18,17 +18,17 @@ class Bounds:
 
 
 class StoppingRule(Protocol):
-    """Anything with a method ``met``."""
+    """Protocol of stopping rules: a method ``met`` and a tolerance."""
 
     @property
     def tol(self) -> float:
-        """The tolerance, in the rule's own unit."""
+        """The tolerance, in the rule's own units."""
 
     def met(self, bounds: Bounds) -> bool:
         """True when the solver may stop."""
 
     def allowed_gap(self, upper: float, C: float) -> float:
-        """The absolute gap at which the rule would be met."""
+        """The absolute gap at which the rule is met."""
 
 
 def _check(tol: float) -> None:
@@ -38,7 +38,7 @@ def _check(tol: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RelativeGap:
-    """Stop when (F(w) - lower) / F(w) <= tol: the default.
+    """Stop when (F(w) - lower) / F(w) <= tol. This is the default.
 
     Examples
     --------
@@ -88,10 +88,10 @@ class AbsoluteGap:
 
 @dataclass(frozen=True, slots=True)
 class RiskEpsilon:
-    """The papers' rule, R(w_t) <= xi_t + tol, in the form that any solver can prove: F(w) - lower <= C tol.
+    """The papers' rule, R(w_t) <= xi_t + tol, in the form that any solver can certify: F(w) - lower <= C tol.
 
-    With an exactly solved reduced problem F(w_t) - lower = C (R(w_t) - xi_t), so the two are one.
-    R is a sum over examples here; the papers' epsilon, on the mean, is tol / n.
+    If the reduced problem is solved exactly, F(w_t) - lower = C (R(w_t) - xi_t), so the two are equivalent.
+    R is a sum over examples here; the papers' epsilon, for the mean, is tol / n.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""The one rule by which parts are summed, here and in every engine.
+"""The fixed order in which parts are summed, here and in every engine.
 
-Floating-point addition is not associative, so "the same answer from one worker or sixty-four" needs
-a fixed shape of the sum. Parts are numbered by shard; neighbours of equal size are added first, as
-in a binary counter. The shape depends on the number of parts only, and at most log2(parts) partial
+Floating-point addition is not associative, so bit-identical results for any number of workers require
+a fixed summation tree. Parts are numbered by shard; neighbors of equal size are added first, as
+in a binary counter. The tree depends on the number of parts only, and at most log2(parts) partial
 sums are held at any time.
 
-Who holds the parts ``start .. stop-1`` can add up the subtrees that lie inside (:func:`fold`); the few
-blocks that are left of each such range, in order, make the whole sum (:func:`join`).
+A holder of the parts ``start .. stop-1`` can sum the subtrees inside this range (:func:`fold`). The few
+remaining blocks of all ranges, in order, give the whole sum (:func:`join`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 
 @runtime_checkable
 class AddsInPlace(Protocol):
-    """A part that can take another one in."""
+    """A part that can be added to in place."""
 
     def add_in_place(self, other: Any) -> Any:
-        """The sum, in the memory of this part where that can be."""
+        """The sum, computed in the memory of this part if possible."""
 
 
 class Block(NamedTuple):  # a tuple is pickled several times faster than a dataclass
@@ -35,18 +35,18 @@ class Block(NamedTuple):  # a tuple is pickled several times faster than a datac
 
 
 def add_parts(a: Any, b: Any) -> Any:
-    """Sum of two parts; tuples are added member by member."""
+    """The sum of two parts; tuples are added elementwise."""
     if isinstance(a, tuple):
         return tuple(add_parts(x, y) for x, y in zip(a, b, strict=True))
     return a + b
 
 
 def add_into(a: Any, b: Any) -> Any:
-    """The same sum, in the memory of the first part where that can be: nobody else may hold it."""
+    """The same sum, in the memory of the first part if possible. Nothing else may refer to that part."""
     if isinstance(a, tuple):
         return tuple(add_into(x, y) for x, y in zip(a, b, strict=True))
     if type(a) is type(b) is np.ndarray:
-        own = a.flags.owndata and a.flags.writeable  # not a view of what came from elsewhere
+        own = a.flags.owndata and a.flags.writeable  # not a view of memory owned elsewhere
         if own and a.shape == b.shape and a.dtype == b.dtype:
             a += b
             return a
@@ -56,18 +56,18 @@ def add_into(a: Any, b: Any) -> Any:
 
 
 def _pair(left: Block, right: Block) -> Any:
-    # a part is whose answer it was; a sum of parts is ours
+    # a single part may still be in use by its shard; a sum of parts belongs to the tree
     add = add_into if left.size > 1 else add_parts
     return add(left.total, right.total)
 
 
 def fold(parts: Iterable[Any], start: int = 0) -> list[Block]:
-    """The parts from number ``start`` on, added up as far as the tree allows without the others."""
+    """Sum the parts from number ``start`` on as far as the tree allows without the others."""
     return merge(Block(start + k, 1, part) for k, part in enumerate(parts))
 
 
 def merge(blocks: Iterable[Block]) -> list[Block]:
-    """Neighbouring blocks, in order, added up as far as the tree allows without the others."""
+    """Sum neighboring blocks, in order, as far as the tree allows without the others."""
     stack: list[Block] = []
     for block in blocks:
         while stack and stack[-1].size == block.size and stack[-1].start % (2 * block.size) == 0:
@@ -78,14 +78,14 @@ def merge(blocks: Iterable[Block]) -> list[Block]:
 
 
 class Tree:
-    """Blocks that come in any order, from any thread, added up as soon as the tree allows."""
+    """Sums blocks that arrive in any order, from any thread, as soon as the tree allows."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], Block] = {}
         self._lock = threading.Lock()
 
     def put(self, block: Block) -> None:
-        """Take a block in."""
+        """Add a block."""
         while True:
             with self._lock:
                 other = self._held.pop((block.start ^ block.size, block.size), None)
@@ -96,15 +96,15 @@ class Tree:
             block = Block(left.start, 2 * block.size, _pair(left, right))
 
     def blocks(self) -> list[Block]:
-        """What is left, in order: what :func:`merge` would have made of the same blocks."""
+        """The remaining blocks in order, as :func:`merge` of the same blocks returns them."""
         return sorted(self._held.values(), key=lambda block: block.start)
 
 
 def join(blocks: Iterable[Block]) -> Any:
-    """The sum over all parts, from blocks that together hold each of them once, in order."""
+    """The sum of all parts, from ordered blocks that together contain each part once."""
     stack = merge(blocks)
     if not stack:
-        raise ValueError("a sum over no parts was asked for; the data has no shards")
+        raise ValueError("cannot sum over no parts; the data has no shards")
     total = stack.pop().total
     while stack:
         total = add_parts(stack.pop().total, total)
@@ -112,5 +112,5 @@ def join(blocks: Iterable[Block]) -> Any:
 
 
 def tree_sum(parts: Iterable[Any]) -> Any:
-    """Sum of the parts, in order, by the fixed tree."""
+    """The sum of the parts, in order, by the fixed tree."""
     return join(fold(parts))

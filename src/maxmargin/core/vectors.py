@@ -1,7 +1,7 @@
-"""Vectors of the feature space, dense or sparse, and the few operations the theory needs.
+"""Vectors of the feature space, dense or sparse, and operations on them.
 
-A plane is a dense ``float64`` array or a :class:`SparseVector`. Everything that handles planes goes
-through the functions here, so that a sparse plane is never made dense by accident.
+A plane is a dense ``float64`` array or a :class:`SparseVector`. All code that handles planes uses
+the functions here, so that a sparse plane is never made dense by accident.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-#: above this share of non-zeros a sparse vector costs more than a dense one
+#: above this fraction of nonzeros a sparse vector costs more than a dense one
 DENSE_ABOVE = 0.25
-#: a vector of this length with at most this share of non-zeros is made sparse before it travels
+#: a vector at least LONG with at most the fraction FEW of nonzeros is made sparse before it is sent
 LONG, FEW = 1_000_000, 0.1
-#: entries of long vectors that are worked on at a time
+#: number of entries of long vectors processed at a time
 BLOCK = 2**15
 
 
@@ -28,7 +28,7 @@ BLOCK = 2**15
 class SparseVector:
     """Sorted, unique indices and their values in a space of dimension ``size``."""
 
-    #: arrays leave sums with one to it
+    #: makes NumPy defer to __radd__ in ``array + SparseVector``
     __array_ufunc__ = None
 
     indices: npt.NDArray[Any]
@@ -51,7 +51,7 @@ Vector: TypeAlias = Array | SparseVector
 
 
 def frozen(w: Array) -> Array:
-    """A read-only array of the same numbers, ``w`` itself if it is one: a point that cannot change."""
+    """A read-only float64 copy of ``w``, or ``w`` itself if it is one already."""
     if w.flags.writeable or w.base is not None or w.dtype != np.float64:
         w = np.array(w, dtype=np.float64)
         w.setflags(write=False)
@@ -59,7 +59,7 @@ def frozen(w: Array) -> Array:
 
 
 class _Writable:
-    """The same memory, not marked read-only."""
+    """The same memory without the read-only flag."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         interface = dict(array.__array_interface__)
@@ -69,21 +69,21 @@ class _Writable:
 
 
 def writable(w: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """``w`` as compiled code wants it: published and placed arrays are read-only, which to Numba is another
-    type, and all that takes them would be compiled twice. Nothing compiled writes to it."""
+    """``w`` without the read-only flag. To Numba a read-only array is another type, so all functions that
+    take published arrays would be compiled twice. No compiled code writes to it."""
     if w.flags.writeable:
         return w
     return np.asarray(_Writable(w)) if w.size else w.copy()
 
 
 def all_writable(members: Iterable[Any]) -> tuple[Any, ...]:
-    """The same members, arrays among them made :func:`writable`."""
+    """The same members, with arrays made :func:`writable`."""
     return tuple(writable(m) if isinstance(m, np.ndarray) else m for m in members)
 
 
 def thawed(state: dict[str, Any]) -> dict[str, Any]:
-    """What an object holds, after a journey: arrays that come out of shared memory are read-only, also those
-    in tuples."""
+    """An unpickled state with writable arrays, including those in tuples: arrays in shared memory arrive
+    read-only."""
     return {
         name: all_writable(value) if type(value) is tuple else all_writable([value])[0]
         for name, value in state.items()
@@ -91,8 +91,8 @@ def thawed(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _surely_above(share: float, dense: Array) -> bool:
-    """Whether clearly more than this share of a long vector is not zero, by a look at some of it: to count
-    takes as long as to add the vector up."""
+    """Whether clearly more than this fraction of a long vector is nonzero, estimated from a sample: counting
+    takes as long as summing the vector."""
     if dense.size < LONG:
         return False
     some = dense[np.random.default_rng(0).integers(dense.size, size=4096)]
@@ -100,10 +100,10 @@ def _surely_above(share: float, dense: Array) -> bool:
 
 
 def sparsify(dense: Array) -> Vector:
-    """The same vector, sparse where that saves memory."""
+    """The same vector, sparse if that saves memory."""
     if dense.size < 1024 or _surely_above(DENSE_ABOVE, dense):
         return dense
-    there = dense != 0.0  # to look for true ones is several times quicker than for numbers
+    there = dense != 0.0  # flatnonzero is several times faster on booleans than on floats
     if np.count_nonzero(there) > DENSE_ABOVE * dense.size:
         return dense
     indices = np.flatnonzero(there)
@@ -113,7 +113,7 @@ def sparsify(dense: Array) -> Vector:
 
 
 def from_pairs(indices: npt.NDArray[Any], values: Array, size: int) -> SparseVector:
-    """A sparse vector from unsorted indices that may repeat (repeats are summed, zeros dropped)."""
+    """A sparse vector from unsorted indices that may repeat (duplicates are summed, zeros dropped)."""
     unique, inverse = np.unique(np.asarray(indices), return_inverse=True)
     summed = np.bincount(inverse, weights=values, minlength=len(unique))
     keep = summed != 0.0
@@ -138,7 +138,7 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 def add(a: Vector, b: Vector) -> Vector:
-    """Sum of any two vectors; two sparse ones stay sparse unless the sum is not."""
+    """Sum of any two vectors; the sum of two sparse ones is sparse unless it has many nonzeros."""
     if isinstance(a, SparseVector) and isinstance(b, SparseVector):
         total = _merged(a, b)
         return total.to_dense() if len(total.indices) > DENSE_ABOVE * a.size else total
@@ -154,7 +154,7 @@ def add(a: Vector, b: Vector) -> Vector:
 def _merged(a: SparseVector, b: SparseVector) -> SparseVector:
     """The sum of two sparse vectors; entries that cancel are dropped."""
     indices = np.concatenate([a.indices, b.indices])
-    order = np.argsort(indices, kind="stable")  # linear for two lists that are sorted already
+    order = np.argsort(indices, kind="stable")  # linear for two sorted lists
     indices, values = indices[order], np.concatenate([a.values, b.values])[order]
     twice = np.flatnonzero(indices[1:] == indices[:-1])
     values[twice] += values[twice + 1]
@@ -163,8 +163,8 @@ def _merged(a: SparseVector, b: SparseVector) -> SparseVector:
     return SparseVector(indices[keep], values[keep], a.size)
 
 
-def travelling(v: Vector) -> Vector:
-    """The same vector as it is sent to another process: sparse if it is long and nearly empty."""
+def for_pickling(v: Vector) -> Vector:
+    """The vector in the form in which it is pickled: sparse if it is long and has few nonzeros."""
     if isinstance(v, SparseVector) or v.size < LONG or _surely_above(FEW, v):
         return v
     return sparsify(v) if np.count_nonzero(v != 0.0) <= FEW * v.size else v
@@ -175,7 +175,7 @@ def add_scaled(out: Array, scale: float, v: Vector) -> None:
     if isinstance(v, SparseVector):
         out[v.indices] += scale * v.values
         return
-    for lo in range(0, len(v), BLOCK):  # what is between stays in the cache
+    for lo in range(0, len(v), BLOCK):  # temporaries stay in the cache
         out[lo : lo + BLOCK] += scale * v[lo : lo + BLOCK]
 
 
@@ -206,7 +206,7 @@ def norm(v: Vector) -> float:
 
 
 def n_bytes(v: Vector) -> int:
-    """Memory held by one vector."""
+    """Memory in bytes used by one vector."""
     if isinstance(v, SparseVector):
         return int(v.indices.nbytes + v.values.nbytes)
     return int(v.nbytes)

@@ -1,1 +1,1 @@
-"""How the dual of a risk over rows is improved: coordinate ascent, Newton steps, streams, kernel blocks."""
+"""Methods that optimize the dual of a risk: coordinate ascent, Newton steps, streaming, kernel blocks."""

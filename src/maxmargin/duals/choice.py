@@ -1,4 +1,4 @@
-"""Which dual point serves which loss."""
+"""Selection of the dual method for a loss."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ METHODS = ("coordinate", "newton", "stream")
 
 
 def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
-    """Why this method cannot train this problem; None if it can."""
+    """The reason why this method cannot solve this problem; None if it can."""
     if method not in METHODS:
-        return f"there is none of that name, only {', '.join(METHODS)}"
+        return f"there is no such method, only {', '.join(METHODS)}"
     if method == "stream" and not hasattr(rows.design, "block"):
-        return f"{type(rows.design).__name__} does not show its rows: it has no block(lo, hi)"
+        return f"{type(rows.design).__name__} has no block(lo, hi) method"
     if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
-        return f"{type(rows.design).__name__} does not show single rows in memory"
+        return f"{type(rows.design).__name__} does not give access to single rows in memory"
     terms = rows.loss.dual_terms(rows.y[:1])
     if method == "newton" and not isinstance(terms, DualTerms):
         if rows.loss.newton_terms(rows.y[:1]) is None:
@@ -37,11 +37,11 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"the loss {type(rows.loss).__name__} offers no dual_terms"
     signs = method == "coordinate" and terms is not None and terms.keeps_signs
     if len(regularizer.nonnegative) and not signs:
-        return "it does not keep weights from becoming negative"
+        return "it cannot constrain weights to be nonnegative"
     if method == "coordinate" and serves(rows, regularizer):
         return None
     if method != "newton" and len(regularizer.free):
-        return "it penalises every coordinate, and an intercept that is not penalised is asked for"
+        return "it penalizes every coordinate, so it cannot fit an unpenalized intercept"
     return None
 
 
@@ -52,7 +52,7 @@ def row_duals(
     regularizer: SquaredNorm,
     streaming: Streaming | None = None,
 ) -> RowDuals:
-    """A fresh dual point."""
+    """A new dual point, optimized by this method."""
     why = refusal(method, rows, regularizer)
     if why is not None:
         raise TypeError(refused(method, why))

@@ -1,4 +1,4 @@
-"""The epochs of coordinate ascent that serve a loss: those for the form of dual it declares."""
+"""Selection of the coordinate-ascent implementation for a loss, by the form of its dual."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def coordinates(rows: Rows) -> Any:
     own = terms.coordinates or _EPOCHS.get(type(terms))
     if own is None:
         raise TypeError(
-            f"{type(terms).__name__}, the dual terms of {type(rows.loss).__name__}, have no epochs: set the "
-            "attribute coordinates to a class like maxmargin.duals.one_score.BinaryCoordinates."
+            f"{type(terms).__name__}, the dual terms of {type(rows.loss).__name__}, have no epochs: set "
+            "the attribute coordinates to a class like maxmargin.duals.one_score.BinaryCoordinates."
         )
     return own

@@ -1,6 +1,6 @@
-"""Dual points of the Crammer-Singer loss, improved by epochs of coordinate ascent.
+"""Dual points of the Crammer-Singer loss, optimized by coordinate ascent.
 
-The mathematics is at the top of :mod:`maxmargin.compiled.class_dual`.
+See :mod:`maxmargin.compiled.class_dual` for the mathematics.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
 from maxmargin.duals.terms import contribution, row_terms
 from maxmargin.losses.dual_terms import ClassTerms
 
-#: neighbours that are visited in a row while w has at most so many entries and most rows are active
+#: number of neighboring rows visited together while w has at most SMALL entries and most rows are active
 BLOCK, SMALL = 4, 2**17
 
 
 def padded(height: int, columns: int) -> Array:
-    """Zero weights with padded columns, at the beginning of a cache line."""
+    """Zero weights with padded columns, aligned to a cache line."""
     width = -(-columns // class_dual.LANES) * class_dual.LANES
     room: Array = np.zeros(height * width + 8)
     skip = -(room.ctypes.data // 8) % 8
@@ -35,7 +35,7 @@ def padded(height: int, columns: int) -> Array:
 class ClassCoordinates:
     """See :class:`maxmargin.core.RowDuals`.
 
-    ``weights``: a :func:`padded` array to work on instead of one's own; see
+    ``weights``: a :func:`padded` array to update instead of a private one; see
     :class:`maxmargin.duals.one_score.BinaryCoordinates`.
     """
 
@@ -63,7 +63,7 @@ class ClassCoordinates:
         self.n_examples = rows.n
         square = np.empty(n)
         class_dual.squares(indptr, data, rows.intercept, square)
-        y = np.array(rows.y, dtype=np.int64)  # writable: read-only is another type to Numba
+        y = np.array(rows.y, dtype=np.int64)  # writable: to Numba a read-only array is another type
         offset = None
         if rows.offset is not None:
             offset = rows.offset - rows.offset[np.arange(n), y][:, None]
@@ -73,15 +73,15 @@ class ClassCoordinates:
         self._caps: Array = C * rows.weight[:]
         self._members: IntArray = rows.indices()
         self._alpha: Array = np.zeros((n, len(cost)))
-        # a row of zeros has its most expensive class as violator whatever w is, and is never visited
+        # the violator of an all-zero row is its most expensive class for every w: never visit it
         moves = square[self._members] > 0.0
         still = self._members[~moves]
         self._visited: IntArray = self._members[moves]
         self._still: IntArray = still
         demands = cost[y[still]] + (0.0 if offset is None else offset[still])
-        self._dearest: IntArray = demands.argmax(axis=1)
+        self._costliest: IntArray = demands.argmax(axis=1)
         self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
-        self._alpha[still, self._dearest] = self._caps[still]
+        self._alpha[still, self._costliest] = self._caps[still]
         self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
         self._block = BLOCK if rows.dim <= SMALL else 1
         self._W: Array = padded(d + 1, rows.n_columns) if weights is None else weights
@@ -90,7 +90,7 @@ class ClassCoordinates:
         self._start(slack)
 
     def _start(self, slack: float = np.inf) -> None:
-        """All rows are active, and none is dropped until an epoch has shown what a violation is."""
+        """Make all rows active. No row is shrunk until an epoch has measured the size of violations."""
         self._active = self._visited.copy()
         self.slack = slack
 
@@ -102,16 +102,16 @@ class ClassCoordinates:
 
     @property
     def n_active(self) -> int:
-        """Rows on the list."""
+        """Number of active rows."""
         return len(self._active)
 
     @property
     def n_support(self) -> int:
-        """Rows with a multiplier off the true class."""
+        """Number of rows with a multiplier off the true class."""
         return int(class_dual.count_support(self._compiled, self._alpha, self._members))
 
     def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
-        """One epoch over the active rows, or a few where one would be over before it is called."""
+        """Run one epoch over the active rows, or a few if the call would take longer than the epoch."""
         visited, gap = 0, 0.0
         for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
             count, stats = self.n_active, np.zeros(4)
@@ -127,7 +127,7 @@ class ClassCoordinates:
         return SweepStats(visited, gap, 0)
 
     def check(self, scores: Array) -> None:
-        """Choose the active rows from exact scores."""
+        """Reselect the active rows, given exact scores."""
         active = np.empty_like(self._visited)
         left = class_dual.choose_active(
             self._compiled, self._alpha, scores, self._visited, self.slack, active
@@ -135,11 +135,11 @@ class ClassCoordinates:
         self._active = active[:left]
 
     def dual_estimate(self, C: float) -> float:
-        """The dual value for this C, at the w kept by the epochs."""
-        # summed anew: the differences an epoch reports cancel, and a multiple magnifies what is left
+        """The dual value for this C, at the w that the epochs maintain."""
+        # Sum again: the differences reported by epochs cancel, and a multiple amplifies what remains.
         self._half_square = 0.5 * float(np.vdot(self._W, self._W))
         t = 1.0
-        if C != self.C:  # the best multiple
+        if C != self.C:  # find the best multiple
             t = C / self.C
             if self._half_square > 0.0:
                 t = min(t, max(0.0, 0.5 * self._offset / self._half_square))
@@ -169,17 +169,17 @@ class ClassCoordinates:
 
     @property
     def multipliers(self) -> Array:
-        """One per row and class, the true one included."""
+        """One per row and class, including the true class."""
         return self._alpha
 
     @property
     def active(self) -> IntArray:
-        """Numbers of the rows the next step will visit."""
+        """Indices of the rows the next step visits."""
         return self._active
 
     def adopt(self, multipliers: Array) -> None:
-        """Take multipliers that have their share in the weights already: off the true class as given, or
-        less; the rest is its own."""
+        """Set multipliers that the weights already contain. Those off the true class are reduced if they
+        exceed the cap; the true class gets the remainder."""
         rows, alpha = self._visited, self._alpha
         y, caps = self._compiled.y[rows], self._caps[rows]
         here = np.arange(len(rows))
@@ -190,7 +190,7 @@ class ClassCoordinates:
         new[here, y] = np.maximum(0.0, caps - new.sum(axis=1))
         alpha[:] = 0.0
         alpha[rows] = new
-        alpha[self._still, self._dearest] = self._caps[self._still]
+        alpha[self._still, self._costliest] = self._caps[self._still]
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""
@@ -203,14 +203,14 @@ class ClassCoordinates:
         return {"multipliers": self.multipliers}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`maxmargin.core.RowDuals`; which rows are active is found again."""
+        """See :class:`maxmargin.core.RowDuals`; the active rows are selected again."""
         self.load(same_shape(state["multipliers"], self.multipliers))
 
     def start_at(self, w: Array, gap: float) -> None:
-        """A point says nothing about multipliers: the start stays as it is."""
+        """Do nothing: a point does not determine multipliers."""
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """Carry over to another C."""
+        """Convert to another C."""
         factor, self.C = C / self.C, C
         self._caps[:] = C * self.rows.weight[:]
         self._alpha *= factor

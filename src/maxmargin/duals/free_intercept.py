@@ -1,16 +1,16 @@
-"""Dual points of the hinge with an intercept that is not penalised, improved by epochs of coordinate ascent.
+"""Dual points of the hinge loss with an unpenalized intercept, optimized by coordinate ascent.
 
     max D(a) = sum_i a_i - |sum_i a_i y_i x_i|^2 / 2     with 0 <= a_i <= c_i and r(a) = sum_i a_i y_i = 0
 
-The equation is not for single coordinates. It is left to the method of multipliers: epochs climb
-D(a) - b_0 r - r^2 / 2 (times the square of the constant feature), which is the problem with an intercept
-b = b_0 + r that is penalised for its distance from b_0; then b_0 becomes b. So the compiled epochs are those
-of a penalised intercept, with a constant added to one weight.
+Single coordinate steps cannot maintain the equality constraint. The method of multipliers enforces it: epochs
+maximize D(a) - b_0 r - r^2 / 2 (times the square of the constant feature), which is the problem with an
+intercept b = b_0 + r whose distance from b_0 is penalized. Then b_0 is set to b. So the compiled epochs are
+those of a penalized intercept, with a constant added to one weight.
 
-A bound needs r = 0. What is too much is taken from rows of the heavier class, first from those whose
-multiplier is inside its box: their margin is about 1, so that D hardly changes. The rest that is rounding is
-paid for by the bound of the optimal intercept. It adds up over epochs, so where D is computed anew r is too,
-and what summing may have done to D is given away.
+A bound requires r = 0. The excess is subtracted from rows of the heavier class, first from those whose
+multiplier is strictly inside its box: their margin is about 1, so D hardly changes. The rounding error left
+in r is multiplied by the bound of the optimal intercept and subtracted from the lower bound. It accumulates
+over epochs, so r is recomputed whenever D is, and a bound on the rounding of D is subtracted, too.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from maxmargin.duals.one_score import BinaryCoordinates
 from maxmargin.duals.rows import Rows
 from maxmargin.losses.dual_terms import DualTerms
 
-#: what summing multipliers may leave of a zero, in units of their sum
+#: rounding error left of a sum of multipliers that should be zero, relative to the sum of their sizes
 ROUNDING = 1e-14
-#: rows that are looked at for their length
+#: number of rows from which the mean length is estimated
 SAMPLE = 1000
 
 
 def serves(rows: Rows, regularizer: SquaredNorm) -> bool:
-    """Whether the intercept, and it alone, is free, and duals are those of a hinge with signs."""
+    """Whether the intercept is the only free coordinate and the loss is a hinge of signed labels."""
     alone = list(regularizer.free) == [rows.dim - 1] and not len(regularizer.nonnegative)
     if not alone or rows.intercept == 0.0 or rows.loss.label_kind != "sign":
         return False
@@ -56,7 +56,7 @@ def _exact_sum(values: Array) -> float:
 
 
 def _mean_square(rows: Rows) -> float:
-    """The mean of |x|^2 over some rows: its order of magnitude will do."""
+    """The mean of |x|^2 over a sample of rows: only its order of magnitude matters."""
     design = rows.design
     assert isinstance(design, DenseDesign | CSRDesign)
     n = design.shape[0]
@@ -66,29 +66,29 @@ def _mean_square(rows: Rows) -> float:
 
 
 class FreeCoordinates(BinaryCoordinates):
-    """See :class:`maxmargin.core.RowDuals`. The last weight is ``centre`` + intercept * r.
+    """See :class:`maxmargin.core.RowDuals`. The last weight is ``_center`` + intercept * r.
 
-    D at r = 0 does not rise with every epoch: the best multipliers are kept, and are what is claimed.
+    D at r = 0 does not increase with every epoch, so the best multipliers are kept and give the bound.
     """
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
-        # the constant feature of one's own: as long as rows are, or so long that r moves b where C is small
+        # a separate constant feature: as long as the rows, or long enough for r to move b if C is small
         total = C * float(np.sum(rows.weight[:]))
         own = float(np.sqrt(max(_mean_square(rows), 1.0 / max(total, 1e-300))))
-        self._ratio, self._centre = own / rows.intercept, 0.0
+        self._ratio, self._center = own / rows.intercept, 0.0
         super().__init__(replace(rows, intercept=own), C)
-        self._bound = regularizer.free_bound * rows.intercept  # of the intercept itself
+        self._bound = regularizer.free_bound * rows.intercept  # bound of the intercept itself
         self._forget()
 
     def _forget(self) -> None:
-        """No multipliers are the best so far; the first ones to be are copied as a whole."""
+        """Reset the best multipliers; the first ones kept are copied as a whole."""
         self._kept: Array = np.zeros(len(self._state))
         self._value, self._stale, self._lost = -np.inf, True, (0.0, 0.0)
         self._gave: IntArray = np.empty(0, dtype=np.int64)
 
     @property
     def w(self) -> Array:
-        """The weights of the multipliers, and the intercept of the epochs."""
+        """The weights of the multipliers, and the intercept that the epochs use."""
         w = self._u.copy()
         w[-1] *= self._ratio
         return w
@@ -99,48 +99,48 @@ class FreeCoordinates(BinaryCoordinates):
         return self._state[:, ALPHA]
 
     def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
-        """A step of the multiplier of r = 0, and an epoch."""
+        """Update the multiplier of r = 0, then run an epoch."""
         before = None if self._stale else self.active.copy()
         self._move(float(self._u[-1]))
         stats = super().improve(seed, epochs)
         self._keep(before)
         return stats
 
-    def _move(self, centre: float) -> None:
-        self._u[-1] += centre - self._centre
-        self._centre = centre
+    def _move(self, center: float) -> None:
+        self._u[-1] += center - self._center
+        self._center = center
 
     def _keep(self, changed: IntArray | None) -> None:
-        """Keep the multipliers at r = 0 if they are the best so far; ``changed``: none but these differ."""
+        """Keep the multipliers at r = 0 if they are the best so far; only those in ``changed`` differ."""
         linear, u, rows, taken = self._balanced()
         value = self._worth(linear, u)
         self._stale = value <= self._value
         if self._stale:
             return
-        # rows that gave something away the last time are not what the state says
+        # rows that were reduced the last time differ from the state, too
         every = changed is None
         changed = np.arange(len(self._kept)) if every else np.concatenate([changed, self._gave])
         self._kept[changed] = self._state[changed, ALPHA]
         self._kept[rows] -= taken
         self._best, self._value, self._gave = (linear, u), value, rows
-        self._lost = (0.0, 0.0)  # unknown until it is computed anew
+        self._lost = (0.0, 0.0)  # unknown until recomputed
 
     def _worth(self, linear: float, u: Array, t: float = 1.0) -> float:
-        """The dual value of a multiple; what rounding may leave of r is given away."""
+        """The dual value of a multiple, minus a bound on the rounding error of r."""
         rest = ROUNDING * t * abs(linear) * self._bound
         return t * linear - 0.5 * t * t * float(u @ u) - rest
 
     def _balanced(self) -> tuple[float, Array, IntArray, Array]:
-        """The linear part of D and the weights at r = 0, and what was taken from which rows for it."""
-        excess = float(self._u[-1] - self._centre) / self.rows.intercept
+        """The linear part of D and the weights at r = 0, the reduced rows, and their reductions."""
+        excess = float(self._u[-1] - self._center) / self.rows.intercept
         u = self._u.copy()
         u[-1] = 0.0
         if excess == 0.0:
             return self._linear, u, np.empty(0, dtype=np.int64), np.empty(0)
         rows, taken = self._givers(self.active, excess)
-        if rows is None:  # the others do not change, but may have something to give
+        if rows is None:  # inactive rows do not change, but may be reduced
             rows, taken = self._givers(self._members, excess)
-        if rows is None:  # rounding: there is nothing but zeros
+        if rows is None:  # rounding: all multipliers are zero
             return 0.0, np.zeros_like(u), self._members, self._state[self._members, ALPHA]
         margins = self._common if self._margins is None else self._margins[rows]
         design = self.rows.design
@@ -152,13 +152,13 @@ class FreeCoordinates(BinaryCoordinates):
         return self._linear - float(np.sum(margins * taken)), u, rows, taken
 
     def _givers(self, among: IntArray, excess: float) -> Any:
-        """Rows of the heavier class that give away the excess, and how much each; None if they cannot."""
+        """Rows of the heavier class to reduce and by how much; None if they are not enough."""
         rows, taken = np.empty(len(among), np.int64), np.empty(len(among))
         count = take_from(self._state, among, excess, rows, taken)
         return (None, None) if count < 0 else (rows[:count].copy(), taken[:count].copy())
 
     def dual_estimate(self, C: float) -> float:
-        """See :class:`BinaryCoordinates`; of the best multipliers at r = 0."""
+        """See :class:`BinaryCoordinates`; the value of the best multipliers at r = 0."""
         if not np.isfinite(self._value):
             self._keep(None)
         linear, u = self._best
@@ -168,10 +168,10 @@ class FreeCoordinates(BinaryCoordinates):
         return self._worth(linear, u, t) - t * self._lost[0] - t * t * self._lost[1]
 
     def dual_value(self, C: float) -> float:
-        """See :class:`BinaryCoordinates`; both points are computed anew."""
-        centre, self._centre = self._centre, 0.0
-        super().dual_value(self.C)  # sets the weights of the epochs, without a centre
-        self._move(centre)
+        """See :class:`BinaryCoordinates`; both points are recomputed."""
+        center, self._center = self._center, 0.0
+        super().dual_value(self.C)  # sets the weights of the epochs, without the center
+        self._move(center)
         if np.isfinite(self._value):
             y = self._state[:, LABEL]
             left = self._settle()
@@ -184,7 +184,7 @@ class FreeCoordinates(BinaryCoordinates):
         return self.dual_estimate(C)
 
     def _settle(self) -> float:
-        """Take what epochs have left of r from the largest multiplier of the heavier class; what remains."""
+        """Subtract the rest of r from the largest multiplier of the heavier class; return what remains."""
         signed = self._kept * self._state[:, LABEL]
         rest = _exact_sum(signed)
         k = int(np.argmax(np.sign(rest) * signed))
@@ -195,23 +195,23 @@ class FreeCoordinates(BinaryCoordinates):
         return abs(_exact_sum(signed))
 
     def _roundings(self, left: float, margins: Any) -> tuple[float, float]:
-        """What r and rounding may have done to the linear part of D, and to |u|^2 / 2."""
+        """Bounds on the errors that r and rounding cause in the linear part of D and in |u|^2 / 2."""
         unit = (np.count_nonzero(self._kept) + 2) * np.finfo(np.float64).eps
         squares = self._state[:, SQUARE]
         lengths = np.sqrt(np.maximum(0.0, squares * (1.0 + unit) - self.rows.intercept**2))
-        wrong = unit * float(self._kept @ lengths)  # the length of what u may be wrong by
+        wrong = unit * float(self._kept @ lengths)  # bound on the norm of the error of u
         linear = unit * float(np.sum(np.abs(margins) * self._kept)) + left * self._bound
         return linear, wrong * (float(np.linalg.norm(self._best[1])) + wrong)
 
     def proved_value(self, C: float, negligible: float) -> float:
-        """See :class:`maxmargin.core.RowDuals`: what is claimed has paid for rounding already."""
+        """See :class:`maxmargin.core.RowDuals`; rounding errors are already subtracted."""
         return self.dual_value(C)
 
     def aggregate(self) -> Cut:
-        """The best multipliers as one cut, which does not look at the intercept."""
+        """The best multipliers as one cut, which does not depend on the intercept."""
         self.dual_estimate(self.C)
         linear, u = self._best
-        # what rounding may leave of r, times the intercept, and what it may have done to u
+        # the rounding error of r, times the intercept, and that of u
         unit = gamma(int(np.count_nonzero(self._kept)))
         lengths = np.sqrt(self._state[:, SQUARE])
         demands = np.abs(self._common if self._margins is None else self._margins)
@@ -224,19 +224,19 @@ class FreeCoordinates(BinaryCoordinates):
         super().load(multipliers)
 
     def start_at(self, w: Array, gap: float) -> None:
-        """A point says where the intercept may end."""
-        self._move(float(w[-1]) / self._ratio - (float(self._u[-1]) - self._centre))
+        """Use a point as a hint for the intercept."""
+        self._move(float(w[-1]) / self._ratio - (float(self._u[-1]) - self._center))
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :class:`BinaryCoordinates`."""
-        self._centre *= C / self.C
+        self._center *= C / self.C
         self._bound = regularizer.free_bound * self.rows.intercept / self._ratio
         super().rescale(C, regularizer)
         self._forget()
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.RowDuals`."""
-        return {**super().state(), "centre": self._centre}
+        return {**super().state(), "centre": self._center}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`."""

@@ -1,6 +1,6 @@
 """Products with the signed rows of a problem, for methods that need Z' diag(theta) Z.
 
-Z has one row ``y_i x_i`` for every row of the problem that has a weight; see ``compiled/gram``.
+Z has one row ``y_i x_i`` for every row of the problem with nonzero weight; see ``compiled/gram``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
 
-#: rows of a dense block whose Gram matrix BLAS computes at once
+#: number of rows of a dense block whose Gram matrix BLAS computes at once
 BLOCK = 512
-#: measured costs: a scattered multiply-add, an entry written to a block, a multiply-add of BLAS
+#: measured relative costs: a scattered multiply-add, an entry written to a block, a multiply-add in BLAS
 SCATTER, WRITE, BLAS = 0.8, 2.0, 0.034
 
 
 class RowProducts:
-    """Margins, sums and Gram matrices of the rows that have a weight."""
+    """Margins, sums and Gram matrices of the rows with nonzero weight."""
 
     def __init__(self, rows: Rows, y: Array) -> None:
         design = rows.design
@@ -53,12 +53,12 @@ class RowProducts:
         return out
 
     def spread(self, multipliers: Array) -> Array:
-        """One number for each row of Z, from the multipliers of all rows."""
+        """One number per row of Z, from the multipliers of all rows."""
         out: Array = multipliers[self.index]
         return out
 
     def gather(self, alpha: Array) -> Array:
-        """The multipliers of all rows, from those of Z."""
+        """The multipliers of all rows, from those of the rows of Z."""
         out = np.zeros(self._n_stored)
         out[self.index] = alpha
         return out
@@ -76,13 +76,13 @@ class RowProducts:
         return out
 
     def mean_square(self) -> float:
-        """The mean of |x|^2, over all rows there are."""
+        """The mean of |x|^2 over all stored rows."""
         values = self._data[-1].ravel()
         squares = float(np.einsum("i,i->", values, values, dtype=np.float64))
         return squares / max(1, self._n_stored) + self._constant**2
 
     def gram(self, theta: Array) -> tuple[Array, int]:
-        """Z' diag(theta) Z for theta >= 0, and how many rows took part."""
+        """Z' diag(theta) Z for theta >= 0, and the number of rows with nonzero theta."""
         if self._scatter:
             pairs, squares = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
             count = gram.csr_outer(*self._data, self._constant, theta, self.index, pairs, squares)
@@ -101,9 +101,10 @@ class RowProducts:
 
 
 class BothSides:
-    """The same where Z holds every row twice, as x and as -x: the two sides of a tube.
+    """The same for a Z that holds every row twice, as x and as -x: the two sides of an epsilon-insensitive
+    loss.
 
-    A row's multiplier is that of x less that of -x.
+    A row's multiplier is that of x minus that of -x.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -142,11 +143,11 @@ class BothSides:
 
 
 class Factor:
-    """A Cholesky factor of a matrix that may be singular to rounding."""
+    """A Cholesky factorization of a matrix that may be numerically singular."""
 
     def __init__(self, H: Array) -> None:
         diagonal = np.diagonal(H)
-        # columns of very different size (features that were not scaled): unit diagonal first
+        # scale to unit diagonal: columns may differ much in size (features that were not standardized)
         self._scale: Array = np.where(diagonal > 0.0, diagonal, 1.0) ** -0.5
         scaled = H * self._scale * self._scale[:, None]
         self.ok = bool(np.isfinite(scaled).all())

@@ -1,5 +1,5 @@
-"""Losses with bounded multipliers (the hinge) by a primal-dual interior-point method (Mehrotra's predictor
-and corrector, then Gondzio's correctors, which share the factor and lengthen the step).
+"""A primal-dual interior-point method for losses with bounded multipliers (the hinge): Mehrotra's predictor
+and corrector, then Gondzio's correctors, which reuse the factorization and lengthen the step.
 
     primal   min |w|^2 / 2 + sum_i c_i xi_i         with m_i = <z_i, w> - d_i = u_i - xi_i,  u, xi >= 0
     dual     max sum_i d_i a_i - |Z' a|^2 / 2       with 0 <= a_i <= c_i,  t_i = c_i - a_i
@@ -9,14 +9,14 @@ takes Newton steps towards a_i u_i = t_i xi_i = sigma mu c_i. Eliminating all bu
 
     (P + Z' diag(theta) Z) dw = P w residual - Z' theta rho,    1 / theta_i = u_i / a_i + xi_i / t_i
 
-where P is one on penalised coordinates and zero on the others. It starts in the middle of the box
-with w = 0, so w = Z' a does not hold at first; the residual shrinks with every step, and the dual
-value is always that of the multipliers themselves, inside the box: true at any time.
+where P is one on penalized coordinates and zero on the others. It starts in the middle of the box
+with w = 0, so w = Z' a does not hold at first, but the residual shrinks with every step. The dual
+value is always that of the multipliers themselves, inside the box, so it is valid at any time:
 
     F(w) - D(a) <= sum_i a_i u_i + t_i xi_i + |w - Z' a|^2 / 2.
 
-A loss whose dual is curved, d(a) = d_i a - q_i a^2 / 2, has m_i + q_i a_i = u_i - xi_i instead. Then m + q a
-takes the place of m in all formulas, and q is added to 1 / theta. Weights c are those of the losses times
+A loss with a curved dual, d(a) = d_i a - q_i a^2 / 2, has m_i + q_i a_i = u_i - xi_i instead. Then m + q a
+replaces m in all formulas, and q is added to 1 / theta. The weights c are those of the losses times
 their steepest slope, and q_i = kappa / c_i.
 """
 
@@ -38,11 +38,11 @@ from maxmargin.losses.dual_terms import DualTerms
 
 #: the first point has a u = t xi = FIRST c
 FIRST = 0.7
-#: part of the way to the nearest bound that a step may take
+#: fraction of the distance to the nearest bound that a step may cover
 BACK = 0.99
-#: Gondzio's correctors: how many at most, and how much longer a step each aims at
+#: Gondzio's correctors: the maximum number, and the increase of the step length each one aims at
 CORRECTORS, LONGER = 2, 0.3
-#: halvings of the interval in which a curved dual's centre lies: a start need not be exact
+#: bisection steps to find the center of a curved dual: a start need not be exact
 BISECTIONS = 30
 
 
@@ -61,19 +61,19 @@ class InteriorPoint(NewtonDuals):
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
-        # what is demanded: with margins or targets of another size all slacks have that size
+        # typical size of the demanded margins or targets: all slacks scale with it
         self._size = 1.0
         if not isinstance(self._demand, float) and n:
             mean = float(self._c @ np.abs(self._demand)) / float(self._c.sum())
             self._size = mean if mean > 0.0 else 1.0
-        self._centre(FIRST)
+        self._center(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
 
-    def _centre(self, mu: float) -> None:
-        """The centre for the present margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
+    def _center(self, mu: float) -> None:
+        """Move to the center for the current margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
         mu = mu * self._size
-        r = self._m if self._kappa == 0.0 else self._centred(mu)
+        r = self._m if self._kappa == 0.0 else self._centered(mu)
         large, small = _roots(r, mu)
         self._u[:] = mu + np.where(r > 0.0, large, small)
         self._xi[:] = mu + np.where(r > 0.0, small, large)
@@ -81,8 +81,8 @@ class InteriorPoint(NewtonDuals):
         self._t[:] = mu * self._c / self._xi
         self._look()
 
-    def _centred(self, mu: float) -> Array:
-        """m + q a at the centre, where a = mu c / u: between m and m + kappa, by bisection."""
+    def _centered(self, mu: float) -> Array:
+        """m + q a at the center, where a = mu c / u: between m and m + kappa, by bisection."""
         low, high = self._m.copy(), self._m + self._kappa
         for _ in range(BISECTIONS):
             r = 0.5 * (low + high)
@@ -99,17 +99,17 @@ class InteriorPoint(NewtonDuals):
         return 0.5 * self._kappa * float(np.sum(alpha * alpha / self._c))
 
     def _worth(self, alpha: Array) -> float:
-        """What the multipliers contribute to D without w."""
+        """The multipliers' contribution to D, without that of w."""
         return self._demanded(alpha) - self._curvature_of(alpha)
 
     def _loss(self) -> float:
-        """The loss at the present margins, where it is not the hinge."""
+        """The loss at the current margins, if it is not the hinge."""
         short = np.maximum(0.0, -self._m)
         square = short * short / (2.0 * self._kappa)
         return float(self._c @ np.where(short > self._kappa, short - 0.5 * self._kappa, square))
 
     def _look(self) -> None:
-        """Bounds and residual at the present point."""
+        """Update bounds and residual at the current point."""
         slack, loss, support = interior.summary(
             self._a, self._t, self._u, self._xi, self._m, self._c
         )
@@ -120,8 +120,8 @@ class InteriorPoint(NewtonDuals):
         self._slack, self.n_support = float(slack), int(support)
         self._upper = self.regularizer.value(self.w) + float(loss)
         if self._balance:
-            # an unpenalized intercept: the bound loses much when classes are unbalanced,
-            # so the heavier class is scaled down, which stays in the box
+            # With an unpenalized intercept the bound loses much when the classes are unbalanced,
+            # so the heavier class is scaled down, which stays in the box.
             alpha, plus = self._a.copy(), self.products.y > 0.0
             heavy, light = float(alpha[plus].sum()), float(alpha[~plus].sum())
             if heavy < light:
@@ -142,14 +142,14 @@ class InteriorPoint(NewtonDuals):
         if not step > 0.0 or self._idles(merit):
             if self._restarted:
                 return SweepStats(self.n_examples, float("inf"), 0)
-            # a start too near a wrong end: once more from w, far from all bounds
+            # the start was too close to a wrong bound: restart once from w, far from all bounds
             self._restarted, self._smallest, self._idle = True, np.inf, 0
             self._m[:] = self._margins(self.w)
-            self._centre(FIRST)
+            self._center(FIRST)
         return SweepStats(self.n_examples, self._upper - self._lower, 0)
 
     def _step(self) -> float:
-        """Predictor, corrector, and the step taken; zero if there is none."""
+        """Take a predictor-corrector step; return its length, zero if there is none."""
         asked = self._m
         if self._kappa > 0.0:
             q = self._kappa / self._c
@@ -192,7 +192,7 @@ class InteriorPoint(NewtonDuals):
         if not (np.isfinite(dw).all() and step > 1e-10):
             return 0.0
         interior.move(step, *state, self._c, theta, dm, self._r, self._s)
-        if self._kappa > 0.0:  # what was moved is m + q a
+        if self._kappa > 0.0:  # ``move`` updated m + q a, not m
             self._m += step * dm
         self.w += step * dw
         return step
@@ -202,7 +202,7 @@ class InteriorPoint(NewtonDuals):
         self._restarted = False
         self.w[:] = w
         self._m[:] = self._margins(self.w)
-        self._centre(min(0.3, 0.3 * math.sqrt(gap)))
+        self._center(min(0.3, 0.3 * math.sqrt(gap)))
 
     def state(self) -> dict[str, Any]:
         """See :meth:`NewtonDuals.state`."""
@@ -214,8 +214,8 @@ class InteriorPoint(NewtonDuals):
         super().restore(state)
         a, t, u, xi = (same_shape(state[name], self._a) for name in ("a", "t", "u", "xi"))
         inside = all((part > 0.0).all() for part in (a, t, u, xi)) and (a <= self._c).all()
-        if not inside:  # an underflow, perhaps: the centre is always
-            self._centre(FIRST)
+        if not inside:  # possibly an underflow: restart at the center, which is always inside
+            self._center(FIRST)
             return
         self._a[:], self._t[:], self._u[:], self._xi[:] = a, t, u, xi
         self._restarted = state["restarted"] is True
@@ -228,7 +228,7 @@ class InteriorPoint(NewtonDuals):
         self._forget(C, regularizer)
         np.minimum(self._alpha, self._c, out=self._alpha)
         self.dual_value(C)
-        self._centre(min(0.3, 0.1 * math.sqrt(ratio)))
+        self._center(min(0.3, 0.1 * math.sqrt(ratio)))
 
     def _top(self) -> Array | float:
         return self._c
@@ -241,7 +241,7 @@ class InteriorPoint(NewtonDuals):
 
 
 def _roots(r: Array, mu: float) -> tuple[Array, Array]:
-    """u xi = mu (u + xi) with u - xi = r: both are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2; the large one and the
-    small one, less mu."""
+    """The solutions of u xi = mu (u + xi) with u - xi = r are mu + (sqrt(r^2 + 4 mu^2) +- r) / 2. Return the
+    larger and the smaller one, minus mu."""
     large = 0.5 * (np.sqrt(r * r + 4.0 * mu * mu) + np.abs(r))
     return large, mu * mu / large

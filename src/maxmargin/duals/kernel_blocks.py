@@ -1,21 +1,23 @@
-"""The dual of a kernel problem, improved by blocks.
+"""The dual of a kernel machine, optimized over blocks of samples.
 
-    maximise  D(beta) = <y, beta> - 1/2 beta' K beta     over  beta_i in y_i [0, c_i]  (and sum beta = 0)
+    maximize  D(beta) = <y, beta> - 1/2 beta' K beta     over  beta_i in y_i [0, c_i]  (and sum beta = 0)
 
 beta_i = y_i alpha_i, f = K beta, and v = y - f is the gradient.
 
-start     rows in clusters, the dual solved on each of them alone; joined, that is a feasible point
-blocks    the rows that lack most of the gap: with m_i = y_i (v_i - b) row i lacks
-          c_i max(0, m_i) - alpha_i m_i, which adds up to F - D; then those between their bounds. The dual
-          over them with the others held (:mod:`maxmargin.compiled.smo`), and one product that brings
-          the scores of the others up to date. Kernel values are what costs, so a block is solved well
-shrink    once the gap is small, scores are followed for *active* rows only: those with a multiplier, and
-          those whose margin could be reached by a few moves as large as the last one
-columns   of rows between their bounds, which move in every block, are held where that pays
+start     cluster the samples and solve the dual on each cluster alone; joined, this is a feasible point
+blocks    take the samples with the largest duality-gap contributions: with m_i = y_i (v_i - b), sample i
+          contributes c_i max(0, m_i) - alpha_i m_i, and these sum to F - D; then those strictly between their
+          bounds. Solve the dual over the block with the others fixed (:mod:`maxmargin.compiled.smo`), and
+          update the scores of the others by one product. Kernel values dominate the cost, so a block is
+          solved accurately
+shrink    once the gap is small, maintain scores for *active* samples only: those with nonzero multiplier, and
+          those whose margin a few moves as large as the last one could reach
+columns   of samples strictly between their bounds, which move in every block, are cached if that pays
           (:mod:`maxmargin.duals.kernel_rows`)
 
-All this in single precision first, in double precision where that is not enough. D and F from such scores
-steer the loop; what is claimed is computed by :meth:`KernelDual.value` and the risk, in double precision.
+All this runs in single precision first, and in double precision where that is not enough. D and F from such
+scores steer the loop. The reported bounds are computed by :meth:`KernelDual.value` and the risk, in double
+precision.
 """
 
 from __future__ import annotations
@@ -39,28 +41,28 @@ from maxmargin.kernels.extent import LARGEST
 from maxmargin.kernels.functions import FromCallable
 from maxmargin.kernels.rounding import UNIT
 
-#: steps of one call of compiled code, after which Ctrl-C is heard; steps of a block, for each of its rows
+#: steps per call of compiled code, between which Ctrl-C takes effect; maximum steps per sample of a block
 STEPS, EFFORT = 20_000, 50
-#: the parts of the memory for a block and for held columns; the rest is for what is in between
+#: fractions of the memory for a block and for cached columns; the rest is for temporaries
 BLOCK_SHARE, HELD_SHARE = 0.3, 0.5
-#: rows of clusters; of blocks at least; of blocks for each row between its bounds; share of all rows
+#: cluster size; minimum block size; block size per sample between its bounds; as a fraction of all samples
 CLUSTER, LEAST, PER_FREE, SHARE = 4000, 6000, 2.0, 0.125
-#: clusters are solved in pieces of about so many kernel values
+#: clusters are solved in pieces of about this many kernel values
 PIECE = 200_000_000
-#: features from which on a kernel value costs more than the memory to hold it
+#: number of features from which on a kernel value costs more than the memory to cache it
 HOLD_FROM = 100
-#: rows up to which all multipliers can be solved for at once
+#: maximum number of samples for which all multipliers are optimized at once
 DIRECT = 1000
-#: the part of the violation at which a block counts as solved
+#: fraction of the violation at which a block counts as solved
 INNER = 0.03
-#: relative gap below which rows are left aside; how many of the last moves their margins must withstand
+#: relative gap below which samples are shrunk; how many moves like the last one their margins must withstand
 NEAR, MOVES = 0.2, 3.0
-#: rows are left aside when fewer than this part of those followed are left
+#: shrink only if at most this fraction of the active samples remains
 WORTH_IT = 0.8
 
 
 def best_intercept(v: Array, c: Array, y: Array) -> float:
-    """The b that minimises sum_i c_i max(0, 1 - y_i (f_i + b)), where v = y - f are the kinks."""
+    """The b that minimizes sum_i c_i max(0, 1 - y_i (f_i + b)), where v = y - f are the kinks."""
     order = np.argsort(v, kind="stable")
     passed = np.cumsum(c[order])
     k = int(np.searchsorted(passed, float(c[y > 0.0].sum())))
@@ -68,8 +70,8 @@ def best_intercept(v: Array, c: Array, y: Array) -> float:
 
 
 def feasible(beta: Array, lo: Array, hi: Array, balanced: bool) -> Array:
-    """The multipliers inside their box and, if asked, with a sum of zero: what is missing is given to those
-    with the most room."""
+    """The multipliers clipped to their box and, if ``balanced``, with a sum of zero: the difference goes to
+    those farthest from their bound."""
     beta = np.clip(beta, lo, hi)
     if not balanced:
         return beta
@@ -89,33 +91,34 @@ def feasible(beta: Array, lo: Array, hi: Array, balanced: bool) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelDual:
-    """Feasible multipliers that nothing moves any more."""
+    """Feasible multipliers that do not change any more."""
 
     risk: Any
     beta: Array
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """D(beta), in double precision, less what rounding may have added."""
+        """D(beta) in double precision, minus a bound on the rounding error."""
         value = float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
         linear = (len(self.beta) + 1) * UNIT * float(np.abs(self.beta).sum())
         return value - float(self.risk.rounding.of_norm(self.beta)) - linear
 
 
 class KernelDuals:
-    """Multipliers of the rows and their scores."""
+    """Multipliers of the samples and their scores; see
+    :class:`maxmargin.core.contract.block_duals.BlockDuals`."""
 
     def __init__(self, risk: Any, C: float) -> None:
         self.risk, self.C = risk, C
         n = self.n_examples = risk.n_examples
         self._y, self._c = risk.y, C * risk.weight
         self._lo, self._hi = np.minimum(0.0, self._y) * self._c, np.maximum(0.0, self._y) * self._c
-        # multipliers and their scores: always replaced together
+        # multipliers and their scores are always replaced together
         self._now = (np.zeros(n), np.zeros(n))
         self._move = np.inf
         self._rng = np.random.default_rng(0)
         self.n_rows = 0
         self.steps = 0
-        #: whether the time is over: the driver's to say, where there is a limit
+        #: returns whether the time limit is reached; the driver sets it
         self.late: Callable[[], bool] = lambda: False
         self._hold = isinstance(risk.kernel, FromCallable) or risk.X.shape[1] >= HOLD_FROM
         self._open(risk.dtype)
@@ -128,26 +131,26 @@ class KernelDuals:
         share = BLOCK_SHARE if self._hold else BLOCK_SHARE + HELD_SHARE
         self._most = max(64, int(np.sqrt(share * memory / self.dtype.itemsize)))
 
-    # -- what the loop sees ------------------------------------------------------------------------
+    # -- the interface of the solver's loop --------------------------------------------------------
 
     @property
     def whole(self) -> bool:
-        """Whether all rows' scores are up to date."""
+        """Whether the scores of all samples are up to date."""
         return bool(self.n_active == self.n_examples)
 
     @property
     def n_active(self) -> int:
-        """Rows whose scores are followed."""
+        """Number of samples whose scores are maintained."""
         return len(self._columns.active)
 
     @property
     def n_support(self) -> int:
-        """Rows with a multiplier."""
+        """Number of samples with a nonzero multiplier."""
         return int(np.count_nonzero(self._now[0]))
 
     def bounds(self) -> tuple[float, float, float]:
-        """(F, D, b) at the present point, from scores as they are: F is that of the active rows only, the
-        others are expected to lose nothing."""
+        """(F, D, b) at the current point, from the current scores. F covers the active samples only; the
+        others are expected to have no loss."""
         active = self._columns.active
         beta, f, y, c = (a[active] for a in (*self._now, self._y, self._c))
         square, v = float(beta @ f), y - f
@@ -156,18 +159,18 @@ class KernelDuals:
         return 0.5 * square + loss, float(y @ beta) - 0.5 * square, b
 
     def kept(self, b: float) -> tuple[Array, KernelDual]:
-        """The present point w, and its multipliers as a dual point."""
+        """The current point w, and its multipliers as a dual point."""
         beta = frozen(feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept))
         w = frozen(np.append(beta, b)) if self.risk.fit_intercept else beta
         return w, KernelDual(self.risk, beta)
 
     def load(self, beta: Array) -> None:
-        """Start from these, brought into the box."""
+        """Start from these multipliers, projected to the feasible set."""
         beta = feasible(beta, self._lo, self._hi, self.risk.fit_intercept)
         self._now, self._start = (beta, self._scores(beta)), None
 
     def refresh(self, sharper: bool) -> None:
-        """Follow all rows again, from scores in double precision; ``sharper``: and stay with it."""
+        """Make all samples active, with scores in double precision. ``sharper``: keep double precision."""
         beta = feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept)
         f = np.array(self.risk.values(beta))
         if sharper and self.dtype == np.float32:
@@ -177,8 +180,8 @@ class KernelDuals:
         self._now = (beta, f)
 
     def solve_directly(self) -> bool:
-        """All multipliers at once, by :func:`maxmargin.core.box_qp.solve_box`; False where there are too many
-        rows, or nothing better was found."""
+        """Optimize all multipliers at once by :func:`maxmargin.core.box_qp.solve_box`. Return False if there
+        are too many samples or no improvement."""
         if self.n_examples > DIRECT:
             return False
         kept = np.flatnonzero(self._hi > self._lo)
@@ -202,7 +205,7 @@ class KernelDuals:
         return False
 
     def improve(self, seed: int) -> SweepStats:
-        """One piece of the start, or one block."""
+        """Solve one piece of the start, or one block."""
         if self._start is not None:
             if next(self._start, None) is not None:
                 return SweepStats(0, np.inf, 0)
@@ -213,7 +216,7 @@ class KernelDuals:
         if not len(rows):
             return SweepStats(0, F - D, 0)
         beta, f = self._now
-        # pairs see differences of v only; those near b are told apart better when they are near zero
+        # pairs use differences of v only; subtracting b keeps more digits of values near b
         part, v = beta[rows], (self._y - f)[rows] - b
         self._solve(self._columns.block(rows), rows, part, v, INNER * self._violation)
         changed = part != beta[rows]
@@ -227,7 +230,7 @@ class KernelDuals:
     # -- the start ---------------------------------------------------------------------------------
 
     def _clusters(self) -> Iterator[int]:
-        """The dual on clusters alone, a few at a time."""
+        """Solve the dual on each cluster alone, a few clusters at a time."""
         n = self.n_examples
         beta, work = np.zeros(n), 0
         for rows in self._parted(np.arange(n)):
@@ -238,7 +241,7 @@ class KernelDuals:
             self._solve(K, rows, part, self._y[rows].copy(), 2.0 * INNER)
             beta[rows], work = part, work + K.size
             if self.late():
-                break  # the clusters so far are a feasible point too
+                break  # the clusters so far are a feasible point, too
             if work > PIECE:
                 work = 0
                 yield 0
@@ -248,10 +251,10 @@ class KernelDuals:
     # -- blocks ------------------------------------------------------------------------------------
 
     def _solve(self, K: Any, rows: IntArray, beta: Array, v: Array, tol: float) -> None:
-        """The dual over these rows, the others held: their multipliers and gradient change in place."""
+        """Solve the dual over these samples with the others fixed; update ``beta`` and the gradient ``v``."""
         lo, hi = self._lo[rows], self._hi[rows]
         top = float(np.diagonal(K).max(initial=0.0))
-        # the same steps in units that single precision holds: compiled code needs it in places
+        # rescale to fit single precision, which the compiled code uses in places
         unit = math.ldexp(1.0, math.frexp(top)[1]) if LARGEST < top < np.inf else 1.0
         if unit != 1.0:
             K /= unit
@@ -270,7 +273,7 @@ class KernelDuals:
         beta /= unit
 
     def _moved(self, beta: Array, rows: IntArray, change: Array, known: IntArray) -> Array:
-        """The scores after a change of some rows' multipliers to ``beta``; anything for ``known`` rows."""
+        """The scores after the multipliers of some rows changed to ``beta``; arbitrary for ``known`` rows."""
         worth = self._free(beta) if self._hold else np.zeros(self.n_examples, dtype=bool)
         difference = self._columns.times(rows, change, worth, known)
         self._move = float(np.abs(difference).max(initial=0.0))
@@ -279,7 +282,7 @@ class KernelDuals:
         return f
 
     def _free(self, beta: Array) -> Any:
-        """Which multipliers are between their bounds."""
+        """Which multipliers are strictly between their bounds."""
         return (beta > self._lo) & (beta < self._hi)
 
     def _scores(self, beta: Array) -> Array:
@@ -288,7 +291,7 @@ class KernelDuals:
         return scores
 
     def _shrink(self, near: bool, b: float) -> None:
-        """Leave rows aside that have no multiplier and a margin that will not be reached."""
+        """Shrink: drop samples with zero multiplier whose margin is unlikely to be reached."""
         if not near:
             return
         active, (beta, f) = self._columns.active, self._now
@@ -298,7 +301,7 @@ class KernelDuals:
             self._columns.follow(stay, self._free(beta))
 
     def _choose(self, b: float) -> IntArray:
-        """Active rows that lack most of the gap, then those between their bounds."""
+        """The active samples with the largest gap contributions, then those between their bounds."""
         active = self._columns.active
         beta, f, y, c, lo, hi = (
             a[active] for a in (*self._now, self._y, self._c, self._lo, self._hi)
@@ -326,9 +329,9 @@ class KernelDuals:
         return active[chosen]
 
     def _of_clusters(self, rows: IntArray, lack: Array, size: int) -> IntArray:
-        """As many of these active rows as a block holds: whole clusters, those that lack most first. (The
-        rows that lack most, wherever they are, would all move for the sake of those left out, and too far;
-        with the same clusters every time their borders would stay where they are.)"""
+        """Choose as many of these samples as a block holds: whole clusters, those with the largest gap
+        contributions first. (The single samples with the largest contributions would all move on behalf of
+        those left out, and too far. With the same clusters every time, their boundaries would not move.)"""
         parts = self._parted(self._columns.active[rows])
         number = np.empty(self.n_examples, dtype=np.int64)
         for k, part in enumerate(parts):
@@ -341,9 +344,9 @@ class KernelDuals:
         return np.sort(rows[sequence[:size]])
 
     def _parted(self, rows: IntArray) -> list[IntArray]:
-        """The rows in clusters that are drawn anew."""
+        """The samples in newly computed clusters."""
         largest = min(CLUSTER, self._most)
-        if isinstance(self.risk.kernel, FromCallable):  # whose rows may be anything
+        if isinstance(self.risk.kernel, FromCallable):  # inputs may be arbitrary objects
             parts = np.array_split(self._rng.permutation(rows), math.ceil(len(rows) / largest))
             return [np.sort(part) for part in parts]
         return [np.sort(part) for part in clusters(self.risk.X, rows, largest, self._rng)]

@@ -1,9 +1,9 @@
-"""Ranges of rows where kernel values are computed, and columns of them that are held.
+"""Ranges of rows at which kernel values are computed, and a cache of kernel columns.
 
-The duals follow the scores of *active* rows. Where a kernel value costs more than memory for it, columns
-k(., x_j) of rows that move again and again are held, for the active rows, as far as the memory goes: then
-another step costs a product of a matrix and a vector instead of kernel values. Columns come in lots, one for
-each step that wanted some; a column has a *slot*, the same in all ranges.
+The duals maintain the scores of *active* rows. If a kernel value costs more than the memory for it, columns
+k(., x_j) of rows that move repeatedly are cached for the active rows, within the memory limit. Then
+another step costs a matrix-vector product instead of kernel values. Columns are stored in lots, one for
+each step that added some. A column has a *slot*, the same in all ranges.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maxmargin.kernels import KernelRows
 
 
 class RowRange:
-    """Some neighbouring rows: ``first`` is the number of the first one."""
+    """A contiguous range of rows; ``first`` is the index of its first row."""
 
     def __init__(self, rows: KernelRows, first: int, keep: bool) -> None:
         self._rows, self._first, self._keep = rows.keep() if keep else rows, first, keep
@@ -31,7 +31,7 @@ class RowRange:
         return self._in(self._rows, basis.dtype).times(basis, coef)
 
     def activate(self, active: IntArray, dtype: Any, kept: IntArray) -> None:
-        """Follow these rows only. The columns in the slots ``kept`` stay, as one lot."""
+        """Make these rows active. The columns in the slots ``kept`` stay, as one lot."""
         here = self._mine(active)
         if len(kept):
             stay = np.searchsorted(self._active, here)
@@ -54,8 +54,8 @@ class RowRange:
         coef: Array,
         known: IntArray,
     ) -> Array:
-        """The change of the active rows' scores: from held columns with one coefficient each, of which
-        ``stored`` are a new lot, and from others. Rows that are ``known`` need none of the latter."""
+        """The change of the active rows' scores. ``held`` has one coefficient per cached column, of which
+        ``stored`` are a new lot; ``other`` columns are not cached. ``known`` rows need none of the latter."""
         rows = self._here if self._keep else self._in(self._here, other.dtype)
         if len(stored):
             self._lots.append(rows.block(stored))
@@ -81,8 +81,8 @@ class RowRange:
         columns: IntArray,
         out: Any,
     ) -> None:
-        """Kernel values of the chosen rows that are here, into their rows of ``out``: columns ``held`` from
-        slots; columns ``columns`` computed, for those rows that are themselves among them."""
+        """Write kernel values of the chosen rows in this range to their rows of ``out``: columns ``held``
+        come from slots; columns ``columns`` are computed, for those rows that are themselves among them."""
         here, lo = self._mine(chosen), int(np.searchsorted(chosen, self._first))
         mine = out[lo : lo + len(here)]
         if len(held) and len(here):
@@ -97,7 +97,7 @@ class RowRange:
             rows.block(new, out=mine)
 
     def _gather(self, rows: IntArray, slots: IntArray, columns: IntArray, out: Any) -> None:
-        """Held values of these rows (of the active ones) from slots into columns."""
+        """Copy cached values of these rows (indices among the active ones) from slots to columns."""
         first = 0
         for lot in self._lots:
             which = (slots >= first) & (slots < first + lot.shape[1])
@@ -116,16 +116,16 @@ class RowRange:
 
 
 class KernelColumns:
-    """Which rows are active, and which columns are held, in all ranges.
+    """The active rows and the cached columns of all ranges.
 
     Parameters
     ----------
     risk : KernelRisk
-        The rows.
+        The risk that holds the rows.
     memory : int
-        Bytes for held columns.
+        Bytes for cached columns.
     dtype : float32 or float64
-        Precision of all values here.
+        Precision of all cached values.
     """
 
     def __init__(self, risk: Any, memory: int, dtype: Any) -> None:
@@ -137,13 +137,13 @@ class KernelColumns:
         self.follow(self.active, np.zeros(risk.n_examples, dtype=bool))
 
     def follow(self, active: IntArray, worth: Any) -> None:
-        """Follow these rows; columns of those that are ``worth`` it stay."""
+        """Make these rows active; keep the cached columns of rows marked in ``worth``."""
         capacity = int(self._memory // (self.dtype.itemsize * max(1, len(active))))
         inside = np.zeros(self._risk.n_examples, dtype=bool)
         inside[active] = True
         kept = np.flatnonzero(worth[self._owner] & inside[self._owner])[:capacity]
         if np.count_nonzero(inside[self.active]) < len(active):
-            kept = kept[:0]  # rows come back, of which nothing is held
+            kept = kept[:0]  # some rows return, for which nothing is cached
         owner = self._owner[kept]
         self._risk.engine.gather(RowRange.activate, active, self.dtype, kept)
         self._slot[:] = -1
@@ -151,8 +151,9 @@ class KernelColumns:
         self._owner, self.active, self._capacity = owner, active, capacity
 
     def times(self, rows: IntArray, coef: Array, worth: Any, known: IntArray) -> Array:
-        """The change of the active rows' scores: sum_j coef_j k(., x_j) over these rows. Columns that are
-        ``worth`` it are held from now on, as far as there is room. (Anything for rows that are ``known``.)"""
+        """The change of the active rows' scores: sum_j coef_j k(., x_j) over these rows. Columns marked in
+        ``worth`` are cached from now on, as far as memory allows. (Results for ``known`` rows are
+        arbitrary.)"""
         new = np.flatnonzero((self._slot[rows] < 0) & worth[rows])
         new = new[: max(0, self._capacity - len(self._owner))]
         self._slot[rows[new]] = len(self._owner) + np.arange(len(new))
@@ -168,8 +169,8 @@ class KernelColumns:
         )
 
     def block(self, rows: IntArray) -> Any:
-        """Kernel values of these active rows, ascending, with each other: in memory that the next block will
-        take again (memory that is new costs more than many a kernel value)."""
+        """Kernel values of these active rows (ascending) with each other. The memory is reused by the next
+        block: allocating it costs more than many kernel values."""
         size = len(rows) ** 2
         if size > len(self._buffer):
             self._buffer = np.empty(0, dtype=self.dtype)

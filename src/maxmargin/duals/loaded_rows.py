@@ -1,4 +1,4 @@
-"""Rows that are in memory for a while, with the numbers they have elsewhere."""
+"""Rows loaded temporarily, with their original indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ InMemory = DenseDesign | CSRDesign
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedRows:
-    """Some rows in memory, with their numbers."""
+    """Some rows in memory, with their original indices."""
 
     index: IntArray
     rows: Rows
@@ -28,13 +28,13 @@ class LoadedRows:
 
     @property
     def design(self) -> InMemory:
-        """The rows themselves."""
+        """The feature matrix of these rows."""
         design = self.rows.design
         assert isinstance(design, DenseDesign | CSRDesign)
         return design
 
     def take(self, which: IntArray) -> LoadedRows:
-        """Some of them."""
+        """A subset of the rows."""
         rows = self.rows
         offset = None if rows.offset is None else rows.offset[which]
         return LoadedRows(
@@ -43,14 +43,14 @@ class LoadedRows:
         )
 
     def like(self, other: LoadedRows) -> LoadedRows:
-        """The same rows, dense or sparse as others are."""
+        """The same rows, converted to dense or sparse like those of ``other``."""
         if type(self.design) is type(other.design):
             return self
         return LoadedRows(self.index, replace(self.rows, design=_converted(self.design)))
 
     @classmethod
     def read(cls, rows: Rows, lo: int, hi: int) -> LoadedRows:
-        """The rows ``lo .. hi-1`` of others."""
+        """Load the rows ``lo .. hi-1``."""
         some = slice_of(rows, lo, hi)
         design: BlockDesign = rows.design  # type: ignore[assignment]
         block = design.block(lo, hi)
@@ -58,7 +58,7 @@ class LoadedRows:
 
     @classmethod
     def join(cls, parts: Sequence[LoadedRows]) -> LoadedRows:
-        """The rows of all parts."""
+        """Concatenate the rows of all parts."""
         if len(parts) == 1:
             return parts[0]
         every = [held.rows for held in parts]
@@ -72,27 +72,27 @@ class LoadedRows:
 
 
 def part(rows: Rows, design: Any, y: Any, weight: Array, offset: Array | None) -> Rows:
-    """Rows of the same problem."""
+    """Other rows of the same problem."""
     return replace(
         rows, design=design, y=y, weight=weight, offset=offset, ranges=((0, len(weight)),)
     )
 
 
 def slice_of(rows: Rows, lo: int, hi: int) -> Rows:
-    """Labels, weights and offsets of a range; its design stays where it is, and is not to be used."""
+    """Labels, weights and offsets of a range. The design is that of all rows and must not be used."""
     offset = None if rows.offset is None else rows.offset[lo:hi]
     y, weight = np.asarray(rows.y[lo:hi]), np.asarray(rows.weight[lo:hi])
     return part(rows, rows.design, y, weight, offset)
 
 
 def stacked(parts: Sequence[InMemory]) -> InMemory:
-    """One design with the rows of all."""
+    """Stack feature matrices."""
     dense = [part.X for part in parts if isinstance(part, DenseDesign)]
     if len(dense) == len(parts):
         return DenseDesign(np.concatenate(dense))
     sparse = [part for part in parts if isinstance(part, CSRDesign)]
     if len(sparse) < len(parts):
-        raise TypeError("some blocks of the design are dense and others are sparse.")
+        raise TypeError("some blocks of the feature matrix are dense and others are sparse.")
     counts = np.concatenate([np.diff(part.indptr) for part in sparse])
     indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
     indices = np.concatenate([part.indices for part in sparse])

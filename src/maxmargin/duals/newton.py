@@ -1,17 +1,16 @@
-"""Dual points over rows that are improved by Newton steps: few features, any C.
+"""Dual points over rows, optimized by Newton steps: for few features and any C.
 
-    minimise  F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w>),    z_i = y_i x_i
+    minimize  F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w>),    z_i = y_i x_i
 
-A step needs Z' diag(theta) Z for weights theta of the rows, one Cholesky factor of it, and a few
+A step needs Z' diag(theta) Z for weights theta of the rows, one Cholesky factorization of it, and a few
 products with Z. The number of steps hardly depends on C, the scaling of the features or the number
-of rows. What the methods share is here; losses with bounded multipliers are in ``interior_point``, smooth
-ones in ``smooth_newton``.
+of rows. This module holds what the methods share; losses with bounded multipliers are in ``interior_point``,
+smooth ones in ``smooth_newton``.
 
-Losses are functions of margins, l_i(<z_i, w> - demand_i): the hinge demands its margin, less y_i o_i where
-the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of x_i and
--x_i, with demands y_i - e_i and -y_i - e_i; at most one of them loses anything, so this holds for squares as
-well.
-Demands are kept as they are, whatever their size: nothing is added to 1, where small targets would drown.
+Losses are functions of margins, l_i(<z_i, w> - demand_i): the demand of the hinge is its margin, minus y_i
+o_i if the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of x_i
+and -x_i, with demands y_i - e_i and -y_i - e_i. At most one of them is positive, so this holds for squares as
+well. Demands are stored unscaled: nothing is added to 1, which would lose the digits of small targets.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
 from maxmargin.losses.dual_terms import DualTerms
 
-#: steps without progress after which a method says so
+#: number of steps without progress after which a method reports that it is stuck
 PATIENCE = 6
 
 
 class NewtonDuals(ABC):
-    """What the two methods share; see :class:`maxmargin.core.RowDuals`.
+    """Base class of the two methods; see :class:`maxmargin.core.RowDuals`.
 
-    ``w`` is the method's own primal point, which is better than the one of its multipliers. The
-    multipliers of the best dual value are kept beside those the method works on.
+    ``w`` is the method's own primal point, which is better than that of its multipliers. The
+    multipliers with the best dual value are kept besides those the method works on.
     """
 
     n_steps = 1
@@ -64,7 +63,7 @@ class NewtonDuals(ABC):
         self._m: Array = self._margins(self.w)  # Z w - demand
         self._alpha: Array = np.zeros(self.products.n)
         self._combined: Array = np.zeros(rows.dim)  # Z' alpha
-        self._linear = 0.0  # what the multipliers alone contribute to D
+        self._linear = 0.0  # the multipliers' own contribution to D
         self._lower = 0.0
         self._smallest, self._idle = np.inf, 0
 
@@ -75,30 +74,30 @@ class NewtonDuals(ABC):
         return m
 
     def _demanded(self, alpha: Array) -> float:
-        """What the demands contribute to the dual value."""
+        """The demands' contribution to the dual value."""
         if isinstance(self._demand, float):
             return self._demand * float(alpha.sum())
         return float(alpha @ self._demand)
 
     @property
     def scale(self) -> float:
-        """See :class:`maxmargin.core.RowDuals`; of no use to these methods themselves."""
+        """See :class:`maxmargin.core.RowDuals`; not used by these methods themselves."""
         return 1.0 / max(self.products.mean_square(), 1e-300)
 
     @abstractmethod
     def improve(self, seed: int) -> SweepStats:
-        """One Newton step; ``stats.gap`` is F(w) - D, or infinite when steps no longer help."""
+        """Take one Newton step; ``stats.gap`` is F(w) - D, or infinite if steps no longer help."""
 
     @abstractmethod
     def start_at(self, w: Array, gap: float) -> None:
-        """Go on from a point that another method found, with this relative gap left."""
+        """Continue from a point that another method found, given its relative duality gap."""
 
     @abstractmethod
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """Carry over to another C: w stays."""
+        """Convert to another C; w does not change."""
 
     def check(self, scores: Array) -> None:
-        """Take the exact scores of ``w``."""
+        """Set the margins from the exact scores of ``w``."""
         self._m[:] = self.products.of_scores(
             scores if self._offset is None else scores - self._offset
         )
@@ -110,18 +109,18 @@ class NewtonDuals(ABC):
 
     @abstractmethod
     def _curved_size(self, alpha: Array) -> float:
-        """The sum of the absolute values of what ``_linear`` has from the losses' curvature."""
+        """The sum of the absolute values of the terms of ``_linear`` that come from the losses' curvature."""
 
     @abstractmethod
     def _linear_part(self) -> float:
-        """``_linear``, from the multipliers alone."""
+        """``_linear``, recomputed from the multipliers."""
 
     def dual_estimate(self, C: float) -> float:
         """The best dual value so far, for this C."""
         return self._lower if C == self.C else self._value(self._linear, self._combined, C)
 
     def dual_value(self, C: float) -> float:
-        """The same with all sums over the best multipliers computed anew."""
+        """The same with all sums over the best multipliers recomputed."""
         self._combined = self.products.combine(self._alpha)
         self._linear = self._linear_part()
         self._lower = self._value(self._linear, self._combined, self.C)
@@ -129,22 +128,21 @@ class NewtonDuals(ABC):
 
     @property
     def multipliers(self) -> Array:
-        """The best multipliers, one per row of the design."""
+        """The best multipliers, one per row of the feature matrix."""
         return self.products.gather(self._alpha)
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers and their point."""
         self._alpha[:] = np.clip(self.products.spread(multipliers), 0.0, self._top())
         self.dual_value(self.C)
-        w = self.regularizer.penalised(self._combined)
+        w = self.regularizer.penalized(self._combined)
         short = np.maximum(0.0, -self._margins(w))
-        upper = self.regularizer.value(w) + float(
-            self._c @ short
-        )  # of the hinge: a guess for others
+        # the hinge loss: a guess for other losses
+        upper = self.regularizer.value(w) + float(self._c @ short)
         self.start_at(w, 1.0 - self._lower / upper if 0.0 < self._lower < upper else 1.0)
 
     def state(self) -> dict[str, Any]:
-        """See :class:`maxmargin.core.RowDuals`: the best multipliers, and where the method is."""
+        """See :class:`maxmargin.core.RowDuals`: the best multipliers and the current iterate."""
         return {"multipliers": self._alpha, "w": self.w, "idle": (self._smallest, self._idle)}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -155,7 +153,7 @@ class NewtonDuals(ABC):
         self._m[:] = self._margins(self.w)
         idle = state["idle"]
         if not isinstance(idle, tuple) or len(idle) != 2:
-            raise ValueError("the progress of Newton's method is not known.")
+            raise ValueError("the stored progress of Newton's method is not valid.")
         self._smallest = number(idle[0], "the merit", finite=False)
         self._idle = count(idle[1], "the steps without progress")
         self.dual_value(self.C)
@@ -179,13 +177,13 @@ class NewtonDuals(ABC):
         return Cut(self._linear / self.C, self._combined / -self.C, error)
 
     def _lengths(self) -> Array:
-        """The norms of the rows, the constant feature included."""
+        """The norms of the rows, including the constant feature."""
         known = row_lengths(self.rows.design, 0, self.rows.design.shape[0])
         lengths: Array = np.hypot(0.0 if known is None else known, self.rows.intercept)
         return lengths
 
     def _sizes(self) -> Scale:
-        """What the dual value is a sum of."""
+        """The magnitudes of the terms of the dual value."""
         alpha = np.abs(self._alpha)
         demands = float(np.sum(alpha * np.abs(self._demand)))
         curved = self._curved_size(alpha)
@@ -195,8 +193,8 @@ class NewtonDuals(ABC):
     def _value(self, linear: float, combined: Array, C: float) -> float:
         """The dual value for C of the best feasible multiple of multipliers that are feasible now.
 
-        A multiple k <= C / self.C is worth at least ``k linear - k^2 |Z' alpha|^2 / 2``: exactly so
-        for the hinge; conjugates of the other losses are convex and zero at zero.
+        The dual value of a multiple k <= C / self.C is at least ``k linear - k^2 |Z' alpha|^2 / 2``: exactly
+        so for the hinge, and for other losses because their conjugates are convex and zero at zero.
         """
         omega = self.regularizer
         linear -= float(np.abs(combined[omega.free]).sum()) * omega.free_bound
@@ -207,21 +205,21 @@ class NewtonDuals(ABC):
         return k * linear - 0.5 * k * k * square
 
     def _keep(self, alpha: Array, linear: float, combined: Array) -> None:
-        """Keep these multipliers if none were better."""
+        """Keep these multipliers if they are the best so far."""
         lower = self._value(linear, combined, self.C)
         if lower > self._lower:
             self._alpha[:] = alpha
             self._linear, self._combined, self._lower = linear, combined, lower
 
     def _forget(self, C: float, regularizer: SquaredNorm) -> None:
-        """Another C: multipliers scaled by it are feasible, and worth what they are worth."""
+        """Change C: the multipliers are scaled with it, so they stay feasible."""
         self._alpha *= C / self.C
         self.C, self._c = C, C * self._weight
         self.regularizer = regularizer
         self._smallest, self._idle = np.inf, 0
 
     def _idles(self, merit: float) -> bool:
-        """Whether ``merit`` has stopped falling."""
+        """Whether ``merit`` has stopped decreasing."""
         if merit < 0.9 * self._smallest:
             self._smallest, self._idle = merit, 0
         else:
@@ -230,28 +228,28 @@ class NewtonDuals(ABC):
 
 
 def newton_losses(rows: Rows) -> DualTerms | NewtonTerms:
-    """What the loss declares: the duals of its rows, offsets included, or derivatives."""
+    """The terms that the loss declares: the duals of its rows, including offsets, or derivatives."""
     terms = rows.loss.dual_terms(rows.y[:])
     if isinstance(terms, DualTerms):
         return terms.shifted(rows.offset)
     smooth = rows.loss.newton_terms(rows.y[:])
     if smooth is None:
         raise TypeError(
-            f"Newton's method has no form for the loss {type(rows.loss).__name__}: implement dual_terms(y) "
+            f"Newton's method does not support the loss {type(rows.loss).__name__}: implement dual_terms(y) "
             "or newton_terms(y), or use solver=CuttingPlane()."
         )
     return smooth
 
 
 def smooth_margin(terms: DualTerms | NewtonTerms) -> SmoothMargin:
-    """The smooth loss of margins less what is demanded."""
+    """The smooth loss as a function of margin minus demand."""
     return SquaredMargin(terms.curvature) if isinstance(terms, DualTerms) else terms.margin
 
 
 def _signed_rows(
     rows: Rows, terms: DualTerms | NewtonTerms
 ) -> tuple[RowProducts | BothSides, Array | float]:
-    """The rows z_i, and what is demanded of each, or of all."""
+    """The rows z_i, and the demand of each row, or one for all."""
     if isinstance(terms, NewtonTerms):
         products = RowProducts(rows, terms.labels)
         return products, 0.0 if rows.offset is None else 0.0 - products.of_scores(rows.offset)

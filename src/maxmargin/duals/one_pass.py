@@ -1,23 +1,23 @@
-"""A dual point over an unbounded stream: every row is seen once, a bounded number of them is kept.
+"""A dual point over an unbounded stream: every row is seen once, and a bounded number of rows is kept.
 
-    maximise  D = sum_i d_i(alpha_i) - 1/2 |w|^2  over the multipliers of all rows seen so far
+    maximize  D = sum_i d_i(alpha_i) - 1/2 |w|^2  over the multipliers of all rows seen so far
 
-Rows with multiplier zero are forgotten: zero is feasible for ever. When more than ``max_support`` rows have
-another one, the surplus is folded into ONE plane,
+Rows with multiplier zero are dropped: zero stays feasible. When more than ``max_support`` rows have a nonzero
+multiplier, the surplus is merged into ONE plane,
 
     p = sum_i coef_i x_i,   L = sum_i d_i + q_i alpha_i^2 / 2,   Q = sum_i q_i alpha_i^2 / 2
 
-over the folded rows, whose multipliers from then on only change together: t times what they were. That is
+over the merged rows. From then on their multipliers only change together, by a common factor t. This is
 one more coordinate, and its step is exact:
 
     g = L - 2 Q - <w, p>,   t = clip(1 + g / (|p|^2 + 2 Q), 0, limit),    limit = min_i c_i / |alpha_i|
 
-so every folded row stays within its cap. D never falls by any of this, and it is a lower bound of the optimum
-over all rows seen, always. The upper bound needs the rows again.
+so every merged row stays within its cap. No step decreases D, and D is always a lower bound of the optimum
+over all rows seen. An upper bound needs another pass over the rows.
 
-The rows that are folded first are those at their caps, of equals the oldest: rows on the margin still have
-something to say. (The smallest multipliers first instead: on covertype at C = 1 the bound ends at 0.79 of the
-optimum and not at 0.91, F at 1.16 and not at 1.05 times of it, with 1000 rows kept.)
+Rows at their caps are merged first, the oldest first, because rows on the margin may still change. (If the
+smallest multipliers are merged first instead, on covertype at C = 1 with 1000 rows kept, the bound ends at
+0.79 of the optimum instead of 0.91, and F at 1.16 times the optimum instead of 1.05.)
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from maxmargin.duals.rows import Rows
 from maxmargin.duals.terms import contribution, require_true_terms, row_terms
 from maxmargin.losses.base import ScoreLoss
 
-#: visits of kept rows per row that is read, on average, and epochs at a time
+#: average number of visits of kept rows per row read, and maximum number of epochs at a time
 VISITS_PER_ROW, MAX_EPOCHS = 20.0, 10
-#: rows of a piece at least
+#: minimum number of rows of a piece
 LEAST_PIECE = 256
-#: epochs end when the gap of the kept rows is this part of what the new ones lacked
+#: epochs end when the gap of the kept rows is this fraction of the gap of the new ones
 EFFORT = 0.1
 
 
 class SupportStream:
-    """See the top of this file.
+    """A dual point over a stream; see the top of this module.
 
     Parameters
     ----------
     loss : ScoreLoss
-        A loss with a form for coordinates.
+        A loss that supports coordinate ascent.
     n_features : int
         Number of features.
     C : float
@@ -61,7 +61,7 @@ class SupportStream:
     intercept : float
         Value of a constant feature, whose weight comes last; 0 for none.
     max_support : int
-        Rows that are kept.
+        Maximum number of rows to keep.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SupportStream:
         self.alpha: Array = np.zeros((0, *shape[1:]))
         self.plane: Array = np.zeros(shape)
         self.offset, self.bend, self.limit = 0.0, 0.0, np.inf
-        #: sizes of what the plane is a sum of, which bound what rounding did to it; see risks/audit
+        #: magnitudes of the terms of the plane, which bound its rounding error; see ``duals/proofs``
         self.demands = self.reach = 0.0
         self.n_folded = self.n_seen = 0
         self.weight_seen = 0.0
@@ -105,11 +105,11 @@ class SupportStream:
 
     @property
     def n_support(self) -> int:
-        """Rows that are kept."""
+        """Number of rows kept."""
         return len(self.alpha)
 
     def dual_value(self) -> float:
-        """D, with w recomputed from the kept rows and the plane, less what rounding may have added."""
+        """D, with w recomputed from the kept rows and the plane, minus a bound on the rounding error."""
         w = self.plane.copy()
         linear, curved = self.offset, self.bend
         sizes = Scale(self.demands, self.bend, self.reach, self.n_seen)
@@ -130,7 +130,7 @@ class SupportStream:
         return Scale.of(held.rows, alpha, coef, curved, lengths)
 
     def rescale(self, C: float) -> None:
-        """Carry over to another C: all multipliers times C' / C."""
+        """Convert to another C: multiply all multipliers by C' / C."""
         f = C / self.C
         changed = {
             "C": C,
@@ -142,7 +142,7 @@ class SupportStream:
             "reach": f * self.reach,
             "_slack": f * self._slack,
         }
-        self.__dict__.update(changed)  # in one step: an interrupt must not come between
+        self.__dict__.update(changed)  # in one step, so that an interrupt cannot leave a mixture
         self._weights *= f
 
     def __getstate__(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class SupportStream:
     # -- the stream --------------------------------------------------------------------------------
 
     def feed(self, design: InMemory, y: Array, weight: Array, rng: np.random.Generator) -> None:
-        """See these rows once: pieces in the order they have, rows in random order inside."""
+        """Process these rows once: pieces in the given order, rows in random order within a piece."""
         if not self.n_seen:
             require_true_terms(self.loss, y)
         n, whole = len(weight), Rows(design, y, weight, self.loss, self.intercept, ())
@@ -166,15 +166,15 @@ class SupportStream:
             self._see(piece, rng)
 
     def _see(self, piece: Rows, rng: np.random.Generator) -> None:
-        """One piece: all of it, or nothing. An interrupt in between would leave rows that are both kept and
-        folded, and a bound that is false."""
+        """Process one piece completely or not at all. An interrupt in between would leave rows that are both
+        kept and merged, and an invalid bound."""
         before = {**self.__dict__, "plane": self.plane.copy()}
         try:
             count = len(piece.weight)
             held = LoadedRows(self.n_seen + np.arange(count), piece)
             if not piece.weight.all():
                 held = held.take(np.flatnonzero(piece.weight))
-            # from now on they count, with multiplier zero if nothing happens to them
+            # from now on these rows count, even if their multipliers stay zero
             self.n_seen += count
             self.weight_seen += float(piece.weight.sum())
             if len(held):
@@ -208,8 +208,8 @@ class SupportStream:
         *,
         counted: bool = False,
     ) -> tuple[float, Array, IntArray]:
-        """Epochs over these rows, each followed by a step of the plane. Returns what the rows lacked at
-        first, their multipliers, and which may still move."""
+        """Run epochs over these rows, each followed by a step of the plane. Return the gap of the rows at
+        first, their multipliers, and which rows are still active."""
         sweeps = coordinates(held.rows)(held.rows, self.C, weights=self._weights, slack=self._slack)
         sweeps.adopt(alpha)
         first = np.nan
@@ -224,7 +224,7 @@ class SupportStream:
         return first, sweeps.multipliers.copy(), sweeps.active.copy()
 
     def _step(self) -> None:
-        """The exact step of the plane's multiplier."""
+        """Take the exact step of the plane's multiplier."""
         view = self._view
         square = float(np.vdot(self.plane, self.plane)) + 2.0 * self.bend
         slope = self.offset - 2.0 * self.bend - float(np.vdot(view, self.plane))
@@ -243,7 +243,7 @@ class SupportStream:
         self.n_folded = self.n_folded if t > 0.0 else 0
 
     def _keep(self, held: LoadedRows, alpha: Array, active: IntArray, *, join: bool) -> None:
-        """Forget rows without a multiplier that do not ask for one."""
+        """Drop rows with multiplier zero that are not active."""
         stay = self._sizes(held, alpha) > 0.0
         stay[active] = True
         which = np.flatnonzero(stay)
@@ -254,15 +254,15 @@ class SupportStream:
         self.held, self.alpha = held, alpha
 
     def _sizes(self, held: LoadedRows, alpha: Array) -> Array:
-        """How much of its cap each row uses."""
+        """The used part of each row's cap."""
         return row_terms(held.rows).sizes(alpha)
 
     def _caps(self, held: LoadedRows) -> Array:
-        """The largest multipliers."""
+        """The largest feasible multipliers."""
         return row_terms(held.rows).caps(self.C * held.rows.weight)
 
     def _fold(self, active: IntArray) -> None:
-        """Bring the number of rows down to what is allowed."""
+        """Reduce the number of rows to the maximum."""
         held, alpha = self.held, self.alpha
         assert held is not None
         surplus = len(held) - self.max_support
@@ -278,7 +278,7 @@ class SupportStream:
         self.held, self.alpha = held.take(stay), alpha[stay]
 
     def _add(self, folded: LoadedRows, alpha: Array) -> None:
-        """These rows become a part of the plane."""
+        """Merge these rows into the plane."""
         coef, linear, curved = contribution(folded.rows, self.C, alpha)
         folded.design.accumulate(coef, 0, len(coef), self.plane[: self.n_features])
         if self.intercept != 0.0:

@@ -1,7 +1,7 @@
-"""Dual points of losses of one score per row, improved by epochs of coordinate ascent: every loss that
+"""Dual points of losses with one score per row, optimized by coordinate ascent: for every loss that
 declares :class:`maxmargin.losses.DualTerms`.
 
-The mathematics is at the top of :mod:`maxmargin.compiled.row_dual`.
+See :mod:`maxmargin.compiled.row_dual` for the mathematics.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from maxmargin.losses.dual_terms import DualTerms
 class BinaryCoordinates:
     """Losses of one score; see :class:`maxmargin.core.RowDuals`.
 
-    Weights that must not be negative, or not below a floor, are those of ``regularizer``.
+    ``regularizer`` may constrain weights to be nonnegative or above a floor.
 
-    ``weights``: an array to work on instead of one's own, where the rows are some of many (then only
-    :meth:`adopt`, :meth:`improve` and what they leave behind make sense). A finite ``slack`` lets the first
-    epoch drop rows already.
+    ``weights``: an array to update instead of a private one, if these are some of many rows. Then only
+    :meth:`adopt`, :meth:`improve` and their results are meaningful. With a finite ``slack`` even the first
+    epoch may shrink rows.
     """
 
     n_steps = 1
@@ -73,11 +73,11 @@ class BinaryCoordinates:
         self._start(slack)
 
     def _start(self, slack: float = np.inf) -> None:
-        """All rows are active, and none is dropped until an epoch has shown what a violation is."""
+        """Make all rows active. No row is shrunk until an epoch has measured the size of violations."""
         self._active = self._members.copy()
         self.n_active = len(self._active)
         self.slack = slack
-        self._scores: Array | None = None  # of the present w, when they are known
+        self._scores: Array | None = None  # at the current w, if known
 
     @property
     def w(self) -> Array:
@@ -86,11 +86,11 @@ class BinaryCoordinates:
 
     @property
     def active(self) -> IntArray:
-        """Numbers of the rows the next step will visit."""
+        """Indices of the rows the next step visits."""
         return self._active[: self.n_active]
 
     def adopt(self, multipliers: Array) -> None:
-        """Take multipliers that have their share in the weights already."""
+        """Set multipliers that the weights already contain."""
         self.multipliers[:] = multipliers
 
     @property
@@ -100,11 +100,11 @@ class BinaryCoordinates:
 
     @property
     def n_support(self) -> int:
-        """Rows whose multiplier is not zero."""
+        """Number of rows with a nonzero multiplier."""
         return int(row_dual.count_support(self._state))
 
     def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
-        """One epoch over the active rows, or a few where one would be over before it is called."""
+        """Run one epoch over the active rows, or a few if the call would take longer than the epoch."""
         visited, gap, self._scores = 0, 0.0, None
         for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
             count = self.n_active
@@ -122,7 +122,7 @@ class BinaryCoordinates:
         return SweepStats(visited, gap, 0)
 
     def check(self, scores: Array) -> None:
-        """Choose the active rows from exact scores."""
+        """Reselect the active rows, given exact scores."""
         self._choose(scores if self.rows.offset is None else scores - self.rows.offset)
 
     def _choose(self, scores: Array) -> None:
@@ -133,12 +133,12 @@ class BinaryCoordinates:
         )  # fmt: skip
 
     def dual_estimate(self, C: float) -> float:
-        """The dual value for this C, at the w kept by the epochs."""
+        """The dual value for this C, at the w that the epochs maintain."""
         if self._norm.floor is not None:
             return self._floored_estimate(C)
         w = self.w
         curved = self._curved + 0.5 * float(w @ w)
-        # the best multiple; with curved duals and a larger C their curvature is taken too large: a bound
+        # The best multiple. For curved duals and a larger C the curvature is overestimated: still a bound.
         t = 1.0 if C == self.C else C / self.C
         if C != self.C and curved > 0.0:
             t = min(t, max(0.0, 0.5 * self._linear / curved))
@@ -147,7 +147,7 @@ class BinaryCoordinates:
         return t * self._linear - t * t * curved
 
     def _floored_estimate(self, C: float) -> float:
-        """The same where the w of a multiple of u is not that multiple of w: the better of two."""
+        """The same with floors, where primal(t u) is not t primal(u): the better of two multiples."""
         ratio = C / self.C
         curved = self._curved * (max(1.0, 1.0 / ratio) if self._curvature > 0.0 else 1.0)
         values = []
@@ -193,24 +193,24 @@ class BinaryCoordinates:
         return {"multipliers": np.ascontiguousarray(self.multipliers)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`maxmargin.core.RowDuals`; which rows are active is found again."""
+        """See :class:`maxmargin.core.RowDuals`; the active rows are selected again."""
         self.load(same_shape(state["multipliers"], self.multipliers))
 
     def start_at(self, w: Array, gap: float) -> None:
-        """A point says nothing about multipliers: the start stays as it is."""
+        """Do nothing: a point does not determine multipliers."""
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """Carry over to another C."""
+        """Convert to another C."""
         factor = C / self.C
         row_dual.rescale_rows(self._state, self.rows.weight[:], self._steep * C, factor, self._kind)
         self.C = C
-        # all sums are of the same degree in (alpha, C); what rounding adds goes with the next exact value
+        # all sums are homogeneous in (alpha, C); the next exact value removes the rounding errors
         self._u *= factor
         self._linear *= factor
         self._curved *= factor
         if self._scores is None or self._norm.floor is not None:
             self._start()
-        else:  # so are scores and violations: most rows stay settled
+        else:  # so are scores and violations: most rows stay shrunk
             self.slack *= factor
             self._choose(factor * self._scores)
 
@@ -225,7 +225,7 @@ def compiled_terms(terms: DualTerms) -> tuple[int, float, float]:
 
 
 def _floors(regularizer: SquaredNorm | None, dim: int) -> tuple[SquaredNorm, Array | None]:
-    """What no weight may fall below, minus infinity for most; None where nothing is."""
+    """The lower bounds of all weights, minus infinity for most; None if there are none."""
     norm = regularizer or SquaredNorm()
     if not len(norm.nonnegative):
         return norm, None

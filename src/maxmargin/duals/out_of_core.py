@@ -1,26 +1,26 @@
 """Dual coordinate ascent over rows that are not in memory: Ramanan's algorithm 2, in cycles.
 
-    maximise  D(alpha) = sum_i d_i(alpha_i) - 1/2 |w|^2,    w = sum_i coef_i(alpha_i) x_i
+    maximize  D(alpha) = sum_i d_i(alpha_i) - 1/2 |w|^2,    w = sum_i coef_i(alpha_i) x_i
 
-Kept in memory are one multiplier per row (and class), w, and a bounded number of rows, the cache. Rows are
+Memory holds one multiplier per row (and class), w, and a bounded number of rows, the cache. Rows are
 read in pieces. One step:
 
-    read       a piece, and one epoch over it, in random order, at the newest w. Rows that sit at a bound and
-               want to stay there are done with; the others join the cached rows
-    optimise   epochs over the cached rows and those of the piece, as the schedule says
-    prune      down to the size of the cache. A row that leaves keeps its multiplier, frozen until the row
-               is read again: nothing is ever refused, so cycling over the pieces converges
+    read       a piece and run one epoch over it, in random order, at the newest w. Rows at a bound that stay
+               there are finished; the others are added to the cached rows
+    optimize   epochs over the cached rows and those of the piece, according to the schedule
+    prune      to the size of the cache. A row that leaves keeps its multiplier, which is fixed until the row
+               is read again. No row is excluded forever, so cycling over the pieces converges
 
-A piece is put together from short runs of neighbours all over the data, dealt anew in every pass. Files are
-sorted more often than not: with pieces of neighbours the same passes end at a gap a hundred times as large
-(covertype), with runs they do as well as on rows in random order.
+A piece consists of short runs of neighboring rows from all over the data, reshuffled in every pass. Files are
+often sorted: with pieces of neighboring rows the same passes end at a gap a hundred times as large
+(covertype); with runs they do as well as on rows in random order.
 
-A row that is read for the second time is visited with the multiplier it has. What it lacks is
-c_i loss_i - d_i + coef_i <w, x_i>, not all of its loss. What a pass saw lacking adds up to an estimate of the
-gap; as w moved on meanwhile, it is multiplied by the rate at which passes gain. It is no bound. D is one,
-for any multipliers, of all rows and at all times.
+A row that is read again is visited with its current multiplier. Its gap contribution is
+c_i loss_i - d_i + coef_i <w, x_i>, not all of its loss. The contributions seen in a pass sum to an estimate
+of the gap. Since w changes meanwhile, it is multiplied by the rate of progress per pass. It is not a bound. D
+is a lower bound for any multipliers, over all rows and at all times.
 
-Every visit is the compiled epoch of rows in memory, on weights that all pieces share.
+Every visit uses the compiled epoch of rows in memory, on weights that all pieces share.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from maxmargin.duals.proofs import Scale
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.terms import contribution, into_box, lacking, row_terms
 
-#: bytes of a piece, and of the cache where nobody says how many rows it has
+#: bytes of a piece, and of the cache if its number of rows is not set
 PIECE_BYTES, CACHE_BYTES = 2**25, 2**27
-#: runs of neighbours that a piece is made of
+#: number of runs of neighboring rows in a piece
 RUNS = 64
-#: epochs over the cache end when its gap is this part of what the piece lacked; the same for a full cache
+#: epochs over the cache end when its gap is this fraction of the piece's gap; the same for a full cache
 EFFORT, FILL_EFFORT = 0.1, 0.01
-#: LaRank's rule: visits of cached rows per row that is read
+#: LaRank's rule: visits of cached rows per row read
 CACHED_PER_NEW = 10
-#: a cache that is full of rows with multipliers is emptied down to this part
+#: a cache full of rows with nonzero multipliers is reduced to this fraction
 FILL_DOWN = 0.5
 
 
@@ -70,16 +70,16 @@ class StreamedRows:
         per_row = max(1.0, 12.0 * rows.design.nnz / max(1, n))
         self._fits = max(1, int(CACHE_BYTES / per_row))
         self._runs, self.n_steps = self._cut(per_row)
-        # before a row was read it lacks at most what it loses at w = 0
+        # before a row is read, its gap contribution is at most its loss at w = 0
         self._gaps: Array = np.array([C * self._loss_at_zero(*run) for run in self._runs])
-        self._seen, self._before = 0.0, np.inf  # what this pass saw lacking, and the one before it
+        self._seen, self._before = 0.0, np.inf  # gaps seen in this pass and in the previous one
         self._cache: LoadedRows | None = None
         self._age: IntArray = np.zeros(0, dtype=np.int64)
         self._restart()
 
     @property
     def max_cached(self) -> int:
-        """Rows that are kept at most."""
+        """Maximum number of cached rows."""
         return self.streaming.max_cached or self._fits
 
     def _restart(self) -> None:
@@ -88,8 +88,8 @@ class StreamedRows:
         self._slack = np.inf
 
     def _cut(self, per_row: float) -> tuple[list[tuple[int, int]], int]:
-        """Runs of equal size, and the number of pieces that are made of them: at least as many as asked
-        for, none larger than PIECE_BYTES."""
+        """Runs of equal size, and the number of pieces to make of them: at least as many as requested,
+        none larger than PIECE_BYTES."""
         n = self.rows.n
         size = max(1, min(-(-n // self.streaming.chunks), int(PIECE_BYTES / per_row)))
         run = -(-size // RUNS)
@@ -121,7 +121,7 @@ class StreamedRows:
 
     @property
     def scale(self) -> float:
-        """See :class:`maxmargin.core.RowDuals`; from the first run."""
+        """See :class:`maxmargin.core.RowDuals`; estimated from the first run."""
         block = LoadedRows.read(self.rows, *self._runs[0]).design
         data = block.X.ravel() if isinstance(block, DenseDesign) else block.data
         square = float(np.vdot(data, data)) / block.shape[0] + self.rows.intercept**2
@@ -129,12 +129,12 @@ class StreamedRows:
 
     @property
     def n_active(self) -> int:
-        """Rows in the cache."""
+        """Number of rows in the cache."""
         return 0 if self._cache is None else len(self._cache)
 
     @property
     def n_support(self) -> int:
-        """Rows with a multiplier (off the true class)."""
+        """Number of rows with a nonzero multiplier (off the true class)."""
         total = 0
         for lo, hi in self._runs:
             coef = self._contribution(lo, hi)[0]
@@ -142,9 +142,9 @@ class StreamedRows:
         return total
 
     def dual_estimate(self, C: float) -> float:
-        """The dual value for this C, at the w kept by the epochs."""
+        """The dual value for this C, at the w that the epochs maintain."""
         curved = self._curved + 0.5 * float(np.vdot(self._weights, self._weights))
-        # the best multiple; with curved duals and a larger C their curvature is taken too large: a bound
+        # The best multiple. For curved duals and a larger C the curvature is overestimated: still a bound.
         t = 1.0 if C == self.C else C / self.C
         if C != self.C and curved > 0.0:
             t = min(t, max(0.0, 0.5 * self._linear / curved))
@@ -179,9 +179,9 @@ class StreamedRows:
         return value - paid(lost, negligible)
 
     def _sizes(self) -> Scale:
-        """What the dual value is a sum of."""
+        """The magnitudes of the terms of the dual value."""
         rows = self.rows
-        known = row_lengths(rows.design, 0, rows.design.shape[0])  # or not: no pass for it
+        known = row_lengths(rows.design, 0, rows.design.shape[0])  # None if that takes a pass
         longest = float(np.max(np.hypot(0.0 if known is None else known, rows.intercept)))
         total = Scale(0.0, 0.0, 0.0, 0)
         for lo, hi in self._runs:
@@ -199,19 +199,19 @@ class StreamedRows:
         return Cut((self._linear - self._curved) / self.C, self.w / -self.C, error)
 
     def check(self, scores: Array) -> None:
-        """Exact scores tell what each run lacks."""
+        """Recompute the gap contribution of each run from exact scores."""
         for k, (lo, hi) in enumerate(self._runs):
             some = slice_of(self.rows, lo, hi)
             self._gaps[k] = lacking(some, self.C, self._alpha[lo:hi], scores[lo:hi])
 
     def load(self, multipliers: Array) -> None:
-        """Start from these multipliers, brought into the box."""
+        """Start from these multipliers, clipped to the box."""
         self._into_box(multipliers)
         self._restart()
         self.dual_value(self.C)
 
     def state(self) -> dict[str, Any]:
-        """See :class:`maxmargin.core.RowDuals`. Cached rows are not part of it: they are read again when
+        """See :class:`maxmargin.core.RowDuals`. Cached rows are not included: they are read again when
         their turn comes."""
         return {
             "multipliers": self._alpha,
@@ -225,11 +225,11 @@ class StreamedRows:
         self._gaps[:] = floats(state["gaps"], "the gaps", self._gaps.shape, finite=False)
         stored = state["pass"]
         if not isinstance(stored, tuple) or len(stored) != 3 or type(stored[2]) is not list:
-            raise ValueError("the place in a stream is not known.")
+            raise ValueError("the stored position in the stream is not valid.")
         n = len(self._runs)
         self._due = [integers(part, "pieces of a stream", (None,), below=n) for part in stored[2]]
         if sum(map(len, self._due)) > n:
-            raise ValueError("pieces of a stream that there are not.")
+            raise ValueError("the stored state has more pieces than the stream.")
         self._seen, self._before = (number(part, "a gap", finite=False) for part in stored[:2])
 
     def _into_box(self, multipliers: Array) -> None:
@@ -238,13 +238,13 @@ class StreamedRows:
             self._alpha[lo:hi] = into_box(some, self.C, multipliers[lo:hi])
 
     def start_at(self, w: Array, gap: float) -> None:
-        """A point says nothing about multipliers: the start stays as it is."""
+        """Do nothing: a point does not determine multipliers."""
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """Carry over to another C: all sums are of the same degree in (alpha, C)."""
+        """Convert to another C: all sums are homogeneous in (alpha, C)."""
         factor, self.C = C / self.C, C
         self._alpha *= factor
-        self._into_box(self._alpha)  # rounding must not leave it
+        self._into_box(self._alpha)  # rounding must not violate the caps
         self._weights *= factor
         self._linear *= factor
         self._curved *= factor
@@ -255,7 +255,7 @@ class StreamedRows:
     # -- one step ----------------------------------------------------------------------------------
 
     def improve(self, seed: int) -> SweepStats:
-        """Read the next piece, and optimise as the schedule says."""
+        """Read the next piece and optimize according to the schedule."""
         rng = np.random.default_rng(seed)
         if not self._due:
             deal = np.array_split(rng.permutation(len(self._runs)), self.n_steps)
@@ -270,16 +270,15 @@ class StreamedRows:
         self._gaps[runs] = lacked / len(runs)
         self._seen += lacked
         gap = float(self._gaps.sum())
-        if (
-            not self._due
-        ):  # w has moved on since the rows were read, by about as much as in the last pass
+        # end of a pass: w has changed since the rows were read, by about as much as in the last pass
+        if not self._due:
             rate = self._seen / self._before if self._before > 0.0 else 1.0
             gap = self._seen * min(1.0, rate)
             self._before = self._seen
         return SweepStats(len(held), gap, 0)
 
     def _read(self, runs: IntArray) -> LoadedRows:
-        """The rows of these runs that have a weight. Those of them in the cache leave it."""
+        """The rows of these runs with nonzero weight. Those of them in the cache are removed from it."""
         held = LoadedRows.join([LoadedRows.read(self.rows, *self._runs[k]) for k in runs])
         if not held.rows.weight.all():
             held = held.take(np.flatnonzero(held.rows.weight))
@@ -290,7 +289,7 @@ class StreamedRows:
         return held
 
     def _visit(self, held: LoadedRows, rng: np.random.Generator) -> float:
-        """One epoch over new rows, then epochs over them and the cache; what the new ones lacked."""
+        """Run one epoch over new rows, then epochs over them and the cache; return the new rows' gap."""
         count = len(held)
         lacked, active = self._sweep(held, rng, 1, 0.0)
         held = held.take(np.sort(active))
@@ -306,7 +305,7 @@ class StreamedRows:
         return lacked
 
     def _collect(self, held: LoadedRows, rng: np.random.Generator, last: bool) -> float:
-        """Put new rows that want to move into the cache; optimise it when it is full, or all is read."""
+        """Cache the new rows that are not at a bound; optimize when the cache is full or all is read."""
         part, rows = self._part(held, 0.0), held.rows
         d, w = held.design.shape[1], self.w.reshape(-1, *self._alpha.shape[1:])
         scores = held.design.dot(w[:d], 0, len(held))
@@ -329,7 +328,7 @@ class StreamedRows:
         return lacked
 
     def _empty(self, rng: np.random.Generator) -> None:
-        """Optimise a full cache; rows at a bound leave it, others too if it stays full."""
+        """Optimize a full cache and remove rows at a bound, and others if it is still full."""
         if self._cache is None or not len(self._cache):
             return
         epochs = 10 * self.streaming.max_epochs
@@ -338,13 +337,13 @@ class StreamedRows:
         self._prune(self._cache, self._age, active, max(1, int(FILL_DOWN * self.max_cached)))
 
     def _with_cache(self, new: LoadedRows) -> tuple[LoadedRows, IntArray]:
-        """Cached and new rows, and when each was read."""
+        """Cached and new rows, and when each one was read."""
         self._clock += 1
         age = np.concatenate([self._age, np.full(len(new), self._clock)])
         return (new if self._cache is None else LoadedRows.join([self._cache, new])), age
 
     def _part(self, held: LoadedRows, slack: float) -> Coordinates:
-        """The compiled epochs over these rows, on the shared weights."""
+        """Coordinate ascent over these rows, on the shared weights."""
         part: Coordinates = coordinates(held.rows)(
             held.rows, self.C, weights=self._weights, slack=slack
         )
@@ -354,8 +353,8 @@ class StreamedRows:
     def _sweep(
         self, held: LoadedRows, rng: np.random.Generator, epochs: int, goal: float
     ) -> tuple[float, IntArray]:
-        """At most so many epochs over these rows, until they lack no more than ``goal``. Returns what they
-        lacked at first, and which of them may still move."""
+        """Run at most ``epochs`` epochs over these rows, until their gap is at most ``goal``. Return their
+        gap at first, and which of them are still active."""
         part, first = self._part(held, self._slack), np.nan
         try:
             for _ in range(epochs):
@@ -369,7 +368,7 @@ class StreamedRows:
         return first, part.active.copy()
 
     def _write_back(self, held: LoadedRows, alpha: Array) -> None:
-        """New multipliers, with what they change in D."""
+        """Store new multipliers and update D."""
         _, linear, curved = contribution(held.rows, self.C, self._alpha[held.index])
         self._alpha[held.index] = alpha
         _, new_linear, new_curved = contribution(held.rows, self.C, alpha)
@@ -377,7 +376,8 @@ class StreamedRows:
         self._curved += new_curved - curved
 
     def _prune(self, held: LoadedRows, age: IntArray, active: IntArray, room: int) -> None:
-        """Keep what is worth it: rows at a bound go first, of equals those that were read long ago."""
+        """Keep at most ``room`` rows: rows at a bound are removed first, those read longest ago before
+        others."""
         moves = np.zeros(len(held), dtype=bool)
         moves[active] = True
         stay = np.arange(len(held))

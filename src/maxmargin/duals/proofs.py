@@ -1,17 +1,17 @@
-"""The last look at a result: what rounding may have done to its bounds, and bounds of twice the precision.
+"""Final bounds: rounding errors of a result's bounds, and bounds in twice the precision.
 
 For multipliers with coefficients g_i = +-alpha_i of the rows in u = X'g,
 
     D = sum_i d_i(alpha_i) - conjugate(u)
 
-is computed with an error of at most
+has a computed value with an error of at most
 
     gamma(n) ( sum_i |alpha_i| demand_i  +  e |u| + e^2 )        with  e = sum_i |g_i| |x_i|
 
-and F(w) with an error that the losses' slopes bound likewise (:mod:`maxmargin.core.rounding`). Mostly that is
-far below any tolerance, and is taken off the bound. Where it is not (a large C, features of very different
-sizes, tiny targets) the sums are computed again in twice the precision, if the rows are in memory: then the
-error has gamma(n)^2 in the place of gamma(n).
+and F(w) has an error that the losses' slopes bound in the same way (:mod:`maxmargin.core.rounding`). Usually
+this is far below any tolerance, and is subtracted from the bound. If it is not (a large C, features of very
+different scales, tiny targets), the sums are recomputed in twice the precision, provided that the rows are in
+memory: then gamma(n)^2 replaces gamma(n).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.terms import contribution, into_box, row_terms
 
-#: multipliers are left as they are where another multiple of them would hardly be better
+#: keep the multipliers if their best multiple is within this factor
 NEARLY = 0.999
 
 
@@ -44,7 +44,8 @@ def proved_multiple(
 ) -> float:
     """A lower bound of F(w*) at C, from the best multiple of multipliers that are feasible for the C ``own``.
 
-    ``lengths`` are the norms of the rows. What rounding may have added is taken off unless it is negligible.
+    ``lengths`` are the norms of the rows. A bound on the rounding error is subtracted unless it is
+    negligible.
     """
     value = DualValue.of(rows, own, alpha)
     bend = value.curved + omega.value(omega.primal(value.u))
@@ -58,7 +59,7 @@ def proved_multiple(
 
 
 class DualValue(NamedTuple):
-    """What multipliers are worth: their coefficients in u = X'g, u, and the parts of D."""
+    """The dual value of multipliers: their coefficients in u = X'g, u itself, and the parts of D."""
 
     coef: Array
     u: Array
@@ -67,7 +68,7 @@ class DualValue(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, C: float, alpha: Array) -> DualValue:
-        """Computed from the multipliers alone."""
+        """Compute it from the multipliers alone."""
         coef, linear, curved = contribution(rows, C, alpha)
         return cls(coef, rows.accumulate(coef), linear, curved)
 
@@ -80,7 +81,7 @@ def _proved(
     lengths: Array,
     negligible: float,
 ) -> float:
-    """D of feasible multipliers, less what rounding may have added to it."""
+    """D of feasible multipliers, minus a bound on its rounding error."""
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
@@ -95,20 +96,20 @@ def _proved(
         - _conjugate(omega, high, low)
     )
     exact -= _for_free(omega, high + low)
-    # sums of terms of one sign, the last roundings, and those of the caps
+    # sums of terms of one sign, the final roundings, and those of the caps
     rest = unit * (curved + omega.value(u)) + 8.0 * UNIT * abs(exact)
     proved = exact - scale.error(omega, u, unit**2 + rows.blur) - rest
     return proved if np.isfinite(proved) else value - error
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:
-    """What the bound pays for coordinates that are not penalized and not zero in u."""
+    """The amount to subtract from the bound for unpenalized coordinates that are not zero in u."""
     return float(np.abs(u[omega.free]).sum()) * omega.free_bound if len(omega.free) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The sizes of what a dual value is a sum of: terms of its linear part, its curvature, and |X|'|g|."""
+    """Magnitudes of the terms of a dual value: its linear part, its curvature, and |X|'|g|."""
 
     demands: float
     curved: float
@@ -119,7 +120,7 @@ class Scale:
     def of(
         cls, rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Array | float
     ) -> Scale:
-        """Those of multipliers of the rows, whose norms are ``lengths``."""
+        """The magnitudes for multipliers of the rows, whose norms are ``lengths``."""
         sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
         reach = float(np.sum(sizes * lengths))
         demands = row_terms(rows).demands(alpha, rows.offset)
@@ -134,11 +135,11 @@ class Scale:
         )
 
     def of_cut(self) -> float:
-        """What rounding may have done to the cut that the multipliers are (times C)."""
+        """Bound on the rounding error of the multipliers' aggregate cut (times C)."""
         return gamma(self.terms) * (self.demands + self.curved + self.reach)
 
     def error(self, omega: SquaredNorm, u: Array, unit: float) -> float:
-        """What an error of ``unit`` in each product and sum may do to the dual value."""
+        """Bound on the error of the dual value if each product and sum has an error of ``unit``."""
         wrong = unit * self.reach
         length = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
         free = wrong * omega.free_bound if len(omega.free) else 0.0
@@ -150,7 +151,7 @@ def _in_memory(rows: Rows) -> bool:
 
 
 def _combined(rows: Rows, coef: Array) -> tuple[Array, Array]:
-    """X' coef as flat pairs, the constant feature included."""
+    """X' coef as flat (high, low) pairs, including the constant feature."""
     design, d = rows.design, rows.design.shape[1]
     shape = (rows.dim // rows.n_columns, rows.n_columns)
     high, low = np.zeros(shape), np.zeros(shape)
@@ -170,12 +171,12 @@ def _combined(rows: Rows, coef: Array) -> tuple[Array, Array]:
 
 
 def _conjugate(omega: SquaredNorm, high: Array, low: Array) -> float:
-    """max of <u, w> - Omega(w) at u = high + low, which is not below a value at any w."""
+    """max of <u, w> - Omega(w) at u = high + low, which is not below the value at any w."""
     w = omega.primal(high)
     clipped = w != high
     low = np.where(clipped, 0.0, low)
     if len(omega.free):
-        w, low = omega.penalised(w), omega.penalised(low)
+        w, low = omega.penalized(w), omega.penalized(low)
     h, l = precise.dot(w, w)
     square = 0.5 * float(h + l) + float(w @ low) + 0.5 * float(low @ low)
     if omega.floor is not None:
@@ -190,8 +191,8 @@ def _dot(a: Array, b: Any) -> float:
 
 
 def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
-    """The scores of all rows in memory as pairs, offsets included, and per row the sum of the absolute
-    values of what they are sums of."""
+    """The scores of all rows in memory as (high, low) pairs, including offsets, and per row the sum of the
+    absolute values of its terms."""
     design, n, d = rows.design, rows.design.shape[0], rows.design.shape[1]
     K = rows.n_columns
     high = np.zeros((n, K)) if rows.offset is None else rows.offset.reshape(n, K).copy()
@@ -213,13 +214,13 @@ def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
 
 
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
-    """R(w), computed as ``value`` with at most this ``error``; where that is above ``enough`` an upper bound
-    of it, of twice the precision if the rows are in memory."""
+    """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
+    R(w), in twice the precision if the rows are in memory."""
     enough += unseen(rows.n) * value
     if error <= enough or not _in_memory(rows):
         return value + paid(error, enough)
     high, low, size = precise_scores(rows, w)
-    # what is left of the error of a score; sums of positive terms are wrong by a share of themselves
+    # the remaining error of a score; sums of positive terms have a small relative error
     off = gamma(rows.design.shape[1]) ** 2 * size
     total = 0.0
     for lo, hi in rows.ranges:

@@ -1,8 +1,8 @@
-"""The rows of a score risk, as its shards and its dual points see them, and how they travel.
+"""The rows of a score risk, as its shards and its dual points use them, and how they are pickled.
 
 A shard is made of a :class:`RowPart` of the rows. In this process that is the rows themselves and a range. A
-part that is pickled becomes its own rows alone; what pickles as a path anyway (a data set on disk, its
-columns) is left out of it, and goes to a worker once, with the factory.
+pickled part contains its own rows only. What pickles as a path anyway (a data set on disk, its
+columns) is left out and sent to a worker once, with the factory.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from maxmargin.data.columns import LazyColumn, Window
 from maxmargin.data.design import Design, RangeDesign
 from maxmargin.losses.base import ScoreLoss
 
-#: entries whose visit takes as long as what surrounds an epoch
+#: number of entries whose visit takes as long as the overhead of an epoch
 CALL = 20_000.0
 
 
 def epochs_per_call(work: float) -> int:
-    """How many epochs of this much work to run at a time."""
+    """The number of epochs of this much work to run per call."""
     return int(min(5.0, max(1.0, CALL / max(1.0, work))))
 
 
 def same_shape(given: Any, own: Array) -> Array:
-    """Numbers from a file, if they can be those of these rows."""
+    """Check numbers from a file: they must fit these rows."""
     return floats(given, "the numbers of rows", own.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """All rows there are, and the ranges of them that belong to the problem.
+    """All stored rows, and the ranges of them that belong to the problem.
 
     A fold of a cross-validation is two ranges of rows that were reordered once: no copy, no mask.
-    Arrays of one number per row have the length of the design; what lies outside the ranges is
-    never looked at. Labels and weights may be lazy columns, which are read a range at a time.
+    Arrays with one number per row have the length of the feature matrix; entries outside the ranges are
+    not used. Labels and weights may be lazy columns, which are read one range at a time.
     ``offset`` is added to the scores: one number per row and column.
     """
 
@@ -49,37 +49,37 @@ class Rows:
     intercept: float
     ranges: tuple[tuple[int, int], ...]
     offset: Array | None = None
-    #: relative error of entries and offsets that are not data but were computed from it
+    #: relative error of entries and offsets that were computed from the data
     blur: float = 0.0
 
     @property
     def n(self) -> int:
-        """Rows in the ranges."""
+        """Number of rows in the ranges."""
         return sum(hi - lo for lo, hi in self.ranges)
 
     @property
     def n_columns(self) -> int:
-        """Scores per row."""
+        """Number of scores per row."""
         return self.loss.n_outputs() or 1
 
     @property
     def dim(self) -> int:
-        """Length of w: the features, then the constant one if there is any, times the columns."""
+        """Length of w: the features, plus the constant feature if there is one, times the columns."""
         return (self.design.shape[1] + int(self.intercept != 0.0)) * self.n_columns
 
     def work(self, n_rows: int) -> float:
-        """Entries in so many rows, times the columns."""
+        """Number of entries in ``n_rows`` rows, times the columns."""
         n = max(1, self.design.shape[0])
         return n_rows * self.n_columns * self.design.nnz / n
 
     def indices(self) -> IntArray:
-        """Numbers of the rows that have a weight, ascending."""
+        """Indices of the rows with nonzero weight, ascending."""
         weighed = [lo + np.flatnonzero(self.weight[lo:hi] > 0.0) for lo, hi in self.ranges]
         here: IntArray = np.concatenate(weighed)
         return here
 
     def light(self) -> Rows:
-        """What all parts share once they have travelled."""
+        """The part of the rows that is sent once and shared by all pickled parts."""
         nothing: Any = None
         return replace(
             self,
@@ -90,7 +90,7 @@ class Rows:
         )
 
     def accumulate(self, coef: Array) -> Array:
-        """The flat ``X' coef`` over the ranges, the constant feature included."""
+        """The flat ``X' coef`` over the ranges, including the constant feature."""
         d = self.design.shape[1]
         out = np.zeros((self.dim // self.n_columns, *coef.shape[1:]))
         for lo, hi in self.ranges:
@@ -102,14 +102,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPart:
-    """The rows ``lo .. hi-1``, of which a shard is made."""
+    """The rows ``lo .. hi-1``, from which a shard is built."""
 
     rows: Rows
     lo: int
     hi: int
 
     def on(self, light: Rows) -> tuple[Rows, int, int]:
-        """Rows and a range of them."""
+        """The rows, and the range of them to use."""
         return self.rows, self.lo, self.hi
 
     def __reduce__(self) -> Any:
@@ -122,7 +122,7 @@ class RowPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRowPart:
-    """A part that has travelled: what is missing is found in the rows that all parts share."""
+    """An unpickled part; what it lacks is taken from the rows that all parts share."""
 
     lo: int
     hi: int
@@ -132,7 +132,7 @@ class PlacedRowPart:
     offset: Array | None
 
     def on(self, light: Rows) -> tuple[Rows, int, int]:
-        """Rows and a range of them, which is all."""
+        """The rows, and the range of them to use, which is all."""
         lo, hi = self.lo, self.hi
         rows = Rows(
             RangeDesign(light.design, lo, hi) if self.design is None else self.design,
@@ -148,7 +148,7 @@ class PlacedRowPart:
 
 
 def _column(own: Any, shared: LazyColumn | None, lo: int, hi: int) -> Any:
-    """One that travelled with the part, or a window of the one that all parts share, if there is any."""
+    """The column pickled with the part, or a window of the shared one, or None."""
     if own is not None:
         return writable(own)
     return None if shared is None else Window(shared, lo, hi)

@@ -1,12 +1,12 @@
-"""Smooth losses (squares, the logistic loss, those that declare derivatives) by Newton's method with an exact
-line search.
+"""Newton's method with an exact line search for smooth losses: squared losses, the logistic loss, and losses
+that declare derivatives.
 
     F(w) = |w|^2 / 2 + sum_i l_i(<z_i, w> - d_i),    H = P + Z' diag(theta) Z,    theta_i = l_i''
 
-w is moved along -H^-1 grad F to the minimiser on that line. With alpha_i = -l_i' the dual
-value is F(w) - |grad F(w)|^2 / 2. For squares theta changes only where a row enters or
+w moves along -H^-1 grad F to the minimizer on that line. With alpha_i = -l_i' the dual
+value is F(w) - |grad F(w)|^2 / 2. For squared losses theta changes only where a row enters or
 leaves the margin, so H is updated by these rows, and the method ends after finitely many steps.
-(P is one on penalised coordinates and zero on the others.)
+(P is one on penalized coordinates and zero on the others.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from maxmargin.duals.gram import Factor
 from maxmargin.duals.newton import NewtonDuals, smooth_margin
 from maxmargin.duals.rows import Rows
 
-#: trials of a line search, most of which need less than ten
+#: maximum number of trials of a line search; most need fewer than ten
 SEARCHES = 60
 
 
@@ -40,7 +40,7 @@ class SmoothNewton(NewtonDuals):
         self._look()
 
     def _look(self) -> None:
-        """Loss, multipliers and gradient at w."""
+        """Update loss, multipliers and gradient at w."""
         loss, linear, support = self._margin.fill(self._m, self._c, self._multipliers, self._theta)
         combined = self.products.combine(self._multipliers)
         self._gradient: Array = self._penalty * self.w - combined
@@ -63,13 +63,13 @@ class SmoothNewton(NewtonDuals):
         self._m += step * dm
         self._look()
         gap = self._upper - self._lower
-        # the gap may rise on the way; F falls until rounding ends the method
+        # the gap may increase on the way, but F decreases until rounding ends the method
         falls = before - self._upper > 1e-9 * abs(before)
         idle = self._idles(gap) and not falls
         return SweepStats(self.n_examples, float("inf") if idle else gap, 0)
 
     def _matrix(self) -> Array:
-        """The Hessian; of squares, updated by the rows whose curvature changed."""
+        """The Hessian; for squared losses, updated by the rows whose curvature changed."""
         n = self.products.n
         if self._margin.piecewise_quadratic and len(self._hessian_theta):
             change = self._theta - self._hessian_theta
@@ -87,7 +87,7 @@ class SmoothNewton(NewtonDuals):
         return self._hessian
 
     def _search(self, direction: Array, dm: Array) -> float:
-        """The step of smallest F, by Newton's method on the slope, kept inside a bracket."""
+        """The step that minimizes F, by Newton's method on the slope, kept inside a bracket."""
         omega = self.regularizer
         square = omega.inner(direction, direction)
         linear = omega.inner(self.w, direction)
@@ -115,7 +115,7 @@ class SmoothNewton(NewtonDuals):
         self._look()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :meth:`NewtonDuals.restore`: all else follows from w."""
+        """See :meth:`NewtonDuals.restore`: everything else follows from w."""
         super().restore(state)
         self._look()
 

@@ -1,7 +1,7 @@
-"""What multipliers of rows are worth, whatever the loss: their part in w and in the dual.
+"""Contributions of rows' multipliers to w and to the dual, for any loss.
 
-Losses declare the duals of their rows (:meth:`maxmargin.losses.ScoreLoss.dual_terms`); nothing here looks at
-what class a loss is of.
+Losses declare the duals of their rows (:meth:`maxmargin.losses.ScoreLoss.dual_terms`); nothing here depends
+on the class of a loss.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from maxmargin.duals.rows import Rows
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.dual_terms import DualTerms, RowTerms
 
-#: scores at which the dual of a row is compared with its loss
+#: scores at which a row's declared dual is compared with its loss
 PROBES: Array = np.array([-7.3, -1.1, -0.37, 0.0, 0.23, 0.81, 1.6, 5.9])
 
 
 def row_terms(rows: Rows) -> RowTerms:
-    """The duals of all rows of ``rows``, whatever their ranges; offsets are not in them."""
+    """The duals of all rows of ``rows``, whatever their ranges, without offsets."""
     terms = rows.loss.dual_terms(rows.y[:])
     if terms is None:
         raise TypeError(
@@ -31,8 +31,8 @@ def row_terms(rows: Rows) -> RowTerms:
 
 
 def require_true_terms(loss: ScoreLoss, y: Any) -> None:
-    """Refuse duals that are not those of the loss: bounds from them would be false. Tried on one row, whose
-    loss is compared with what its dual says, at scores far and near."""
+    """Raise ValueError if the declared dual does not match the loss: bounds from it would be invalid. The two
+    are compared for one row, at small and large scores."""
     y = np.asarray(y[:1])
     terms = loss.dual_terms(y)
     if not isinstance(terms, DualTerms) or not len(y):
@@ -45,16 +45,16 @@ def require_true_terms(loss: ScoreLoss, y: Any) -> None:
             raise ValueError(
                 f"dual_terms of {loss!r} are those of another loss: at the score {score:.6g} of a row with "
                 f"the label {label:g} its value is {value:.6g}, but {dual:.6g} by its dual terms. "
-                "maxmargin.testing.check_loss tries more."
+                "maxmargin.testing.check_loss runs more checks."
             )
 
 
 def score_terms(rows: Rows) -> DualTerms:
-    """The duals of rows with one score each, with offsets as a part of what is asked of them."""
+    """The duals of rows with one score each; offsets are included in the margins."""
     terms = row_terms(rows)
     if not isinstance(terms, DualTerms):
         raise TypeError(
-            f"the loss {type(rows.loss).__name__} declares its duals by {type(terms).__name__}; this method "
+            f"the loss {type(rows.loss).__name__} declares its duals as {type(terms).__name__}; this method "
             "needs DualTerms, of one score per row."
         )
     return terms.shifted(rows.offset)
@@ -63,13 +63,13 @@ def score_terms(rows: Rows) -> DualTerms:
 def contribution(rows: Rows, C: float, alpha: Array) -> tuple[Array, float, float]:
     """The coefficients of the rows in w, and the sums of d(alpha) + q alpha^2 / 2 and of q alpha^2 / 2.
 
-    All rows of ``rows`` are meant, whatever their ranges; its design is not looked at.
+    This covers all rows of ``rows``, whatever their ranges; its feature matrix is not used.
     """
     return row_terms(rows).contribution(C * rows.weight[:], alpha, rows.offset)
 
 
 def lacking(rows: Rows, C: float, alpha: Array, scores: Array) -> float:
-    """What these rows contribute to the duality gap at these scores (offsets included)."""
+    """The contribution of these rows to the duality gap at these scores (including offsets)."""
     coef, linear, curved = contribution(rows, C, alpha)
     inner = scores if rows.offset is None else scores - rows.offset
     loss = rows.loss.value(scores, rows.y[:], rows.weight[:])
@@ -77,5 +77,5 @@ def lacking(rows: Rows, C: float, alpha: Array, scores: Array) -> float:
 
 
 def into_box(rows: Rows, C: float, alpha: Array) -> Array:
-    """The nearest multipliers, or nearly so, that are feasible for this C."""
+    """The nearest multipliers, approximately, that are feasible for this C."""
     return row_terms(rows).into_box(C * rows.weight[:], alpha)

@@ -1,4 +1,4 @@
-"""Risks: data and a loss, or data and a task, as functions that answer with cuts."""
+"""Risks: data with a loss, or data with a task, as convex functions whose evaluations return cuts."""
 
 from maxmargin.risks.kernels.exact import KernelRisk
 from maxmargin.risks.scores.risk import ScoreRisk

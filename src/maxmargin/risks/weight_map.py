@@ -1,13 +1,13 @@
-"""The weights a user means and those a solver sees: w = centre + T v.
+"""User-space weights w and the solver's weights v: w = centre + T v.
 
-A Gaussian prior of mean m and covariance S penalises 1/2 (w - m)' S^-1 (w - m). With T T' = S and
-w = m + T v that is 1/2 |v|^2, so solvers, bundles and certificates need to know the plain norm only. A plane
+A Gaussian prior with mean m and covariance S penalizes 1/2 (w - m)' S^-1 (w - m). With T T' = S and
+w = m + T v this is 1/2 |v|^2, so solvers, bundles and certificates only use the plain norm. A plane
 (l, p) of the risk becomes a plane of v,
 
     l + <p, w>  =  (l + <p, m>) + <T'p, v>.
 
-Weights that are not learned are the case T = 0 with the centre at their values; a weight that must not be
-positive is minus one that must not be negative. Where there are several columns of weights (one per class)
+Fixed weights are the case T = 0 with the center at their values. A nonpositive weight is minus a
+nonnegative one. If there are several columns of weights (one per class),
 T acts on each of them.
 """
 
@@ -31,13 +31,14 @@ class WeightMap:
     Parameters
     ----------
     centre : array of shape (n, columns)
-        The w of v = 0.
+        The w at v = 0.
     scale : array of shape (n,)
-        The diagonal of T where no block says otherwise; zero for weights that are not learned.
+        The diagonal of T outside the blocks; zero for fixed weights.
     blocks : tuple of (indices, matrix)
-        Square parts of T that are not diagonal: arrays, or linear operators that know their adjoint.
+        Square parts of T that are not diagonal: arrays, or linear operators with an adjoint.
     signs : array of shape (n,), optional
-        +1 or -1 where w must not have the other sign: what rounding leaves there is taken away.
+        +1 or -1 for weights that must not have the other sign; rounding errors of the wrong sign are set to
+        0.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class WeightMap:
     scale: Array
     blocks: tuple[tuple[IntArray, Any], ...] = ()
     signs: Array | None = None
-    #: a bound of the norm of T
+    #: an upper bound of the norm of T
     norm: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class WeightMap:
 
     @property
     def shifts(self) -> bool:
-        """Whether the centre is not zero."""
+        """Whether the center is nonzero."""
         return bool(self.centre.any())
 
     @property
@@ -79,7 +80,7 @@ class WeightMap:
         return W.ravel()
 
     def learned(self, w: Array) -> Array:
-        """The v of a w, zero for weights that are not learned."""
+        """The v of a w, zero for fixed weights."""
         V = w.reshape(self.centre.shape) - self.centre
         some = self.scale != 0.0
         out = np.zeros_like(V)
@@ -99,16 +100,16 @@ class WeightMap:
         return share, self.stretch_back(dense.reshape(self.centre.shape)).ravel()
 
     def pull_cut(self, cut: Cut) -> Cut:
-        """The cut of v that a cut of w is."""
+        """The cut of v that corresponds to a cut of w."""
         share, plane = self.split(cut.plane)
-        # <p, centre> and T'p are rounded, and an error of p reaches v through centre and T
+        # <p, centre> and T'p are rounded, and an error of p affects v through centre and T
         height, columns = self.centre.shape
         reach = max(1.0 + float(np.linalg.norm(self.centre)), self.norm)
         error = cut.error + self.blur(height * columns) * norm(cut.plane)
         return Cut(cut.offset + share, plane, reach * error)
 
     def blur(self, dim: int) -> float:
-        """The relative error of what goes through the map: entries of T'x and scores of the centre."""
+        """The relative error that the map causes in entries of T'x and scores of the center."""
         if not (self.shifts or self.stretches):
             return 0.0
         widest = max((len(where) for where, _ in self.blocks), default=1)
@@ -130,7 +131,7 @@ class WeightMap:
 
 
 def _norm(T: Any) -> float:
-    """Not below the norm of a matrix; of an operator, a few steps of the power method and twice as much."""
+    """An upper bound of the norm of a matrix; for an operator, twice the estimate of the power method."""
     if isinstance(T, np.ndarray):
         return float(np.linalg.norm(T))
     v = np.random.default_rng(0).normal(size=T.shape[1])
@@ -146,7 +147,7 @@ def _norm(T: Any) -> float:
 
 
 def _solve(T: Any, rhs: Array) -> Array:
-    """The solution of T x = rhs; of an operator, as near as an iterative method comes."""
+    """The solution of T x = rhs; for an operator, by an iterative method."""
     if isinstance(T, np.ndarray):
         return np.asarray(np.linalg.solve(T, rhs))
     return np.stack([spl.lsmr(T, column, atol=1e-12, btol=1e-12)[0] for column in rhs.T], axis=1)

@@ -1,4 +1,4 @@
-"""Solvers: one file per method. They see risks, cuts and bounds, never data."""
+"""Solvers: one file per method. They use risks, cuts and bounds, never data."""
 
 from maxmargin.core.sampling import ByMargin, NonZeroLoss, UniformSample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon

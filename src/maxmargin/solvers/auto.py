@@ -1,22 +1,24 @@
-"""The portfolio: a method for the problem at hand, and another one when its gap falls too slowly.
+"""Automatic solver selection: choose a method for the problem, and switch if its gap decreases too slowly.
 
-The choice is a pure function of shape, density and what the risk offers; a switch is a function of the
-gap's history, counted in visits of all rows. No clock is read, so a fit repeats bit for bit.
+The choice is a pure function of shape, density and the capabilities of the risk. A switch is a function of
+the gap's history, counted in visits of all rows. Neither depends on timing, so fits are reproducible bit for
+bit.
 
-    coordinate       dual coordinate ascent by stages in C: sparse or dense, few or many features. First
-                     wherever rows are in memory and every coordinate is penalised.
-    newton           for few features: first for smooth losses (a handful of Gram matrices) and tiny data,
-                     and for the hinge when the coordinates' outlook is worse than a dozen of them, which
-                     is so at tight tolerances
+    coordinate       dual coordinate ascent in stages of increasing C: sparse or dense, few or many features.
+                     First choice if rows are in memory and every coordinate is penalized.
+    newton           for few features: first choice for smooth losses (a few Gram matrices) and tiny data,
+                     and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
+                     matrices, which happens at tight tolerances
     stream           for rows that are not in memory, with so many features that planes cost more than rows
-    cutting planes   everything else: rows that are not in memory, losses without a dual form, intercepts
-                     that are not penalised; and the way on when the others stall
+    cutting planes   everything else: rows that are not in memory, losses without a dual form, unpenalized
+                     intercepts; and the fallback when the others stall
 
-Structures are trained by working sets. Where there are few examples, and features or C so large that single
-blocks climb too slowly, cutting planes go on: their reduced problem moves all multipliers at once.
+Structured problems are solved by working sets. If there are few examples, and so many features or such a
+large C that single block steps converge too slowly, cutting planes take over: their reduced problem moves all
+multipliers at once.
 
-A method that hands over leaves its incumbent, its bounds and, as one plane, its multipliers: the next one
-starts where it ended.
+A method that is replaced passes on its incumbent, its bounds and, as one plane, its multipliers, so the next
+one is warm-started.
 """
 
 from __future__ import annotations
@@ -34,28 +36,28 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, SecondOrder, Stream, ascend, call_worth
 
-#: iterations of a fit by cutting planes; what each costs in visits of all rows, and in calls
+#: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
-#: above this length of w its planes and their Gram matrix cost more than the data
+#: above this length of w, planes and their Gram matrix cost more than the data
 MANY_COORDINATES = 20_000
-#: the same for Newton's method, whose steps also cost a Gram matrix; multiply-adds of that per entry's visit
+#: the same for Newton's method, whose steps also need a Gram matrix; its multiply-adds per visit of an entry
 STEPS, STEP_VISITS, STEP_CALLS, GRAM_SPEED = 15.0, 2.0, 20.0, 8.0
 MANY_FEATURES = 1000
-#: on a path of ascending C: visits of all rows that coordinates may seem to need, and may have needed for the
-#: last C, before planes go on, which serve every later C as well; rows from which that pays
+#: on a path of ascending C: the visits of all rows predicted for coordinates, and those they took at the last
+#: C, above which cutting planes take over; minimum number of rows for that
 PATH_BUDGET, PATH_VISITS, PATH_ROWS = 30.0, 18.0, 10_000
-#: examples up to which cutting planes are a way out for working sets, and the passes after which they are
+#: maximum number of examples for a switch from working sets to cutting planes, and the passes before it
 FEW_EXAMPLES, PASSES, EXPENSIVE_PASSES = 1000, 32.0, 64.0
-#: a gap below which a stall is rounding, and no other method would do better
+#: a gap below which a stall is due to rounding, and no other method would do better
 ROUNDING = 1e-9
-#: entries up to which a fit takes milliseconds anyway: then the order and the number of rows with one
-#: weight should not show in the last digits, as they do with coordinates
+#: number of entries up to which a fit takes milliseconds anyway. Then the last digits should not depend on
+#: the order or the repetition of samples, as they do with coordinate ascent
 TINY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A method and the visits of all rows after which something else would be cheaper."""
+    """A method, and the number of visits of all rows after which another one would be cheaper."""
 
     method: str
     budget: float
@@ -82,7 +84,7 @@ class PathPoint:
 
 
 def plan(problem: Problem, path: PathPoint | None = None) -> list[Phase]:
-    """The methods for this problem, in order; the last one may take as long as it needs."""
+    """The methods for this problem, in order; the last one has no budget."""
     if path is None:
         return _plan(problem)
     phases = _plan(problem)
@@ -97,7 +99,8 @@ def plan(problem: Problem, path: PathPoint | None = None) -> list[Phase]:
 
 
 def _planes_serve_the_path(problem: Problem) -> bool:
-    """Few features, many rows, and a loss with kinks: where coordinates are slow, planes are not."""
+    """Few features, many rows, and a loss with kinks: there planes are fast where coordinates are slow, and
+    they stay valid for every later C."""
     few = problem.dim <= MANY_FEATURES and problem.shape.n_columns == 1
     return few and problem.n_examples >= PATH_ROWS and not problem.shape.smooth
 
@@ -141,7 +144,7 @@ _RUN: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """The portfolio behind ``solver="auto"``.
+    """The automatic choice behind ``solver="auto"``.
 
     Parameters
     ----------
@@ -163,11 +166,11 @@ class Auto:
     needs: ClassVar[Needs] = Needs()
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The methods, one after the other."""
+        """Run the methods one after the other."""
         phases = plan(problem, self.path)
         first = 0 if state.resumed is None else state.phase
         for k, phase in enumerate(phases):
-            if k < first:  # over when the checkpoint was written
+            if k < first:  # finished before the checkpoint was written
                 continue
             state.gave_up, state.stop, state.phase = False, None, k
             yield from _RUN[phase.method](problem, state, phase.budget)
@@ -177,13 +180,14 @@ class Auto:
 
 @dataclass(frozen=True, slots=True)
 class AutoStructured:
-    """The portfolio behind ``solver="auto"`` for structures: working sets, then cutting planes.
+    """The automatic choice behind ``solver="auto"`` for structured problems: working sets, then cutting
+    planes.
 
     Parameters
     ----------
     oracle : {"cheap", "expensive"}, default "cheap"
-        As in :class:`maxmargin.solvers.DualCoordinate`. With an expensive oracle the working sets are given
-        more passes, since cutting planes would ask it more often.
+        As in :class:`maxmargin.solvers.DualCoordinate`. With an expensive oracle the working sets get
+        more passes, since cutting planes would call it more often.
     idle : int, default 8
         As in :class:`maxmargin.solvers.DualCoordinate`.
 
@@ -201,7 +205,7 @@ class AutoStructured:
     needs: ClassVar[Needs] = Needs(working_sets=True)
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The methods, one after the other."""
+        """Run the methods one after the other."""
         sets = DualCoordinate(oracle=self.oracle, idle=self.idle)
         small = problem.n_examples <= FEW_EXAMPLES and problem.dim <= MANY_COORDINATES
         budget = PASSES if self.oracle == "cheap" else EXPENSIVE_PASSES
@@ -215,6 +219,6 @@ class AutoStructured:
 
 
 def _is_over(state: SolverState) -> bool:
-    """Whether another method could do nothing more."""
+    """Whether no other method could do better."""
     ended = state.stop not in (None, "stalled")
     return ended or relative_gap(state.upper, state.lower) < ROUNDING

@@ -1,4 +1,4 @@
-"""What every solver has in common: the problem it is given, and the state it keeps between two questions."""
+"""The base of all solvers: the problem to solve, and the state between two requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from maxmargin.solvers.requirements import Needs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """min Omega(w) + C R(w), as far as a solver needs to know it."""
+    """min Omega(w) + C R(w), as solvers see it."""
 
     dim: int
     n_blocks: int
@@ -33,7 +33,7 @@ class Problem:
     has_cache: bool
     stopping: StoppingRule
     random_state: int = 0
-    #: the rows, and how they can be improved: what a choice of method looks at
+    #: the size of the problem over rows, and the methods that can solve it
     shape: RowShape = NO_ROWS
     methods: frozenset[str] = frozenset()
     #: a slope on a line costs as much as a cut
@@ -43,7 +43,7 @@ class Problem:
 @dataclass(slots=True, eq=False)
 class SolverState:
     """Incumbent and bounds. Each update is one assignment of a finished value, so that an interrupt
-    between any two instructions leaves a state that is true."""
+    between any two instructions leaves a valid state."""
 
     w: Array
     upper: float = float("inf")
@@ -52,40 +52,40 @@ class SolverState:
     stop: StopReason | None = None
     #: a point not evaluated yet that may be better than ``w``; a confirming pass decides at the end
     candidate: Callable[[], Array] | None = None
-    #: what the solver itself keeps (a bundle, working sets); saved with a checkpoint
+    #: the solver's own memory (a bundle, working sets), saved with a checkpoint
     memory: Any = field(default=None, repr=False)
     #: dual points over rows, by method
     duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
-    #: set by a method that judged its own end out of reach
+    #: set by a method that expects not to reach the tolerance
     gave_up: bool = False
-    #: which method of a portfolio is at work
+    #: index of the running method of an automatic choice
     phase: int = 0
-    #: where the loop is, as plain values: asked for when a checkpoint is written, at the end of an iteration
+    #: returns the position of the loop as plain values, for checkpoints at the end of an iteration
     place: Callable[[], dict[str, Any]] | None = None
-    #: the place from which the first loop shall go on, in a fit that was resumed
+    #: the position from which the first loop continues, in a resumed fit
     resumed: dict[str, Any] | None = None
 
     def go_on(self, *names: str) -> dict[str, Any] | None:
-        """The place to go on from, once, with entries of these names; None if this loop begins."""
+        """The position to continue from, once, with entries of these names; None if this loop is new."""
         place, self.resumed = self.resumed, None
         if place is not None and set(place) != set(names):
             raise CheckpointError(
-                "the checkpoint does not fit this problem: it is of another loop."
+                "the checkpoint does not fit this problem: it was written by another loop."
             )
         return place
 
     def offer(self, w: Array, upper: float) -> None:
-        """Take the point if it is the best so far."""
+        """Accept the point if it is the best so far."""
         if upper < self.upper:
             self.w, self.upper = w, upper
 
     def raise_lower(self, lower: float, dual: FeasibleDual) -> None:
-        """Take the lower bound if it is the best so far."""
+        """Accept the lower bound if it is the best so far."""
         if lower > self.lower or self.dual is None:
             self.lower, self.dual = lower, dual
 
     def met(self, problem: Problem) -> bool:
-        """Ask the stopping rule."""
+        """Whether the stopping rule is met."""
         return problem.stopping.met(Bounds(self.upper, self.lower, problem.C))
 
     @property
@@ -96,26 +96,26 @@ class SolverState:
 
 @runtime_checkable
 class Solver(Protocol):
-    """A method: configuration only; everything that changes lives in the state."""
+    """A method: configuration only; everything that changes is in the state."""
 
     @property
     def needs(self) -> Needs:
-        """What a risk must offer; ``Needs()`` for evaluations only."""
+        """The capabilities a risk must have; ``Needs()`` for evaluations only."""
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop, as a generator of requests. Ends by setting ``state.stop``."""
 
 
-#: a fit is given up when it would take so many times as long again as it was watched
+#: stop if the estimated remaining time exceeds the observed time by this factor
 OUT_OF_SIGHT = 30.0
 
 
 class StallDetector:
-    """Notices that there is no progress left, or hardly any.
+    """Detects that there is no progress, or hardly any.
 
-    Either rounding has ended it: over ``window`` iterations the gap shrank by less than rounding of the
-    objective. Or the end is out of sight: at the rate of the last ``patience`` iterations it would take more
-    than 30 times as many to reach what is allowed.
+    Either rounding prevents it: over ``window`` iterations the gap decreased by less than the rounding of the
+    objective. Or convergence is too slow: at the rate of the last ``patience`` iterations it would take more
+    than 30 times as many to reach the allowed gap.
     """
 
     def __init__(self, window: int = 60, patience: int = 1000) -> None:
@@ -123,7 +123,7 @@ class StallDetector:
         self._best: list[float] = []
 
     def stalled(self, gap: float, upper: float, allowed: float) -> bool:
-        """Count one iteration with this gap and this F; the goal is the gap ``allowed``."""
+        """Record one iteration with this gap and this F; the goal is the gap ``allowed``."""
         best = self._best
         best.append(min(gap, best[-1]) if best else gap)
         del best[: -self._patience - 1]

@@ -1,19 +1,19 @@
-"""The concave-convex procedure: latent variables as a sequence of convex problems.
+"""The concave-convex procedure (CCCP): latent-variable problems as a sequence of convex problems.
 
     F(w) = Omega(w) + C R(w),     R(w) = min over completions h of R_h(w),     every R_h convex
 
-Repeat: complete, h = argmin R_h(w); minimise F_h(w) = Omega(w) + C R_h(w), warm-started. Since F <= F_h
-everywhere and F = F_h at the point of completion, F never rises when the step's answer is taken only if
-it is better.
+Repeat: complete, h = argmin R_h(w); then minimize F_h(w) = Omega(w) + C R_h(w), warm-started. Since F <= F_h
+everywhere and F = F_h at the point of completion, F never increases if the result of a step is accepted only
+if it is better.
 
-How precisely is a convex step to be solved? With U_0 = F(w) at its beginning and bounds L <= F_h* <= U,
-the step can gain U_0 - L at most and has gained U_0 - U already. It ends when
+How accurately must a convex step be solved? With U_0 = F(w) at its start and bounds L <= F_h* <= U,
+the step can gain at most U_0 - L and has already gained U_0 - U. It ends when
 
-    U - L  <=  SHARE (U_0 - L)        most of what there is to gain has been gained: complete anew, or
-    U_0 - L  <=  tol U_0              there is nothing to gain: w is a fixed point of the procedure, to tol.
+    U - L  <=  SHARE (U_0 - L)        most of the possible gain has been made: complete again, or
+    U_0 - L  <=  tol U_0              nothing is left to gain: w is a fixed point of the procedure, up to tol.
 
-So steps are loose while F falls fast, and the end is a proof: no convex step from the completions of w
-can lower F by more than tol. It is the proof of a *local* optimum of this procedure; nothing is known of
+So steps are loose while F decreases fast, and the final step is a proof: no convex step from the completions
+of w can decrease F by more than tol. This proves a *local* optimum of this procedure and says nothing about
 the global one.
 """
 
@@ -39,19 +39,19 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.latent_result import LatentResult, StepRecord
 from maxmargin.solvers.minimization import solve
 
-#: a convex step ends when this share of what it could gain is left
+#: a convex step ends when this fraction of its possible gain is left
 SHARE = 0.3
-#: relative gap of the first step, which has nothing to be compared with
+#: relative gap of the first step, for which there is no earlier objective
 FIRST = 0.1
-#: how many steps in a row may gain nothing but other completions
+#: maximum number of consecutive steps that change completions without a gain
 TIES = 20
-#: a convex step that ended for one of these ends everything
+#: a convex step that stopped for one of these reasons ends the procedure
 ENDING = ("interrupted", "callback", "max_seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class ConvexStepRule:
-    """The stopping rule of a convex step that began at an objective of ``before``.
+    """The stopping rule of a convex step that started at the objective ``before``.
 
     Examples
     --------
@@ -66,12 +66,12 @@ class ConvexStepRule:
     tol: float
 
     def met(self, bounds: Bounds) -> bool:
-        """True when most of what there is to gain has been gained, or there is nothing to gain."""
+        """True when most of the possible gain has been made, or nothing is left to gain."""
         room = self.before - bounds.lower
         return bounds.upper - bounds.lower <= SHARE * room or room <= self.tol * abs(self.before)
 
     def allowed_gap(self, upper: float, C: float) -> float:
-        """The gap at which the rule would be met with this upper bound."""
+        """The gap at which the rule is met for this upper bound."""
         gained = self.before - upper
         return max(self.tol * abs(self.before), SHARE / (1.0 - SHARE) * gained)
 
@@ -85,20 +85,20 @@ class _Procedure:
     regularizer: SquaredNorm
     #: w, F(w), the completions there, (objective, lower bound) of the last convex problem at w
     best: tuple[Array, float, list[Any], tuple[float, float]]
-    #: the same of w = 0, once it was left for a point that may be worse
+    #: the same for w = 0, once it was left for a point that may be worse
     zero: tuple[Array, float, list[Any], tuple[float, float]] | None = None
     memory: Any = None
     history: list[StepRecord] = field(default_factory=list)
     passes: float = 0.0
     completions: int = 0
     iterations: int = 0
-    #: steps in a row that gained nothing but other completions
+    #: number of consecutive steps that changed completions without a gain
     ties: int = 0
     started: float = field(default_factory=time.perf_counter)
     stop: StopReason | None = None
 
     def begin_at(self, w: Array) -> None:
-        """Complete at a given point, and evaluate it."""
+        """Complete and evaluate a given point."""
         completion = self.risk.complete(w)
         self.risk, _ = self.risk.completed(completion.latent)
         value = self.regularizer.value(w) + self.C * self.risk.evaluate(w).upper
@@ -106,21 +106,21 @@ class _Procedure:
         self.best = w, value, completion.latent, (value, -float("inf"))
 
     def take(self, result: SolveResult, tol: float) -> None:
-        """After a convex step: the better point, completed anew."""
+        """Process the result of a convex step: keep the better point and complete it."""
         before, lower, n_changed = self.best[1], result.lower_bound, 0
-        self.passes += result.oracle_calls + 1  # and the pass of its certificate
+        self.passes += result.oracle_calls + 1  # plus the pass of its certificate
         if result.objective < before or not np.isfinite(before):
             n_changed = self._complete(result.w, result.objective, lower)
             if not (result.w.any() or n_changed or np.isfinite(before)):
                 n_changed = self._leave_zero(result)
-        else:  # where the completions are the best ones the convex objective is F itself
+        else:  # at the best completions, the convex objective is F itself
             self.best = (*self.best[:3], (before, lower))
         self._record(result, n_changed)
         self.memory = result.dual
         settled = np.isfinite(before) and before - lower <= tol * abs(before)
-        if n_changed == 0:  # the next convex problem would be this one
+        if n_changed == 0:  # the next convex problem would be the same
             settled = settled or self.best[1] - lower <= tol * abs(self.best[1])
-        # the proof is about the completions of this step: others may leave more to gain
+        # the proof holds for the completions of this step: others may leave more to gain
         self.ties = self.ties + 1 if settled and n_changed else 0
         if result.stop_reason in ENDING:
             self.stop = result.stop_reason
@@ -129,17 +129,17 @@ class _Procedure:
         elif settled and not n_changed:
             self.stop = "cccp"
         elif result.stop_reason != "gap" and not self.best[1] < before - tol * abs(before):
-            # rounding, or limits of the argmax, are all that is left
+            # only rounding, or limits of the oracle, are left
             self.stop = result.stop_reason
         elif n_changed:
             self.risk, self.memory = self.risk.completed(self.best[2], self.memory)
 
     def _complete(self, w: Array, objective: float, lower: float) -> int:
-        """Take a point with its convex objective, and complete it; how many completions changed."""
+        """Accept a point with its convex objective and complete it; return how many completions changed."""
         convex = objective, lower
-        # a true upper bound already: an interrupt may come while the completions are sought
+        # already a valid upper bound: an interrupt may come during the completion
         self.best = w, objective, self.risk.latent, convex
-        if not np.isfinite(objective):  # after a second Ctrl-C: there is no time
+        if not np.isfinite(objective):  # after a second Ctrl-C there is no time
             return 0
         completion = self.risk.complete(w)
         self.best = w, objective - self.C * completion.decrease, completion.latent, convex
@@ -147,10 +147,10 @@ class _Procedure:
         return int(completion.n_changed)
 
     def _leave_zero(self, result: SolveResult) -> int:
-        """Leave w = 0, where all completions tie, so that it is a fixed point.
+        """Leave w = 0, which is a fixed point because all completions tie there.
 
-        Completions that were begun blindly may put the optimum of the first convex problem there. The dual
-        point has a direction, and that is all a completion looks at.
+        Arbitrary initial completions may put the optimum of the first convex problem there. The dual
+        point has a direction, and completions depend on the direction only.
         """
         memory = result.dual
         if memory is None or result.stop_reason in ENDING:
@@ -164,7 +164,7 @@ class _Procedure:
         return self._complete(w, objective, result.lower_bound)
 
     def answer(self) -> tuple[Array, float, list[Any], tuple[float, float]]:
-        """The best point seen."""
+        """The best point found."""
         return self.zero if self.zero is not None and self.zero[1] < self.best[1] else self.best
 
     def _record(self, result: SolveResult, n_changed: int) -> None:
@@ -197,7 +197,7 @@ class _Procedure:
         )
 
     def translated(self, callback: Callback) -> Callback:
-        """A callback hears of every iteration of every step, with what is known of the latent problem."""
+        """Wrap a callback: it gets every iteration of every step, with the bounds of the latent problem."""
 
         def call(record: IterationRecord) -> object:
             return callback(
@@ -219,7 +219,7 @@ class _Procedure:
 
 @dataclass(frozen=True, slots=True)
 class _WithOracle:
-    """A callback that also hears how far a pass of an expensive oracle is."""
+    """A callback that also receives the progress of a pass with an expensive oracle."""
 
     call: Callback
     on_oracle: Callable[[int, int], object]
@@ -243,12 +243,12 @@ def minimize_latent(
     w0: Array | None = None,
     warm: bool = True,
 ) -> LatentResult:
-    """Minimise a latent objective by the concave-convex procedure.
+    """Minimize a latent objective by the concave-convex procedure.
 
     Parameters
     ----------
     risk : LatentRisk
-        The risk with the completions to begin with; see :class:`maxmargin.risks.CompletedRisk`.
+        The risk with the initial completions; see :class:`maxmargin.risks.CompletedRisk`.
     C : float
         Weight of the risk.
     solver : solver object, optional
@@ -256,11 +256,11 @@ def minimize_latent(
     regularizer : SquaredNorm, optional
         Half the squared norm of all coordinates by default.
     tol : float
-        Stop when no convex step can lower the objective by more than this share of it.
+        Stop when no convex step can decrease the objective by more than this fraction of it.
     max_iter : int, optional
-        Limit of convex steps.
+        Maximum number of convex steps.
     max_seconds : float, optional
-        Limit of time, for all of them.
+        Time limit for all of them.
     callbacks : sequence of callables
         Each receives a record of every iteration of every convex step; returning True stops the fit.
     observer : callable, optional
@@ -268,9 +268,10 @@ def minimize_latent(
     random_state : int
         Seed of the order in which examples are visited.
     w0 : array, optional
-        A point to complete first, and the first incumbent. Without it the completions of ``risk`` are used.
+        A point to complete first, used as the first incumbent. Without it the completions of ``risk`` are
+        used.
     warm : bool
-        Carry planes and multipliers from one convex step to the next. False is for measuring what it saves.
+        Warm-start each convex step with the planes and multipliers of the last. False is for benchmarks.
 
     Returns
     -------
@@ -279,7 +280,7 @@ def minimize_latent(
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C; the result is ``error.result``, as of :func:`maxmargin.minimize`.
+        After Ctrl-C; the result is ``error.result``, as for :func:`maxmargin.minimize`.
 
     Examples
     --------
@@ -333,7 +334,8 @@ def solve_latent(
     w0: Array | None = None,
     warm: bool = True,
 ) -> LatentResult:
-    """As :func:`minimize_latent`, but returns after Ctrl-C: for callers that store more before they raise."""
+    """Like :func:`minimize_latent`, but return after Ctrl-C, for callers that store more before they
+    raise."""
     if not tol > 0.0:
         raise ValueError(f"tol={tol!r}: a tolerance must be a positive number.")
     regularizer = regularizer or SquaredNorm()

@@ -1,4 +1,4 @@
-"""The end of every fit: bounds computed anew from the best point and a feasible dual point alone."""
+"""The end of every fit: bounds recomputed from the best point and a feasible dual point alone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from maxmargin.solvers.finite_answers import require_numbers
 def certify(
     risk: Risk, regularizer: SquaredNorm, C: float, w: Array, dual: FeasibleDual | None
 ) -> tuple[float, float]:
-    """(upper, lower) bounds of the optimum from a point and a feasible dual point alone.
+    """(upper, lower) bounds of the optimum, computed from a point and a feasible dual point alone.
 
-    Shares nothing with the solvers' loops: the risk is evaluated anew, the dual value summed anew.
+    Independent of the solvers' loops: the risk is evaluated and the dual value summed again.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def certify(
     """
     upper = _attained(risk, regularizer, C, w)
     require_numbers(objective=upper)
-    if risk.oracle == "sampled":  # planes that were drawn prove nothing
+    if risk.oracle == "sampled":  # sampled planes do not prove a bound
         return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
@@ -48,16 +48,16 @@ def certify(
         require_numbers(dual_value=proved)
         lower = max(lower, proved)
     if lower > upper and risk.oracle == "undergenerating":
-        upper = lower  # the search missed something: F(w) >= F* >= lower is known all the same
+        upper = lower  # the oracle missed something: F(w) >= F* >= lower holds all the same
     if lower > upper:
-        # by rounding: they are equal. By more: the risk is not the convex function it claims to be,
-        # or an oracle errs, and nothing can be said.
+        # If by rounding, they are equal. If by more, the risk is not convex or an oracle is wrong, and there
+        # is no lower bound.
         lower = upper if lower - upper <= 1e-9 * abs(upper) + 1e-300 else -float("inf")
     return upper, lower
 
 
 def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
-    """F(w), or a little more where rounding may have lost too much of it."""
+    """F(w), or slightly more if its rounding error may be too large."""
     omega = regularizer.value(w)
     proved = risk.offers.proved
     if proved is None:
@@ -72,7 +72,7 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
         try:
             if state.stop == "interrupted":  # the second Ctrl-C: no time for a confirming pass
                 raise
-            # the fit was over, but what called it (a path, a grid) must hear of the first one
+            # the fit was over, but the caller (a path, a grid search) must be notified of the first one
             state.stop = "interrupted"
             upper, lower = _confirmed(risk, problem, state, driver)
         except KeyboardInterrupt:
@@ -81,17 +81,16 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
                 lower = -float("inf")
     kind = CERTIFICATE_OF[risk.oracle]
     gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
-    # the rule that ended the loop must hold for the bounds computed anew, up to their rounding
+    # the rule that ended the loop must hold for the recomputed bounds, up to rounding
     slack = 1e-12 * abs(upper)
     proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))
     if state.stop == "gap" and not proved:
-        state.stop = "stalled"  # the loop met the rule by rounding only
+        state.stop = "stalled"  # the loop met the rule only because of rounding
     elif state.stop == "stalled" and proved:
-        state.stop = "gap"  # and here rounding was all that was in the way
+        state.stop = "gap"  # the loop missed the rule only because of rounding
     if state.w.base is None:
-        state.w.setflags(
-            write=True
-        )  # frozen while solvers and shards shared it; now the caller's own
+        # read-only while solvers and shards shared it; now it belongs to the caller
+        state.w.setflags(write=True)
     return SolveResult(
         w=state.w,
         objective=float(upper),
@@ -111,7 +110,7 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
 def _confirmed(
     risk: Risk, problem: Problem, state: SolverState, driver: Any
 ) -> tuple[float, float]:
-    """The certificate of the best point, after a look at one the solver had moved on to."""
+    """Certify the best point, after evaluating a candidate that the solver had not evaluated yet."""
     if state.candidate is not None and state.stop != "gap":
         candidate = state.candidate()
         at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper

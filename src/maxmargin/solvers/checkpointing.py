@@ -1,4 +1,4 @@
-"""When a fit writes its state, and what belongs into the file beside it."""
+"""When a fit writes its state, and what the file contains besides it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from maxmargin.solvers.base import SolverState
 from maxmargin.solvers.history_columns import history_columns
 from maxmargin.solvers.solver_state import differences, kept_memory, snapshot
 
-#: the part of the time that writing may take
+#: maximum fraction of the time spent on writing
 SHARE = 0.03
-#: differences that an error names
+#: maximum number of differences named in an error message
 MOST = 3
 
 
 class Fit(Protocol):
-    """What a checkpoint is about: a fit between two iterations."""
+    """What a checkpoint stores: a fit between two iterations."""
 
     risk: Risk
     state: SolverState
@@ -40,16 +40,16 @@ class Fit(Protocol):
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of one fit, which may be several problems one after the other.
+    """Writes the checkpoints of one fit, which may consist of several problems solved in sequence.
 
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where and how often.
+        File and frequency.
     about : dict
-        What the fit is about, as plain values; a resume compares it.
+        A description of the fit as plain values, compared when the fit is resumed.
     parts : list
-        States of the problems, as read from a checkpoint: each is replaced as its problem goes on.
+        States of the problems, as read from a checkpoint; each is replaced as its problem proceeds.
     n_parts : int
         Number of problems.
     """
@@ -63,7 +63,7 @@ class CheckpointWriter:
     ) -> None:
         self.checkpoint, self.about, self.n_parts = checkpoint, about, n_parts
         self.parts = list(parts or [])
-        self.seconds = 0.0  # that the last write took
+        self.seconds = 0.0  # duration of the last write
         self._path = checkpoint.file
         self._part = -1
         self._identity: dict[str, Any] = {}
@@ -79,28 +79,26 @@ class CheckpointWriter:
         remove_leftovers(self._path)
 
     def begin(self, driver: Fit, identity: dict[str, Any]) -> None:
-        """The next problem begins, or goes on."""
+        """Start or continue the next problem."""
         self._part, self._identity = self._part + 1, identity
         self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
         numbered = driver.risk.offers.kept_planes is not None
         self._whole = self._state(driver) if numbered else None
 
     def report(self, driver: Fit) -> None:
-        """The end of an iteration."""
-        # cuts are kept, by reference, at every iteration, for Ctrl-C may find their lists in the middle of a
-        # change; working sets are true at any time
+        """Process the end of an iteration."""
+        # Cuts are saved by reference at every iteration, because Ctrl-C may interrupt a change of their
+        # lists. Working sets are valid at any time.
         if type(driver.state.memory) is Bundle or self._memory is None:
             self._memory = kept_memory(driver.state.memory)
-        if (
-            self._whole is not None
-        ):  # points, planes and what they are over only make sense together
+        if self._whole is not None:  # points, planes and their columns are meaningful only together
             self._whole = self._state(driver)
         step, n_iter = self.checkpoint.iterations, len(driver.history)
         if self._late() or (step is not None and n_iter - self._iterations >= step):
             self.write(driver)
 
     def poll(self, driver: Fit) -> None:
-        """Between two answers of an expensive oracle, whose iterations may take hours."""
+        """Write if it is time, between two calls of an expensive oracle, whose iterations may take hours."""
         if self._late():
             self.write(driver)
 
@@ -111,26 +109,26 @@ class CheckpointWriter:
         return time.perf_counter() - self._written >= max(seconds, self.seconds / SHARE)
 
     def end(self, driver: Fit) -> None:
-        """The end of a problem: the last one's is always written, so that a later fit can go on from it."""
+        """Process the end of a problem. The last one is always written, so that a later fit can continue."""
         try:
             if self._part == self.n_parts - 1:
                 self.write(driver)
             else:
                 self._keep(driver)
                 self.poll(driver)
-        except KeyboardInterrupt:  # the fit is over and loses nothing; the last file is still there
+        except KeyboardInterrupt:  # the fit is over, and the last file is still there
             driver.state.stop = "interrupted"
 
     def write(self, driver: Fit) -> None:
-        """Write now. A disk that is full must not end a long fit: the file before stays, with a warning."""
+        """Write now. A full disk must not end a long fit: keep the previous file and warn."""
         started = time.perf_counter()
         self._keep(driver)
         try:
             write_file(self._path, self.about, {"parts": self.parts})
         except OSError as error:
             warnings.warn(
-                f"the checkpoint {self._path} could not be written: {error}. The fit goes on; a checkpoint "
-                "written before is still there.",
+                f"the checkpoint {self._path} could not be written: {error}. The fit continues; an earlier "
+                "checkpoint is still there.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -152,13 +150,13 @@ class CheckpointWriter:
             "elapsed": time.perf_counter() - driver.started,
         }
         kept_planes = driver.risk.offers.kept_planes
-        if kept_planes is not None:  # what planes and points are over
+        if kept_planes is not None:  # planes and points are combinations of these columns
             kept["columns"] = kept_planes.columns_state()
         return kept
 
 
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The states in a checkpoint that is about the same."""
+    """The states in a checkpoint, which must describe the same fit."""
     path = as_checkpoint(path).path
     if not os.path.exists(path):
         raise FileNotFoundError(f"resume_from={os.fspath(path)!r}: there is no such file.")
@@ -174,7 +172,7 @@ def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def as_json(about: dict[str, Any]) -> dict[str, Any]:
-    """As it will come back from a file."""
+    """Convert to what reading from a file would return."""
     try:
         found: dict[str, Any] = json.loads(json.dumps(about, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -185,14 +183,14 @@ def as_json(about: dict[str, Any]) -> dict[str, Any]:
 def open_checkpoint(
     checkpoint: Any, resume_from: Any, about: dict[str, Any] | None
 ) -> tuple[CheckpointWriter | None, dict[str, Any] | None]:
-    """Who writes, and the state to go on from, given paths or what was made of them before."""
+    """The writer and the state to resume from, given paths or objects made from them."""
     about, kept = as_json(about or {}), resume_from
     if kept is not None and not isinstance(kept, dict):
         parts = read_parts(kept, about)
         if len(parts) != 1:
             raise CheckpointError(
                 f"{os.fspath(as_checkpoint(resume_from).path)!s}: the checkpoint holds {len(parts)} "
-                "problems, and this is one."
+                "problems, not one."
             )
         kept = parts[0]
     if checkpoint is not None and not isinstance(checkpoint, CheckpointWriter):
@@ -203,9 +201,11 @@ def open_checkpoint(
 
 
 def require_same(path: Any, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse a checkpoint of something else, and say what is not the same."""
+    """Raise CheckpointError with the differences if the checkpoint belongs to another fit."""
     if not isinstance(before, dict):
-        raise CheckpointError(f"{os.fspath(path) if path else 'the checkpoint'} is about nothing.")
+        raise CheckpointError(
+            f"{os.fspath(path) if path else 'the checkpoint'} has no description."
+        )
     other = differences(before, now)
     if other:
         where = "" if path is None else f"{os.fspath(path)}: "

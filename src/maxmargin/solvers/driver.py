@@ -1,4 +1,4 @@
-"""The driver: answers a solver's requests from one risk, keeps time, and calls callbacks and checkpoints."""
+"""The driver: answers a solver's requests from one risk, keeps time, and runs callbacks and checkpoints."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ from maxmargin.solvers.finite_answers import check_answer, require_numbers
 from maxmargin.solvers.history_columns import counted
 from maxmargin.solvers.solver_state import compare, identity, restore
 
-#: evaluations after a resume at which what was restored is compared with the risk
+#: number of evaluations after a resume at which the restored state is compared with the risk
 DOUBTS = 3
 
 Callback = Callable[[IterationRecord], object]
 T = TypeVar("T")
 Observer = Callable[[IterationRecord, Array], object]
-#: what works on structures where the examples are
+#: solvers for structured problems that use the workers of the engine
 _FOR_SETS = "solver=DualCoordinate(batch_size=...), oracle='expensive' or solver=CuttingPlane()"
 
 
 @runtime_checkable
 class OracleCallback(Protocol):
-    """A callback that also hears how far a pass of an expensive oracle is."""
+    """A callback that also receives the progress of a pass with an expensive oracle."""
 
     def on_oracle(self, done: int, total: int) -> object:
-        """So many examples of all have been answered."""
+        """Report that ``done`` of ``total`` examples have been processed."""
 
 
 def _offered(capability: T | None, risk: Risk, what: str) -> T:
-    """What a solver that declared its needs can rely on (:mod:`maxmargin.solvers.requirements`)."""
+    """A capability that the solver declared in its needs (:mod:`maxmargin.solvers.requirements`)."""
     if capability is None:
         raise TypeError(
-            f"the solver asked {type(risk).__name__} for {what}, which it does not offer: the solver must "
+            f"the solver requested {what}, which {type(risk).__name__} does not offer: the solver must "
             "declare what it needs."
         )
     return capability
@@ -78,13 +78,13 @@ class Driver:
     spent: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
     recorder: CheckpointWriter | None = None
-    #: the incumbent of a checkpoint and its F, which must be the same here
+    #: the incumbent of a checkpoint and its F, which this risk must reproduce
     expected: tuple[Array, float] | None = None
-    #: evaluations at which planes of a checkpoint have still to prove themselves
+    #: number of evaluations at which planes of a checkpoint are still to be checked
     doubts: int = 0
 
     def go_on(self, kept: dict[str, Any]) -> None:
-        """Count on from a checkpoint."""
+        """Continue the counts of a checkpoint."""
         history, passes, elapsed, stop = counted(kept)
         self.history, self.passes = history, passes
         self.started -= elapsed
@@ -105,7 +105,7 @@ class Driver:
             while True:
                 before = time.perf_counter()
                 request = steps.send(answer)
-                answer = None  # it may hold the scores of all rows, and the solver has done with it
+                answer = None  # release it: it may hold the scores of all rows
                 self._spend("qp", before)
                 answer = self._answer(request)
         except StopIteration:
@@ -147,7 +147,7 @@ class Driver:
         return answer
 
     def _sampled(self, request: ask.Weigh | ask.Sample | ask.Extend) -> tuple[Any, str]:
-        """Cuts of few examples."""
+        """Handle requests for sampled cuts."""
         match request:
             case ask.Weigh(at, trial, examples, afresh):
                 return at.fresh_terms(trial) if afresh else at.terms(trial, examples), "plane"
@@ -159,7 +159,7 @@ class Driver:
     def _over_sets(
         self, request: ask.OpenSets | ask.Sweep | ask.Ask | ask.Confirm
     ) -> tuple[Any, str]:
-        """Dual coordinate ascent over outputs of single examples."""
+        """Handle requests of dual coordinate ascent over outputs of single examples."""
         match request:
             case ask.OpenSets(held):
                 return self._open_sets(held), "oracle"
@@ -180,7 +180,7 @@ class Driver:
         ) and request.kind == "epoch" else "oracle"
 
     def _open_sets(self, held: WorkingSets | None) -> WorkingSets:
-        """Fresh working sets, or those of another C."""
+        """New working sets, or those of another C rescaled."""
         problem, examples = self.problem, self._examples()
         if held is None:
             return examples.working_sets(problem.C, problem.regularizer)
@@ -193,7 +193,7 @@ class Driver:
         return held
 
     def _over_rows(self, request: ask.OpenDuals | ask.OpenBlocks | ask.Improve | ask.Check) -> Any:
-        """Dual methods over rows."""
+        """Handle requests of dual methods over rows."""
         match request:
             case ask.OpenDuals(method, C, streaming):
                 self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
@@ -217,23 +217,24 @@ class Driver:
         return _offered(self.risk.offers.working_sets, self.risk, "working sets")
 
     def _growing(self) -> GrowingRisk:
-        return _offered(self.risk.offers.growing, self.risk, "examples that can grow")
+        return _offered(self.risk.offers.growing, self.risk, "a growing set of examples")
 
     def _check(self, request: ask.Request, answer: Any) -> None:
-        """Numbers that are not finite are the data's fault, or that of a checkpoint."""
+        """Check for numbers that are not finite, caused by the data or by a checkpoint."""
         try:
             check_answer(request, answer)
         except ValueError as error:
             if self.expected is None:
                 raise
             raise CheckpointError(
-                f"the checkpoint is not true here: from its point or its planes {error} Or fit anew."
+                f"the checkpoint does not fit this problem: at its point or planes, {error} Or start a new "
+                "fit."
             ) from error
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, batch_size: int
     ) -> SweepStats:
-        """The oracle, a few examples at a time; none is asked once the time is over."""
+        """Call the oracle for a few examples at a time, until the time limit."""
         calls = new = 0
         examples, due = self._examples(), sets.begin(order, skip_below)
         while calls < len(due) and not self._late():
@@ -258,20 +259,20 @@ class Driver:
         return parts
 
     def _tell(self, calls: int) -> None:
-        """How far a pass of an expensive oracle is, for callbacks that want to know."""
+        """Report the progress of a pass with an expensive oracle to callbacks that support it."""
         self.asked += calls
         for callback in self.callbacks:
             if isinstance(callback, OracleCallback):
                 callback.on_oracle(self.asked, self.problem.n_examples)
 
     def _works_here(self, what: str, instead: str) -> None:
-        """Say so, once, if there are workers elsewhere that have nothing to do meanwhile."""
+        """Warn once if workers of the engine are idle meanwhile."""
         engine = self.risk.offers.engine
         if engine is not None and not (self.warned or engine.durable):
             self.warned = True
             warnings.warn(
                 f"{what} in this process and its memory: the workers of {type(engine).__name__} only "
-                f"evaluate. To let them do the work use {instead}.",
+                f"evaluate the risk. To use them for all the work, pass {instead}.",
                 UserWarning,
                 stacklevel=5,
             )
@@ -284,7 +285,7 @@ class Driver:
     def _report(self, report: ask.Report) -> StopReason | None:
         state, spent = self.state, self.spent
         require_numbers(objective=state.upper, lower_bound=state.lower)
-        # where cuts are drawn the reduced problem's value is what the loop stops by, but no bound
+        # with sampled cuts the loop stops by the reduced problem's value, which is not a bound
         lower = -float("inf") if self.risk.oracle == "sampled" else state.lower
         self.asked = 0
         elapsed = time.perf_counter() - self.started
@@ -307,13 +308,13 @@ class Driver:
         )
         self.history.append(record)
         reason: StopReason | None = None
-        # every callback sees every record, also the one on which another callback stops the fit
+        # every callback gets every record, even if another callback stops the fit there
         for callback in self.callbacks:
             if callback(record) is True:
                 reason = "callback"
         if self.observer is not None and self.observer(record, state.w) is True:
             reason = "callback"
-        if self.risk.offers.numbered_planes is not None:  # room for new planes
+        if self.risk.offers.numbered_planes is not None:  # free slots for new planes
             self.risk.offers.numbered_planes.tidy(state)
         reason = reason or self._limit(elapsed)
         if reason is None and self.recorder is not None:
@@ -321,7 +322,7 @@ class Driver:
         return reason
 
     def _limit(self, elapsed: float) -> StopReason | None:
-        """A limit that is reached."""
+        """The limit that is reached, or None."""
         if self.max_iter is not None and len(self.history) >= self.max_iter:
             return "max_iter"
         if self.max_seconds is not None and elapsed >= self.max_seconds:
@@ -332,7 +333,7 @@ class Driver:
 def prepare(
     driver: Driver, solver: Solver, recorder: CheckpointWriter | None, kept: dict[str, Any] | None
 ) -> None:
-    """Let a driver go on from a checkpoint, and write its own."""
+    """Resume a driver from a checkpoint, and set up the writing of its own."""
     own = identity(driver.problem, solver)
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)

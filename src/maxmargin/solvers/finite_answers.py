@@ -1,5 +1,5 @@
-"""No number that is not finite gets into a loop, wherever it comes from: comparisons with NaN are false, so a
-loop would go on, or stop, as if nothing were wrong."""
+"""Checks that all numbers a solver receives are finite. Comparisons with NaN are false, so a loop would
+continue, or stop, as if nothing were wrong."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _ADVICE = (
 
 
 def require_finite(value: float) -> None:
-    """Raise unless a value of the risk is a number."""
+    """Raise ValueError unless a value of the risk is finite."""
     if not np.isfinite(value):
-        raise ValueError(f"the risk is {value} at a point the solver asked for: {_ADVICE}")
+        raise ValueError(f"the risk is {value} at a point of the solver: {_ADVICE}")
 
 
 def require_numbers(**values: float) -> None:
-    """Raise if one of these is NaN; they may be infinite."""
+    """Raise ValueError if one of these is NaN; they may be infinite."""
     for name, value in values.items():
         if np.isnan(value):
             raise ValueError(f"the {name.replace('_', ' ')} is not a number: {_ADVICE}")
 
 
 def check_answer(request: ask.Request, answer: Any) -> None:
-    """Raise ValueError if an answer holds NaN, or a value or a cut is infinite."""
+    """Raise ValueError if an answer holds NaN, or if a value or a cut is infinite."""
     match request:
         case ask.Evaluate():
             require_finite(answer.value)
         case ask.Toward(
             value=True
-        ):  # evaluations are lazy: what is asked for here is paid for here
+        ):  # evaluations are lazy: compute the value here, so that its time is counted here
             require_finite(answer.value)
         case ask.Confirm():
             require_finite(answer[0])

@@ -1,4 +1,4 @@
-"""The record of a fit in a checkpoint: one array for each entry of its iterations."""
+"""The history of a fit in a checkpoint: one array for each field of the iteration records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maxmargin.core.stored_values import entries, integers, number
 
 
 def history_columns(history: Sequence[IterationRecord]) -> dict[str, Any]:
-    """One array for each entry of the records; texts are numbered, None is NaN."""
+    """One array for each field of the records; strings are stored as codes, None as NaN."""
     columns: dict[str, Any] = {}
     for field in fields(IterationRecord):
         values = [getattr(record, field.name) for record in history]
@@ -30,20 +30,20 @@ def history_columns(history: Sequence[IterationRecord]) -> dict[str, Any]:
 
 
 def counted(kept: dict[str, Any]) -> tuple[list[IterationRecord], float, float, str | None]:
-    """(history, passes, seconds so far, why it stopped) of a checkpoint."""
+    """(history, passes, seconds so far, stop reason) of a checkpoint."""
     try:
         history, passes, elapsed, stop = entries(kept, "history", "passes", "elapsed", "stop")
         passes = number(passes, "the number of passes", 0.0)
         elapsed = number(elapsed, "the time so far", 0.0)
         if stop is not None and type(stop) is not str:
-            raise ValueError("the reason of its end is not a text")
+            raise ValueError("the stop reason is not a string")
     except ValueError as error:
         raise CheckpointError(f"the checkpoint does not fit this problem: {error}") from error
     return read_history(history), passes, elapsed, stop
 
 
 def read_history(columns: Any) -> list[IterationRecord]:
-    """The records again."""
+    """Rebuild the records."""
     if not isinstance(columns, dict):
         raise CheckpointError("the checkpoint has no history")
     read: dict[str, list[Any]] = {}
@@ -66,13 +66,13 @@ def read_history(columns: Any) -> list[IterationRecord]:
 
 
 def _column(kept: Any, kind: str, length: int | None) -> list[Any]:
-    """One entry of all records."""
+    """One field of all records."""
     if kind == "str":
         if not isinstance(kept, tuple) or len(kept) != 2 or type(kept[0]) is not list:
-            raise ValueError("they are not texts")
+            raise ValueError("they are not strings")
         names, codes = kept
         if not all(type(name) is str for name in names):
-            raise ValueError("they are not texts")
+            raise ValueError("they are not strings")
         numbers = integers(codes, "their codes", (length,), below=len(names))
         return [names[k] for k in numbers.tolist()]
     if kind == "int":
@@ -81,6 +81,6 @@ def _column(kept: Any, kind: str, length: int | None) -> list[Any]:
     if type(kept) is not np.ndarray or kept.dtype != np.float64 or kept.ndim != 1:
         raise ValueError("they are not numbers")
     if length is not None and len(kept) != length:
-        raise ValueError(f"they are {len(kept)}, not {length}")
+        raise ValueError(f"there are {len(kept)} of them, not {length}")
     values: list[Any] = kept.tolist()
     return [None if v != v else v for v in values] if "None" in kind else values

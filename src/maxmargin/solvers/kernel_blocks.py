@@ -1,10 +1,11 @@
-"""Exact kernel machines by large blocks: the loop.
+"""Exact kernel machines, optimized over large blocks: the solver's loop.
 
-improve   one block of the dual (:mod:`maxmargin.duals.kernel_blocks`); F and D come with it, from scores in
-          single precision and of the rows that are followed
-audit     when these meet the stopping rule: F of the point and D of its multipliers, over all rows and in
-          double precision. If they do not meet it, go on from there; in double precision if it was
-          the rounding that made the difference
+improve   optimize the dual over one block (:mod:`maxmargin.duals.kernel_blocks`); this also gives F and D,
+from
+          scores of the active samples in single precision
+audit     when these meet the stopping rule: compute F of the point and D of its multipliers over all samples
+          in double precision. If these do not meet the rule, continue from there; in double precision if
+          rounding made the difference
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 
-#: the part of what the stopping rule allows at which an audit is worth it
+#: audit when the estimated gap is this fraction of the allowed gap
 READY = 0.9
-#: blocks after which all multipliers of few rows are solved for at once
+#: number of blocks after which all multipliers are optimized at once, if there are few samples
 DIRECT_AFTER = 200
 
 
 @dataclass(frozen=True, slots=True)
 class KernelBlocks:
-    """Exact solver of kernel machines with two classes.
+    """Exact solver for binary kernel machines.
 
     Examples
     --------
@@ -44,7 +45,7 @@ class KernelBlocks:
     needs: ClassVar[Needs] = Needs(blocks=True)
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The loop."""
+        """Run the solver's loop."""
         duals: BlockDuals
         if isinstance(state.memory, BlockDuals):
             duals = state.memory
@@ -82,13 +83,13 @@ class KernelBlocks:
                 state.stop = "stalled"
                 return
             if audited:
-                # rounding, if nothing else was different; or if that is not the first time
+                # double precision if all samples were active (only rounding differs), or after the first time
                 duals.refresh(sharper=duals.whole or audits > 0)
                 audited, audits = False, audits + 1
             stats = yield Improve(duals, problem.random_state)
             starting = stats.gap == float("inf")
             if stats.new_planes == 0 and not starting:
-                # nothing moves any more
+                # nothing changes any more
                 yield from _audit(problem, state, *duals.kept(duals.bounds()[2]))
                 audited = True
 
@@ -100,7 +101,7 @@ def _later(w: Array) -> Any:
 def _audit(
     problem: Problem, state: SolverState, w: Array, dual: Any
 ) -> Generator[Request, Any, None]:
-    """True bounds of this point and its multipliers take the place of estimates."""
+    """Replace the estimates by valid bounds of this point and its multipliers."""
     at = yield Evaluate(w)
     upper = problem.regularizer.value(w) + problem.C * at.upper
     state.w, state.upper, state.candidate = w, upper, None

@@ -1,4 +1,4 @@
-"""What the concave-convex procedure returns: its result, and a record of each convex step."""
+"""The result of the concave-convex procedure, and the record of a convex step."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from maxmargin.core.vectors import Array
 class StepRecord(IterationRecord):
     """One convex step: the latent objective after it, and the certificate of the convex problem.
 
-    ``lower_bound`` is minus infinity and ``gap`` infinite: those of the latent problem are not known.
-    ``n_changed`` counts the examples that were completed anew after the step.
+    ``lower_bound`` is minus infinity and ``gap`` infinite: those of the latent problem are unknown.
+    ``n_changed`` counts the examples whose completion changed after the step.
     """
 
     n_changed: int = 0
@@ -26,29 +26,29 @@ class StepRecord(IterationRecord):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatentResult:
-    """The outcome of :func:`minimize_latent`.
+    """The result of :func:`minimize_latent`.
 
     Attributes
     ----------
     w : array
-        The best point seen.
+        The best point found.
     objective : float
-        The latent objective F(w) (NaN if Ctrl-C came before it was known).
+        The latent objective F(w) (NaN if Ctrl-C came before it was computed).
     latent : list
         The best completions at ``w``.
     convex_objective, convex_lower_bound, convex_gap : float
-        The last convex problem at ``w``: its objective there, a lower bound of its optimum, their
+        The last convex problem at ``w``: its objective there, a lower bound of its optimum, and their
         relative gap.
     stop_reason : str
         "cccp" at a fixed point of the procedure.
     n_iter : int
-        Convex steps.
+        Number of convex steps.
     history : list of StepRecord
         One record per convex step.
     oracle_calls : float
-        Passes of the loss-augmented argmax over the data.
+        Number of passes of loss-augmented inference over the data.
     completions : int
-        Passes of the completing argmax over the data.
+        Number of passes of completion over the data.
     """
 
     w: Array

@@ -1,9 +1,9 @@
-"""Minimize Omega(w) + C R(w): the way in.
+"""The entry point: minimize Omega(w) + C R(w).
 
-Ctrl-C, a time limit, an iteration limit and callbacks all end the same way: the best point seen,
-with bounds that were computed anew from that point and from a feasible dual point, by
-:func:`certify`, which shares nothing with the loop. After Ctrl-C :func:`minimize` then raises, with the
-result attached; :func:`solve` leaves that to a caller that has more to store.
+Ctrl-C, a time limit, an iteration limit and callbacks all end a fit in the same way: the result is the best
+point found, with bounds that :func:`certify` recomputes from that point and from a feasible dual point,
+independently of the loop. After Ctrl-C :func:`minimize` then raises, with the
+result attached; :func:`solve` leaves that to callers that have more to store.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def minimize(
     resume_from: Any = None,
     about: dict[str, Any] | None = None,
 ) -> SolveResult:
-    """Minimise Omega(w) + C R(w) for any risk, with a certificate.
+    """Minimize Omega(w) + C R(w) for any risk, with a certificate.
 
     Parameters
     ----------
     risk : Risk
-        A convex function that answers an evaluation with a cut; see :class:`maxmargin.core.Risk`.
+        A convex function whose evaluations return cuts; see :class:`maxmargin.core.Risk`.
     C : float
         Weight of the risk.
     solver : CuttingPlane or DualCoordinate, optional
-        The method; optimised cutting planes by default.
+        The method; optimized cutting planes by default.
     regularizer : SquaredNorm, optional
         Half the squared norm of all coordinates by default.
     stopping : stopping rule, optional
@@ -66,24 +66,24 @@ def minimize(
         Limits; the best point is returned with its bounds.
     callbacks : sequence of callables
         Each receives every :class:`maxmargin.core.IterationRecord`; returning True stops the fit. One with a
-        method ``on_oracle(done, total)`` hears how far a pass of an expensive oracle is.
+        method ``on_oracle(done, total)`` also receives the progress of a pass with an expensive oracle.
     observer : callable, optional
         Like a callback, but called with the record and the incumbent's weights.
     random_state : int
         Seed of the order in which examples are visited (coordinate solvers).
     w0 : array, optional
-        First point of cutting planes; zero by default. Coordinate solvers start from their duals.
+        First point of cutting planes; zero by default. Coordinate solvers start from their multipliers.
     start : SolveResult or Start, optional
-        The outcome for the same risk with another C (or a looser tolerance): planes are kept as they are,
-        multipliers and weights scaled. Its own state moves on with this call.
+        The result for the same risk with another C (or a looser tolerance), as a warm start: planes are
+        reused, multipliers and weights are scaled. This call changes its state.
     checkpoint : Checkpoint or path, optional
-        Where the state is written now and then; see :class:`maxmargin.Checkpoint`.
+        Where and how often the state is written; see :class:`maxmargin.Checkpoint`.
     resume_from : path, optional
-        A checkpoint to go on from: of the same risk, C and solver.
+        A checkpoint to continue from, of the same risk, C and solver.
     about : dict, optional
-        What the risk is about, as plain values: a hash of its data, say. It is written into checkpoints, and
-        one that says something else is refused. (A risk cannot tell its data apart from others; estimators
-        do.)
+        A description of the risk as plain values, such as a hash of its data. It is written to checkpoints,
+        and a checkpoint with another description is refused. (A risk cannot recognize its data; estimators
+        can.)
 
     Returns
     -------
@@ -149,7 +149,7 @@ def solve(
     resume_from: Any = None,
     about: dict[str, Any] | None = None,
 ) -> SolveResult:
-    """As :func:`minimize`, but returns after Ctrl-C: for callers that store more before they raise."""
+    """Like :func:`minimize`, but return after Ctrl-C, for callers that store more before they raise."""
     if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
         raise ValueError(f"C={C!r}: it must be a positive number.")
     regularizer = regularizer or SquaredNorm()
@@ -157,16 +157,16 @@ def solve(
     solver = solver or CuttingPlane()
     if isinstance(solver, type):
         raise TypeError(
-            f"solver={solver.__name__} is a class: use an object, {solver.__name__}(...)."
+            f"solver={solver.__name__} is a class: pass an object, {solver.__name__}(...)."
         )
     if not isinstance(solver, Solver):
         raise TypeError(
-            f"solver={solver!r} is no solver: use an object of maxmargin.solvers, or one of your own with "
+            f"solver={solver!r} is not a solver: use an object of maxmargin.solvers, or your own object with "
             "steps(problem, state) and needs (maxmargin.solvers.Needs)."
         )
     if not isinstance(risk, Risk):
         raise TypeError(
-            f"{type(risk).__name__} is no risk: it must have {', '.join(_missing(risk))}. See "
+            f"{type(risk).__name__} is not a risk: it must have {', '.join(_missing(risk))}. See "
             "maxmargin.core.Risk."
         )
     require(solver, solver.needs, risk, regularizer)
@@ -201,13 +201,13 @@ def solve(
     result = finish(risk, problem, driver.state, driver)
     if recorder is not None:
         recorder.end(driver)
-        if driver.state.stop == "interrupted":  # also while the last file was written
+        if driver.state.stop == "interrupted":  # possibly while the last file was written
             result = replace(result, stop_reason="interrupted")
     return result
 
 
 def _missing(risk: object) -> list[str]:
-    """The members of a risk that this object does not have."""
+    """The members of a risk that this object lacks."""
     members = (
         "dim",
         "n_examples",

@@ -1,9 +1,9 @@
-"""Newton's method over rows: second-order steps for few features, however large C is.
+"""Newton's method over samples: second-order steps for few features and any C.
 
-The hinge's dual is a quadratic programme in a box: an interior-point method takes ten to twenty steps,
-each one Gram matrix X' D X and its factor. The squared hinge is piecewise quadratic: a semismooth Newton
-method with exact line search. The loop is that of :mod:`maxmargin.solvers.row_ascent`; the steps are in
-``maxmargin.risks``.
+The dual of the hinge loss is a quadratic program over a box. An interior-point method takes ten to twenty
+steps, each with one Gram matrix X' D X and its factorization. The squared hinge loss is piecewise quadratic
+and is solved by a semismooth Newton method with exact line search. The loop is that of
+:mod:`maxmargin.solvers.row_ascent`; the steps are in ``maxmargin.duals``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from maxmargin.solvers.row_ascent import SecondOrder, ascend
 
 @dataclass(frozen=True, slots=True)
 class Newton:
-    """Second-order solver for the hinge and the squared hinge with few features.
+    """Second-order solver for the hinge and the squared hinge loss with few features.
 
-    An intercept that is not penalised is handled exactly.
+    An unpenalized intercept is handled exactly.
 
     Examples
     --------
@@ -37,5 +37,5 @@ class Newton:
     needs: ClassVar[Needs] = Needs(methods=("newton",))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The loop."""
+        """Run the solver's loop."""
         return ascend(problem, state, SecondOrder())

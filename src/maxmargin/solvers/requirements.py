@@ -1,4 +1,4 @@
-"""What a solver needs of a risk, and the refusal where a risk does not offer it."""
+"""The capabilities a solver needs, and the error if a risk lacks them."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from maxmargin.core.contract.risk import Risk
 from maxmargin.core.contract.row_duals import refused
 from maxmargin.core.regularizer import SquaredNorm
 
-#: what helps wherever a method does not fit: cutting planes need nothing but evaluations
+#: the advice if a method does not fit: cutting planes need evaluations only
 INSTEAD = "Use solver=CuttingPlane()."
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Capabilities of which a risk must offer one; nothing but evaluations if none is named.
+    """Capabilities of which a risk must offer at least one; evaluations only if none is set.
 
     Parameters
     ----------
     methods : tuple of str
-        Names of methods over rows: see :class:`maxmargin.core.contract.row_duals.RowDualRisk`.
+        Names of methods over samples: see :class:`maxmargin.core.contract.row_duals.RowDualRisk`.
     working_sets : bool
         Working sets of single examples.
     sampled_cuts : bool
-        Evaluations whose cuts are sampled.
+        Evaluations with sampled cuts.
     growing : bool
-        A risk of some of the examples that can grow.
+        A risk over a sample of the examples, which can be enlarged.
     blocks : bool
-        Large blocks of rows of a kernel.
+        The dual of a kernel machine, optimized over large blocks of samples.
     wide : bool
-        Planes that stay where the rows are.
+        Planes that stay with the rows.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Needs:
 
 
 def require(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm) -> None:
-    """Raise TypeError, with what would help, unless the risk offers one of the things needed."""
+    """Raise TypeError, with advice, unless the risk offers one of the capabilities needed."""
     why = _missing(solver, needs, risk, regularizer)
     if why is not None:
         raise TypeError(why)
@@ -60,12 +60,12 @@ def _missing(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm)
         return None
     offers, name, own = risk.offers, type(solver).__name__, type(risk).__name__
     if needs.wide and offers.wide is None:
-        return f"space='rows' needs a risk of scores X w; {own} is none. Use space='features'."
+        return f"space='rows' needs a risk of scores X w; {own} is not one. Use space='features'."
     if needs.blocks and offers.blocks is None:
-        return f"{name} needs a risk of functions of a kernel; {own} is none. {INSTEAD}"
+        return f"{name} needs a risk of functions of a kernel; {own} is not one. {INSTEAD}"
     if needs.growing and offers.growing is None:
         return (
-            f"{name}(constant_time=True) needs a risk that can begin with few examples; {own} cannot. Use "
+            f"{name}(constant_time=True) needs a risk that can start with few examples; {own} cannot. Use "
             "constant_time=False."
         )
     if needs.sampled_cuts and risk.oracle != "sampled":
@@ -81,5 +81,5 @@ def _missing(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm)
     if needs.working_sets:
         return f"{name} cannot train {own}: it has no working sets of single examples. {INSTEAD}"
     if needs.methods:
-        return f"{name} cannot train {own}: it does not show single rows. {INSTEAD}"
+        return f"{name} cannot train {own}: it does not give access to single rows. {INSTEAD}"
     return None

@@ -1,24 +1,25 @@
 """Sampled cuts: kernel problems in time linear in the examples, or independent of them (Yu and Joachims).
 
-    minimise  F(w) = 1/2 |w|^2 + C R(w)      w, and every plane, a sum of kernel functions
+    minimize  F(w) = 1/2 |w|^2 + C R(w)      w, and every plane, a sum of kernel functions
 
-A plane with one kernel function for each example in it makes every inner product a double sum. So planes are
-made of few examples (:mod:`maxmargin.core.sampling`). Two algorithms:
+If planes had one kernel function per contributing example, every inner product would be a double sum. So
+planes are made of few examples (:mod:`maxmargin.core.sampling`). There are two algorithms:
 
-*linear time* (algorithm 3): the oracle looks at all n examples, and r of those with a loss make the plane.
-The offset, and the plane in the free coordinates (an intercept), stay exact. A plane is drawn again until it
-is violated at w_t where the exact one is. The value F(w) is exact too. The loop is that of
-:class:`maxmargin.solvers.CuttingPlane`, with the best point and the exact line search on scores that the
-papers asked for, or without; it ends when F(w) - D <= C epsilon with D the value of the reduced problem. O(T
-n r) kernel values.
+*linear time* (algorithm 3): the oracle visits all n examples, and r of those with a loss form the plane.
+The offset, and the plane in the free coordinates (an intercept), stay exact. A plane is sampled again until
+it is violated at w_t if the exact one is. The value F(w) is exact, too. The loop is that of
+:class:`maxmargin.solvers.CuttingPlane`, with or without the best point and the exact line search on scores
+that the papers suggested. It ends when F(w) - D <= C epsilon with D the value of the reduced problem.
+This takes O(T n r) kernel values.
 
-*constant time* (algorithm 2): every iteration draws r examples afresh and cuts the risk of these alone. It
-ends when such a cut was not violated by more than epsilon p times in a row. With the line search F on the
-line is that of all examples drawn so far. O(T^2 r^2) kernel values, however many examples there are.
+*constant time* (algorithm 2): every iteration samples r new examples and cuts the risk of these alone. It
+ends when such a cut was not violated by more than epsilon p times in a row. With the line search, F on the
+line is that of all examples sampled so far. This takes O(T^2 r^2) kernel values, for any number of examples.
 
-epsilon is relative to the risk at w = 0, which is n for the losses of classes: then it is the papers'
-epsilon, on the mean. D is no lower bound, so none is told. What is told is the measured F(w), and how far it
-can be from the optimum with probability 1 - delta (:func:`maxmargin.core.sampling.excess_bound`).
+epsilon is relative to the risk at w = 0, which is n for classification losses: then it is the papers'
+epsilon for the mean. D is not a lower bound, so none is reported. Reported are the measured F(w), and a bound
+on its distance from the optimum that holds with probability 1 - delta
+(:func:`maxmargin.core.sampling.excess_bound`).
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane, ahead, search
 from maxmargin.solvers.requirements import Needs
 
-#: examples of a cut: linear and constant time
+#: number of examples of a cut: linear and constant time
 LINEAR_SIZE, CONSTANT_SIZE = 400, 1000
-#: how much tighter than epsilon the reduced problem is solved
+#: tolerance of the reduced problem, relative to epsilon
 QP_EFFORT = 0.01
 
 
@@ -73,34 +74,34 @@ class SampledCuts:
     Parameters
     ----------
     size : int, optional
-        Examples of a cut (the papers' r): 400 by default, 1000 in constant time.
+        Number of examples of a cut (r in the papers): 400 by default, 1000 in constant time.
     constant_time : bool, default False
-        Look at ``size`` examples per iteration only, instead of all.
+        Visit only ``size`` examples per iteration, instead of all.
     line_search : bool, default True
         Keep the best point, and search the line from it to the reduced problem's solution; False is the
-        plain form of the papers.
+        plain form in the papers.
     differences : bool, default True
-        Linear time: draw the change of an earlier plane, where that changes less, instead of a plane.
-        Examples whose loss is the same in both need not be drawn again, so planes become exact toward the
-        end. Needs a risk that can; False is the plain form.
+        Linear time: sample the change of an earlier plane instead of a new plane, if that changes less.
+        Examples with the same subgradient in both need not be sampled again, so planes become exact toward
+        the end. Requires a risk that supports it; False is the plain form.
     mu : float, optional
-        Where the next cut is taken on that line; see :class:`CuttingPlane`.
+        Where on that line the next cut is computed; see :class:`CuttingPlane`.
     idle : int, default 20
-        Cuts inactive in this many consecutive reduced problems are dropped.
+        Drop cuts that are inactive in this many consecutive reduced problems.
     patience : int, default 4
-        Constant time ends when so many cuts in a row were not violated (the papers' p).
+        Constant time ends when this many cuts in a row were not violated (p in the papers).
     sampler : Sampler, default NonZeroLoss()
-        Who draws the examples of a cut, in linear time: see :class:`maxmargin.core.Sampler`. Draws are
+        The sampler of the examples of a cut, in linear time: see :class:`maxmargin.core.Sampler`. Samples are
         checked for the conditions of the papers' theorem 1.
     delta : float, default 0.05
         The probabilistic bound holds with probability 1 - delta.
     measure : bool, default True
-        Measure F of the result by a pass over all examples, in double precision. Without it ``objective_`` is
-        what the fit itself computed, in linear time, and NaN in constant time.
+        Measure F of the result by a pass over all examples, in double precision. Otherwise ``objective_`` is
+        the value that the fit itself computed, in linear time, and NaN in constant time.
 
     Notes
     -----
-    A number given as ``tol`` is epsilon, relative to the risk at zero: for losses of classes the papers'
+    A number given as ``tol`` is epsilon, relative to the risk at zero: for classification losses the papers'
     epsilon.
 
     Examples
@@ -135,21 +136,21 @@ class SampledCuts:
             raise TypeError(f"sampler={self.sampler!r} has no method draw(terms, size, rng).")
         if self.constant_time and not isinstance(self.sampler, NonZeroLoss):
             raise ValueError(
-                "constant time knows no losses to draw by and draws uniformly: leave sampler out."
+                "constant time samples uniformly, since it does not know the losses: omit sampler."
             )
 
     @property
     def needs(self) -> Needs:
-        """Cuts that can be sampled; in constant time of a risk that can begin with few examples."""
+        """Sampled cuts; in constant time, a risk that can start with few examples."""
         return Needs(sampled_cuts=True, growing=self.constant_time)
 
     @property
     def n_drawn(self) -> int:
-        """Examples of a cut."""
+        """Number of examples of a cut."""
         return int(self.size or (CONSTANT_SIZE if self.constant_time else LINEAR_SIZE))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The loop."""
+        """Run the solver's loop."""
         omega = problem.regularizer
         slots = problem.dim - len(omega.free)
         bundle = state.memory = SampledBundle(
@@ -199,17 +200,17 @@ class SampledCuts:
         record: SamplingRecord,
         rng: np.random.Generator,
     ) -> Generator[Request, Any, list[Cut]]:
-        """The cut, of few examples."""
+        """The sampled cut."""
         at: Any = wanted.at
         first = wanted.trial is None
         trial: Any = at if first else wanted.trial
         terms: Terms = yield Weigh(at, trial)
         above = -np.inf if first else wanted.model + epsilon
-        if terms.value > above >= terms.expected:  # the plane that would be changed is too far off
+        if terms.value > above >= terms.expected:  # the base plane is too inaccurate
             terms = yield Weigh(at, trial, afresh=True)
         cut: Cut = yield Sample(at, self._checked(terms, above, record, rng))
         if terms.exact is not None and too_long(_length(cut, problem), terms):
-            # changes add up to a plane that no draw of all examples would give: one of these instead
+            # accumulated changes gave a plane longer than any sample of all examples: sample from scratch
             terms = yield Weigh(at, trial, afresh=True)
             cut = yield Sample(at, self._checked(terms, above, record, rng))
         check_cut(cut.offset, _length(cut, problem), terms)
@@ -237,7 +238,7 @@ class SampledCuts:
             calm = 0 if terms.value > model + epsilon else calm + 1
             at, step = trial, None
             if self.line_search and len(bundle) and isinstance(trial, LineEvaluation):
-                best: Any = yield Evaluate(state.w)  # the risk has changed with the examples
+                best: Any = yield Evaluate(state.w)  # evaluate again: the examples have changed
                 step = yield from search(problem, best, trial, guess)
                 if step > 0.0:
                     best, guess = (yield Toward(best, trial, step)), step
@@ -246,7 +247,7 @@ class SampledCuts:
                 del best
             else:
                 state.w = w
-            draw = Draw(drawn, np.ones(len(drawn)), 0.0)  # the risk knows the spread
+            draw = Draw(drawn, np.ones(len(drawn)), 0.0)  # the spread is in ``terms``
             record.count(draw, terms)
             record.offset_spread = max(record.offset_spread, terms.ceiling / np.sqrt(len(drawn)))
             cut: Cut = yield Sample(at, draw, whole=False)
@@ -265,8 +266,8 @@ class SampledCuts:
 
 
 def _epsilon(problem: Problem, at_zero: float) -> float:
-    """How much a cut may be violated: a share of the risk at zero, or what another rule than the default
-    says."""
+    """The tolerated violation of a cut: a fraction of the risk at zero, or the gap that another stopping rule
+    allows."""
     rule = problem.stopping
     if isinstance(rule, RelativeGap):
         return rule.tol * at_zero

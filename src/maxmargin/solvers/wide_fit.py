@@ -1,4 +1,4 @@
-"""Solving with planes that stay at the shards: the way in, and the way back to weights.
+"""Solving with planes that stay at the shards, and the conversion of the result to weights.
 
 The loop is that of any solver; see :mod:`maxmargin.risks.scores.wide` for the mathematics.
 """
@@ -26,15 +26,15 @@ from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, proble
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RowsMemory:
-    """What a solver over combinations of planes keeps: nothing that one over features could go on from."""
+    """Warm-start state of a solver over combinations of planes; a solver over features cannot use it."""
 
     point: Array
     bundle: Any
-    #: how the shards' columns were made
+    #: the record of how the shards' columns were made
     columns: PlaneColumns
-    #: how often slots had been given new meanings when the point was written
+    #: how many times slots had been reassigned when the point was stored
     n_mixes: int
-    #: the columns themselves, where shards live in this process
+    #: the columns themselves, if the shards are in this process
     kept: Any
 
 
@@ -52,10 +52,10 @@ def minimize_in_rows(
     recorder: CheckpointWriter | None = None,
     kept: dict[str, Any] | None = None,
 ) -> SolveResult:
-    """Solve with combinations of planes for points, then certify the weights they stand for."""
+    """Solve with combinations of planes as points, then certify the weights they represent."""
     wide = risk.offers.wide
     if wide is None:
-        raise TypeError(f"{type(risk).__name__} cannot keep planes where its rows are.")
+        raise TypeError(f"{type(risk).__name__} cannot keep planes with its rows.")
     span = wide.in_span(regularizer, solver.max_planes)
     try:
         before = None if start is None else start.dual
@@ -80,7 +80,7 @@ def minimize_in_rows(
             _leave_rows(span, state)
         except (
             KeyboardInterrupt
-        ):  # the first one only asks for the best point; it needs these passes
+        ):  # the first one only requests the best point, which needs these passes
             if state.stop == "interrupted":
                 raise
             state.stop = "interrupted"
@@ -91,7 +91,7 @@ def minimize_in_rows(
 
 
 def _leave_rows(span: WideFit, state: SolverState) -> None:
-    """The state over features, in one assignment each."""
+    """Convert the state to feature space, in one assignment each."""
     w = span.weights(state.w)
     dual = None if state.dual is None else span.dual(state.dual)
     columns = span.columns

@@ -1,1 +1,1 @@
-"""What a solver may ask of a risk: one file for each capability, with its mathematics."""
+"""The interface between solvers and risks: one file for each capability, with its mathematics."""

@@ -1,4 +1,4 @@
-"""What the oracle of a structured problem answers."""
+"""Results of the oracle (loss-augmented inference) of a structured problem."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from maxmargin.core.vectors import Array, all_writable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """What the oracle said for the examples ``lo .. hi-1`` at one ``w``.
+    """The oracle's results for the examples ``lo .. hi-1`` at one ``w``.
 
-    ``labelings`` is the task's own container (a list for plain Python, a flat array with pointers
-    for compiled tasks); ``losses`` are Delta(y_i, y^_i); ``values`` the attained
-    Delta + <w, Psi(x_i, y^_i) - Psi(x_i, y_i)> (margin) or Delta (1 + ...) (slack); ``uppers`` a
-    bound of the maximum, equal to ``values`` unless a solver was truncated.
+    ``labelings`` is the task's own container: a list for plain Python, a flat array with pointers
+    for compiled tasks. ``losses`` are Delta(y_i, y^_i). ``values`` are the attained
+    Delta + <w, Psi(x_i, y^_i) - Psi(x_i, y_i)> (margin rescaling) or Delta (1 + ...) (slack rescaling).
+    ``uppers`` are upper bounds of the maximum, equal to ``values`` unless inference was truncated.
     """
 
     lo: int
@@ -31,5 +31,5 @@ class Answers:
 
 
 def _arrived(*fields: Any) -> Answers:
-    """Answers that have travelled: their arrays may have come read-only."""
+    """Unpickle answers; arrays sent from another process may be read-only; clear that flag."""
     return Answers(*all_writable(fields))

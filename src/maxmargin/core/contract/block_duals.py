@@ -1,9 +1,9 @@
-"""The dual of a kernel machine, improved by large blocks of rows, and a risk that offers it.
+"""The dual of a kernel machine, optimized over large blocks of samples, and the risk that provides it.
 
     max over beta      <y, beta> - 1/2 beta' K beta
     subject to         0 <= y_i beta_i <= c_i,   sum_i beta_i = 0 if there is an intercept
 
-There are no features, so a point is the function sum_i beta_i k(x_i, .), and its scores are followed.
+There is no feature matrix: a point is the function sum_i beta_i k(x_i, .), represented by its scores.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from maxmargin.core.vectors import Array
 
 @runtime_checkable
 class BlockDuals(Protocol):
-    """Multipliers of the rows and their scores. A step that takes long ends early when ``late()`` is true."""
+    """Multipliers of the samples and their scores. A long step ends early once ``late()`` returns True."""
 
     late: Callable[[], bool]
 
     @property
     def n_examples(self) -> int:
-        """Number of rows."""
+        """Number of samples."""
 
     @property
     def n_rows(self) -> int:
-        """Rows of the last block."""
+        """Number of samples in the last block."""
 
     @property
     def n_support(self) -> int:
-        """Rows with a multiplier."""
+        """Number of samples with a nonzero multiplier."""
 
     @property
     def whole(self) -> bool:
-        """Whether the scores of all rows are up to date."""
+        """Whether the scores of all samples are up to date."""
 
     def bounds(self) -> tuple[float, float, float]:
-        """(F, D, b) at the present point: estimates, from scores as they are."""
+        """Estimates of (F, D, b) at the current point, computed from the current scores."""
 
     def kept(self, b: float) -> tuple[Array, FeasibleDual]:
-        """The present point with this intercept, and its multipliers as a dual point."""
+        """The current point with intercept ``b``, and its multipliers as a dual point."""
 
     def improve(self, seed: int) -> SweepStats:
-        """One block."""
+        """Optimize over one block."""
 
     def refresh(self, sharper: bool) -> None:
-        """Follow all rows again, from scores in double precision; ``sharper``: and stay with it."""
+        """Recompute the scores of all samples in double precision. ``sharper``: keep double precision."""
 
     def solve_directly(self) -> bool:
-        """Solve for all multipliers at once; False where there are too many rows, or nothing better."""
+        """Optimize all multipliers at once. Return False if there are too many samples or no improvement."""
 
 
 class BlockRisk(Protocol):
-    """A risk of functions of a kernel."""
+    """A risk over functions of a kernel."""
 
     def block_duals(self, C: float) -> BlockDuals:
-        """Fresh multipliers."""
+        """New multipliers, all zero."""

@@ -1,8 +1,8 @@
-"""A risk at one point: its value there and the cut that is tight there.
+"""Evaluation of a risk at a point: its value and a cut that is tight there.
 
 A cut is a linear lower bound of a convex risk, R(w') >= b + <a, w'> for all w', with equality at the point
-where it was taken (for an exact oracle). Cutting planes need nothing else of a risk. Where scores are linear
-in w, the risk on the line between two evaluated points needs no pass over the data.
+of evaluation (for an exact oracle). Cutting-plane methods need nothing else. If scores are linear in w,
+evaluating the risk on the line between two evaluated points takes no pass over the data.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.vectors import Array
 
 OracleKind: TypeAlias = Literal["exact", "undergenerating", "overgenerating", "sampled"]
-"""What the argmax behind a risk finds: the true maximum, possibly less, or that of a relaxation. "sampled":
-the true maximum, but cuts are drawn from some of the examples only, and may lie above the risk."""
+"""What the oracle behind a risk finds: the exact maximum, possibly less (undergenerating), or the maximum of
+a relaxation (overgenerating). "sampled": the exact maximum, but cuts are computed from a sample of the
+examples and may lie above the risk."""
 
 
 @runtime_checkable
 class Evaluation(Protocol):
-    """A risk pinned at ``w``. Lazy, and nothing is computed twice."""
+    """A risk evaluated at ``w``: lazy, and nothing is computed twice."""
 
     @property
     def w(self) -> Array:
-        """The point."""
+        """The point of evaluation."""
 
     @property
     def value(self) -> float:
@@ -31,29 +32,29 @@ class Evaluation(Protocol):
 
     @property
     def upper(self) -> float:
-        """An upper bound of R(w); above ``value`` only where an oracle was truncated or the
-        evaluation came from a cache (then infinite)."""
+        """An upper bound of R(w). It exceeds ``value`` only if inference was truncated, or if the
+        evaluation came from a cache (then it is infinite)."""
 
     def cut(self) -> Cut:
         """The cut that is tight at ``w``."""
 
     def cuts(self) -> list[Cut]:
-        """The same cut as one part per block; the parts add up to :meth:`cut`."""
+        """The same cut as one part per block; the parts sum to :meth:`cut`."""
 
 
 @runtime_checkable
 class LineEvaluation(Evaluation, Protocol):
-    """An evaluation of a risk whose scores are linear in ``w``: lines need no pass over the data."""
+    """An evaluation of a risk whose scores are linear in ``w``: line searches take no pass over the data."""
 
     def toward(self, other: Self, t: float) -> Self:
         """The evaluation at ``w + t (other.w - w)``."""
 
     def slopes(self, other: Self, ts: Array) -> Array:
-        """Derivatives dR/dt at several ascending ``t``, in one round: right derivatives at kinks,
-        exactly so at ``t = 0`` and up to the rounding of a tie elsewhere."""
+        """Derivatives dR/dt at several ascending ``t``, in one round. At kinks these are right derivatives:
+        exactly at ``t = 0``, elsewhere up to rounding."""
 
     def breakpoints(
         self, other: Self, lo: float, hi: float, limit: int
     ) -> tuple[Array, Array] | None:
-        """All kinks of R along the line in ``(lo, hi)`` with their jumps of slope, unsorted; None
-        if there may be more than ``limit`` of them or the risk is not piecewise linear."""
+        """All kinks of R along the line in ``(lo, hi)`` with their jumps in slope, unsorted. None
+        if there may be more than ``limit`` of them or if the risk is not piecewise linear."""

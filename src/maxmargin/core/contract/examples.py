@@ -1,4 +1,4 @@
-"""The examples of a structured task, packed where the oracle runs."""
+"""The examples of a structured task, in the form the oracle reads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from maxmargin.core.vectors import Array, IntArray
 
 
 class Examples(Protocol):
-    """Examples of one task, packed where the oracle runs. Nothing is written after construction.
+    """Examples of one task, in the form the oracle reads. They do not change after construction.
 
-    Examples that are to travel to workers have a method ``part(lo, hi)`` too: the examples ``lo .. hi-1``
-    alone, counted from 0, which answer with the same bits. Without it all examples go to every shard. Answers
-    speak of an example in the same way whatever the range it is in.
+    Examples that can be sent to workers also have a method ``part(lo, hi)``: the examples ``lo .. hi-1``
+    alone, numbered from 0, with bit-identical results. Without it, every shard gets all examples. Answers
+    describe an example in the same way in every range.
     """
 
     @property
@@ -28,37 +28,37 @@ class Examples(Protocol):
         """Number of examples."""
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """Loss-augmented argmax of the examples ``lo .. hi-1``."""
+        """Loss-augmented inference for the examples ``lo .. hi-1``."""
 
     def cut(self, answers: Answers, weights: Array) -> Cut:
         """The weighted sum of the answers' planes: offset = sum s_i Delta_i,
         plane = sum s_i rho_i (Psi(x_i, y^_i) - Psi(x_i, y_i)). ``weights`` covers ``lo .. hi-1``."""
 
     def cache(self, lo: int, hi: int, size: int) -> ConstraintCache:
-        """An empty cache of at most ``size`` labellings for each of the examples ``lo .. hi-1``."""
+        """An empty cache of at most ``size`` labelings for each of the examples ``lo .. hi-1``."""
 
     def working_sets(self, caps: Array) -> WorkingSets:
-        """Fresh dual state with caps ``c_i`` (zero caps allowed: such examples are never visited).
+        """New dual state with caps ``c_i``. Examples with cap 0 are never visited.
 
-        Examples whose sets know weights that must not be negative have ``signed_sets = True`` and take the
+        Examples whose working sets support nonnegative weights have ``signed_sets = True`` and take the
         regularizer as a second argument."""
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
-        """The argmax without loss."""
+        """Inference without the loss."""
 
 
 class LatentExamples(Examples, Protocol):
-    """Examples of which each has a latent value, completed."""
+    """Examples with latent variables, each completed with a value."""
 
     def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
-        """The latent values of largest score at ``w`` for the labelled outputs of ``lo .. hi-1``."""
+        """The highest-scoring latent values at ``w`` for the labeled outputs of ``lo .. hi-1``."""
 
     def completed(self, latent: Sequence[Any]) -> LatentExamples:
-        """The same examples with other latent values."""
+        """The same examples with these latent values."""
 
 
 class ConstraintCache(Protocol):
-    """The most recently used labellings of a range of examples: a cheap lower model of the risk.
+    """A cache of the most recently used labelings of a range of examples: a cheap lower model of the risk.
 
     Entries are numbered; those of local example i are ``pointers[i] .. pointers[i+1]-1``. The true
     output (value 0) is not stored. Numbers stay valid until the next :meth:`insert`.
@@ -66,10 +66,10 @@ class ConstraintCache(Protocol):
 
     @property
     def pointers(self) -> IntArray:
-        """Boundaries of the examples' entries."""
+        """Boundaries between the examples' entries."""
 
     def insert(self, answers: Answers) -> None:
-        """Add labellings not yet held; the least recently used leave when the cache is full."""
+        """Add labelings not in the cache; a full cache evicts the least recently used ones."""
 
     def scores(self, w: Array) -> Array:
         """The value Delta_j + <w, p_j> of every entry."""

@@ -1,4 +1,5 @@
-"""Risks with values that were not labeled: completed ones are convex, and lie above the risk that is not."""
+"""Risks with latent variables: with the latent values fixed, a risk is a convex upper bound of the true
+one."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from maxmargin.core.vectors import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatentAnswers:
-    """What the completing argmax said for a range of examples: the values found, by how much each scores
-    more than the one held, and the size of the scores compared (what rounding errors scale with)."""
+    """Results of completion for a range of examples: the latent values found, by how much each scores
+    more than the current one, and the magnitude of the scores compared (rounding errors scale with it)."""
 
     latent: list[Any]
     gains: Array
@@ -22,11 +23,11 @@ class LatentAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Completion:
-    """Values for what was not labelled, the best ones at some w.
+    """The best latent values at some w.
 
-    ``decrease`` is by how much the risk falls at that w when they replace the values held before,
-    ``n_changed`` how many examples have another one. ``passes`` are calls of the loss-augmented argmax per
-    example, where it had to be asked to know the decrease.
+    ``decrease`` is how much the risk decreases at that w when they replace the current values.
+    ``n_changed`` is the number of examples whose value changes. ``passes`` counts the calls of the
+    loss-augmented oracle per example, where they were needed to compute the decrease.
     """
 
     latent: list[Any]
@@ -36,15 +37,15 @@ class Completion:
 
 
 class LatentRisk(Risk, Protocol):
-    """A convex risk with values given to what was not labelled: a majorant of a risk that is not convex."""
+    """A convex risk with fixed latent values: an upper bound (majorant) of a nonconvex risk."""
 
     @property
     def latent(self) -> list[Any]:
-        """The values, one per example."""
+        """The current latent values, one per example."""
 
     def complete(self, w: Array) -> Completion:
-        """The best values at ``w``, those held where they are as good. An error if one found is worse."""
+        """The best values at ``w``; ties keep the current value. Raise an error if a value found is worse."""
 
     def completed(self, latent: Sequence[Any], memory: Any = None) -> tuple[Self, Any]:
-        """The risk with other values, and what a solver kept for this one carried over to it (or None). This
-        risk must not be used any more."""
+        """The risk with these latent values, and the solver's memory converted to it (or None). The present
+        risk must not be used afterwards."""

@@ -8,14 +8,14 @@ from maxmargin.core.vectors import Array
 
 
 class ProvedRisk(Protocol):
-    """A risk that knows what rounding may have done to its values."""
+    """A risk with bounds on the rounding errors of its values."""
 
     @property
     def n_examples(self) -> int:
-        """Number of rows."""
+        """Number of samples."""
 
     def rounding(self, w: Array, value: float) -> float:
-        """What rounding may have done to ``value``, computed as R(w)."""
+        """Bound on the rounding error of ``value``, the computed R(w)."""
 
     def proved_value(self, w: Array, enough: float) -> float:
         """R(w) with an error of at most ``enough``, or an upper bound of it."""

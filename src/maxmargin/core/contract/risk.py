@@ -1,8 +1,8 @@
-"""What is minimized: Omega(w) + C R(w), with a convex risk R that answers an evaluation with a cut.
+"""The objective Omega(w) + C R(w), with a convex risk R whose evaluations return cuts.
 
-:class:`Risk` is all that cutting planes need. Other methods need more: each such capability is a protocol in
-a file of its own, and :attr:`Risk.offers` names the object that has it, usually the risk itself. A solver
-declares which it needs (:class:`maxmargin.solvers.requirements.Needs`), and never sees data, labels,
+Cutting-plane methods need only :class:`Risk`. Other methods need more: each such capability is a protocol in
+its own file, and :attr:`Risk.offers` holds the object that implements it, usually the risk itself. A solver
+declares what it needs (:class:`maxmargin.solvers.requirements.Needs`) and never sees data, labels,
 threads or machines.
 """
 
@@ -27,30 +27,30 @@ from maxmargin.core.vectors import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capabilities:
-    """What a risk offers besides evaluations: the object that has each capability, None where it is missing.
+    """The capabilities of a risk besides evaluation: the implementing objects, None for those missing.
 
     Parameters
     ----------
     row_duals : RowDualRisk, optional
-        Dual methods over rows: coordinate ascent, Newton, streams.
+        Dual methods over samples: coordinate ascent, Newton, out-of-core streaming.
     blocks : BlockRisk, optional
-        Large blocks of rows of a kernel.
+        The dual of a kernel machine, optimized over large blocks of samples.
     working_sets : WorkingSetRisk, optional
-        Dual coordinate ascent over outputs of single examples.
+        Dual coordinate ascent over the outputs of single examples.
     growing : GrowingRisk, optional
-        A risk of some of the examples, which can grow.
+        A risk over a sample of the examples, which can be enlarged.
     wide : WideRisk, optional
-        The same risk with planes that stay where the rows are.
+        The same risk with planes that stay with the rows.
     numbered_planes : NumberedPlanes, optional
-        Points are combinations of numbered planes, which must be tidied.
+        Points are combinations of numbered planes, which must be compacted from time to time.
     kept_planes : KeptPlanes, optional
-        Such planes, as a checkpoint describes them.
+        Such planes, in a form that a checkpoint stores.
     proved : ProvedRisk, optional
-        Bounds of rounding errors.
+        Bounds on rounding errors.
     engine : Engine, optional
-        Where the shards of the risk live.
+        The engine that holds the shards of the risk.
     expensive_slopes : bool, default False
-        A slope on a line costs as much as a cut: lines are searched with few of them.
+        A slope on a line costs as much as a cut, so line searches use few of them.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Capabilities:
 
 @runtime_checkable
 class Risk(Protocol):
-    """A convex function that can be evaluated and answers with a cut that is tight there."""
+    """A convex function whose evaluation at a point returns a cut that is tight there."""
 
     @property
     def dim(self) -> int:
@@ -84,19 +84,19 @@ class Risk(Protocol):
 
     @property
     def n_examples(self) -> int:
-        """Number of rows or examples; 0 where there is no such number."""
+        """Number of samples or examples; 0 if undefined."""
 
     @property
     def n_blocks(self) -> int:
-        """Number of parts in :meth:`Evaluation.cuts`."""
+        """Number of cuts in :meth:`Evaluation.cuts`."""
 
     @property
     def lower_bound(self) -> float:
-        """A number that every block of the risk never falls below (0 for all losses)."""
+        """A lower bound of the risk of every block (0 for all losses)."""
 
     @property
     def oracle(self) -> OracleKind:
-        """What the argmax behind the values finds."""
+        """What the oracle behind the values finds."""
 
     @property
     def has_cache(self) -> bool:
@@ -104,14 +104,14 @@ class Risk(Protocol):
 
     @property
     def offers(self) -> Capabilities:
-        """What else this risk can do; ``Capabilities()`` for nothing else."""
+        """Further capabilities of this risk; ``Capabilities()`` if there are none."""
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
-        """Evaluate at ``w``; with ``exact=False`` a risk may answer from constraints seen before."""
+        """Evaluate at ``w``. With ``exact=False`` a risk may answer from its cache of constraints."""
 
 
 class WideFit(Risk, Protocol):
-    """A risk over combinations of planes, and the way back to weights; see
+    """A risk over combinations of planes, with a map back to weights; see
     :mod:`maxmargin.core.contract.wide`."""
 
     @property
@@ -120,26 +120,26 @@ class WideFit(Risk, Protocol):
 
     @property
     def columns(self) -> PlaneColumns:
-        """How the planes were made."""
+        """The record of how the planes were computed."""
 
     def take(self, columns: PlaneColumns, kept: list[Any] | None) -> None:
-        """Go on with the planes of an earlier fit."""
+        """Continue with the planes of an earlier fit."""
 
     def keep(self) -> list[Any] | None:
-        """What shards hold, where they live in this process: for a later fit."""
+        """The shards' planes for a later fit, if the shards are in this process; otherwise None."""
 
     def weights(self, point: Array) -> Array:
-        """The weights that a point stands for."""
+        """The weights that a point represents."""
 
     def dual(self, dual: FeasibleDual) -> DualPoint:
-        """The dual point over weights."""
+        """The dual point in terms of weights."""
 
     def close(self) -> None:
-        """Give the engine back to the risk over weights."""
+        """Return the engine to the risk over weights."""
 
 
 class WideRisk(Protocol):
-    """A risk of scores X w, whose planes can stay where the rows are."""
+    """A risk of scores X w whose planes can stay with the rows."""
 
     def in_span(self, regularizer: SquaredNorm, max_planes: int | None = None) -> WideFit:
-        """The same risk with combinations of planes for points."""
+        """The same risk with combinations of planes as points."""

@@ -1,9 +1,9 @@
-"""The dual of a problem over rows, methods that improve it, and a risk that offers them.
+"""The dual of a problem over samples, the methods that optimize it, and the risk that provides them.
 
     max over alpha     sum_i d_i(alpha_i) - 1/2 |sum_i alpha_i x_i|^2
 
-with one concave function d_i for each row, minus the conjugate of its loss: a linear function on a box for
-the hinge, a quadratic one for the squared hinge.
+with one concave function d_i per sample, minus the conjugate of its loss: linear on a box for the hinge loss,
+quadratic for the squared hinge loss. The docstrings below call samples rows.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from maxmargin.core.vectors import Array
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What a choice of method looks at: stored entries of the rows, scores per row, and whether the loss is
-    differentiable."""
+    """Properties by which a method is chosen: nonzero entries of the rows, scores per row, and whether the
+    loss is differentiable."""
 
     nnz: int = 0
     n_columns: int = 1
     smooth: bool = False
 
 
-#: of a risk that does not show rows
+#: for a risk without rows
 NO_ROWS = RowShape()
 
 
 class RowDuals(Protocol):
-    """A dual point over the rows of a score risk, and a method to improve it.
+    """A dual point over the rows of a score risk, and a method that improves it.
 
-    The multipliers alpha of the rows (one each, or one per class) give the point
-    ``w = sum_i alpha_i dl_i`` and a dual value D(alpha) <= F(w*). The solver owns schedule, bounds
-    and stopping; what is behind this seam is one compiled epoch of coordinate ascent or one Newton
+    The multipliers alpha of the rows (one per row, or one per row and class) give the point
+    ``w = sum_i alpha_i dl_i`` and a dual value D(alpha) <= F(w*). The solver decides on schedule, bounds
+    and stopping. Each implementation provides one compiled step: an epoch of coordinate ascent or a Newton
     step.
     """
 
@@ -51,88 +51,88 @@ class RowDuals(Protocol):
 
     @property
     def C(self) -> float:
-        """The C of the present multipliers."""
+        """The C of the current multipliers."""
 
     @property
     def scale(self) -> float:
-        """The largest C at which the problem is surely easy: 1 over the mean of ``|x|^2``."""
+        """The largest C at which the problem is certainly easy: 1 over the mean of ``|x|^2``."""
 
     @property
     def n_steps(self) -> int:
-        """Steps that make one visit of all rows."""
+        """Number of steps that visit all rows once."""
 
     @property
     def n_active(self) -> int:
-        """Rows the next step will visit; the others sit at a bound and are expected to stay. (Rows held in
-        memory, where the others are not.)"""
+        """Number of rows the next step visits; shrinking has removed the others, which are at a bound. (For
+        out-of-core methods: the rows held in memory.)"""
 
     @property
     def n_support(self) -> int:
-        """Rows with a multiplier that is not zero."""
+        """Number of rows with a nonzero multiplier."""
 
     def improve(self, seed: int) -> SweepStats:
-        """One epoch or one Newton step. ``stats.gap`` estimates the duality gap, as rows were
-        visited, for free; ``stats.oracle_calls`` counts the rows visited."""
+        """Run one epoch or one Newton step. ``stats.gap`` estimates the duality gap from the rows as
+        they were visited, at no extra cost; ``stats.oracle_calls`` counts the rows visited."""
 
     def check(self, scores: Array) -> None:
-        """Take the exact scores of all rows at the current ``w``: the active rows are chosen anew."""
+        """Reselect the active rows, given the exact scores of all rows at the current ``w``."""
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C of the best feasible multiple of alpha, from the ``w`` that the
-        steps kept: right up to rounding, and cheap. At the C of the steps the multiple is alpha."""
+        steps maintain: cheap, and correct up to rounding. At the C of the steps the multiple is alpha."""
 
     def dual_value(self, C: float) -> float:
         """The same with ``w`` recomputed from the multipliers, which also resets ``w``."""
 
     def proved_value(self, C: float, negligible: float) -> float:
-        """The same less what rounding may have added, unless that is negligible."""
+        """The same minus a bound on the rounding error, unless that is negligible."""
 
     def aggregate(self) -> Cut:
-        """The multipliers as one cut of the risk: with it alone a bundle reaches D(alpha)."""
+        """The multipliers as one cut of the risk; a bundle of this cut alone attains D(alpha)."""
 
     @property
     def multipliers(self) -> Array:
-        """The multipliers, one row each, zero for rows outside the problem (a view)."""
+        """The multipliers, one per row, zero for rows outside the problem (a view)."""
 
     def load(self, multipliers: Array) -> None:
-        """Start from these multipliers, brought into the box of the present C."""
+        """Start from these multipliers, clipped to the box of the current C."""
 
     def state(self) -> dict[str, Any]:
-        """Multipliers and what else the method needs to go on later, as plain arrays."""
+        """Multipliers and everything else the method needs to continue later, as plain arrays."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what :meth:`state` of duals of the same rows at the same C gave; a ValueError where it cannot
-        be theirs."""
+        """Restore a :meth:`state` of duals of the same rows at the same C; raise ValueError if it does not
+        fit."""
 
     def start_at(self, w: Array, gap: float) -> None:
-        """Take a hint: a point that another method found, with the relative gap left there."""
+        """Use a point that another method found as a hint, given its relative duality gap."""
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """Carry multipliers and ``w`` over to another C, and to what bounds its free coordinates."""
+        """Convert multipliers and ``w`` to another C and to its bound on the free coordinates."""
 
 
 def refused(method: str, why: str) -> str:
-    """What a user reads where :meth:`RowDualRisk.refusal` has a reason."""
+    """The error message for a reason given by :meth:`RowDualRisk.refusal`."""
     return f"cannot use the {method} method here: {why}. Use solver=CuttingPlane()."
 
 
 class RowDualRisk(Protocol):
-    """A risk that shows its rows to dual methods."""
+    """A risk that gives dual methods access to its rows."""
 
     @property
     def shape(self) -> RowShape:
         """The size of the problem."""
 
     def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
-        """Why this method cannot be used for this problem, as the end of a sentence; None if it can."""
+        """The reason why this method cannot solve this problem, as the end of a sentence; None if it can."""
 
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
-        """The methods that can."""
+        """The names of the methods that can solve this problem."""
 
     def row_duals(
         self, method: str, C: float, regularizer: SquaredNorm, streaming: Streaming | None = None
     ) -> RowDuals:
-        """A fresh dual point over the rows, improved by this method."""
+        """A new dual point over the rows, optimized by this method."""
 
     def scores(self, at: LineEvaluation) -> Array:
-        """The scores of an evaluated point, one for each row, 0 for rows outside the problem."""
+        """The scores of an evaluated point, one per row, 0 for rows outside the problem."""

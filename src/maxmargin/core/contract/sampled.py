@@ -1,4 +1,4 @@
-"""Evaluations whose cuts are sampled from some of the examples; see :mod:`maxmargin.core.sampling`."""
+"""Evaluations with sampled cuts; see :mod:`maxmargin.core.sampling`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ class SampledEvaluation(Evaluation, Protocol):
     """An evaluation of a risk with ``oracle = "sampled"``."""
 
     def terms(self, trial: Self, examples: IntArray | None = None) -> Terms:
-        """The exact cut here, example by example, seen from ``trial``; of some examples as if they were
-        all."""
+        """The exact cut here, example by example, as a function of ``trial``. With ``examples``: only those,
+        as if they were all."""
 
     def fresh_terms(self, trial: Self) -> Terms:
-        """The same, where :meth:`terms` speaks of the change of a plane (``Terms.exact`` is not None),
-        without it. Otherwise never asked for."""
+        """:meth:`terms` of the plane itself, where :meth:`terms` describes the change of a plane
+        (``Terms.exact`` is not None). Not called otherwise."""
 
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
-        """A cut of the drawn examples. ``whole``: its offset and its plane in free coordinates are those of
-        all."""
+        """A cut from the sampled examples. ``whole``: take its offset and its free coordinates from all
+        examples."""
 
 
 class GrowingRisk(Protocol):
-    """A risk that can begin with few examples, and get to know more of them."""
+    """A risk that starts with few examples and can be extended with more."""
 
     def extend(self, size: int, seed: int) -> IntArray:
-        """Sample so many of all examples: the risk is that of the examples sampled so far, each of which
-        stands for as many. The numbers, among those, of the ones sampled now. Points must be evaluated
-        anew."""
+        """Sample ``size`` of all examples and add them. The risk is then that of all examples sampled so far,
+        each with an equal share of the total weight. Return the indices of the new ones among them. Points
+        must be evaluated again."""

@@ -1,4 +1,4 @@
-"""How the examples of a problem are visited, and what a visit of them found."""
+"""How the examples of a problem are visited, and the statistics of a sweep."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class SweepStats:
-    """What one sweep over the examples did.
+    """Statistics of one sweep over the examples.
 
-    ``gap`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij as each was *visited*:
-    an estimate of the duality gap that triggers a confirming pass, never a bound.
+    ``gap`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij at the time each was *visited*.
+    It is an estimate of the duality gap that triggers a confirming pass, never a bound.
     """
 
     oracle_calls: int
@@ -20,12 +20,12 @@ class SweepStats:
 
 
 Schedule: TypeAlias = Literal["gap", "larank", "one-pass", "fill"]
-"""When a stream explores and when it optimises what it holds."""
+"""When a stream loads new rows and when it optimizes over the rows in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """How rows that are not in memory are visited; see :class:`maxmargin.solvers.DualCoordinate`."""
+    """How rows outside memory are visited; see :class:`maxmargin.solvers.DualCoordinate`."""
 
     schedule: Schedule = "gap"
     prune: Literal["immediate", "delayed"] = "delayed"

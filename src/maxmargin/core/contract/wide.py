@@ -1,8 +1,8 @@
-"""Planes that stay where the rows are, for more features than the caller can hold vectors of.
+"""Planes that stay with the rows, for problems with too many features for dense weight vectors.
 
-A point is then the short vector of its factors over numbered planes, which the shards keep as two numbers per
-row (see :mod:`maxmargin.risks.scores.wide`). Numbers of planes that nobody needs any more are used again, so
-what a solver holds must be rewritten from time to time, and a checkpoint must say what the numbers mean.
+A point is then a short vector of coefficients over numbered planes, which the shards store as two numbers per
+row (see :mod:`maxmargin.risks.scores.wide`). Numbers of unused planes are reused. Therefore the solver's
+state must be rewritten from time to time, and a checkpoint must record what the numbers mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from maxmargin.core.vectors import Array, Vector
 
 
 class Incumbent(Protocol):
-    """The parts of a solver's state that are over numbered planes."""
+    """The parts of a solver's state that are expressed in numbered planes."""
 
     w: Array
     dual: FeasibleDual | None
@@ -23,37 +23,37 @@ class Incumbent(Protocol):
 
 
 class PlaneColumns(Protocol):
-    """How the numbered planes were made."""
+    """The record of how the numbered planes were computed."""
 
     @property
     def size(self) -> int:
-        """Scores at all rows: their length is that of a plane at the shards."""
+        """Number of scores of all rows: the length of a plane at the shards."""
 
     @property
     def max_planes(self) -> int:
-        """Planes that a bundle may hold."""
+        """Maximum number of planes in a bundle."""
 
     @property
     def n_mixes(self) -> int:
-        """How often numbers have been given new meanings."""
+        """How many times the numbers have been reassigned."""
 
 
 class NumberedPlanes(Protocol):
     """A risk whose points are combinations of numbered planes."""
 
     def tidy(self, state: Incumbent) -> None:
-        """Between two iterations: if no number is free, drop planes that nobody needs, and rewrite the state
-        over those that are left."""
+        """Call between two iterations. If no number is free, drop unused planes and rewrite the state over
+        the remaining ones."""
 
 
 class KeptPlanes(Protocol):
-    """Numbered planes that a checkpoint can describe."""
+    """Numbered planes that a checkpoint can store."""
 
     def columns_state(self) -> dict[str, Any]:
-        """How the planes were made, as plain arrays."""
+        """The record of how the planes were computed, as plain arrays."""
 
     def restore_columns(self, state: dict[str, Any]) -> None:
-        """Go on with planes from a checkpoint; a ValueError where they cannot be this risk's."""
+        """Continue with planes from a checkpoint; raise ValueError if they do not fit this risk."""
 
     def require_columns(self, vectors: Sequence[Vector]) -> None:
-        """A ValueError unless points and planes from a file are combinations of planes that exist."""
+        """Raise ValueError unless points and planes from a file are combinations of existing planes."""

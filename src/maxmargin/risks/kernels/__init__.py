@@ -1,1 +1,1 @@
-"""Risks of functions of a kernel."""
+"""Risks over functions of a kernel."""

@@ -12,13 +12,13 @@ from maxmargin.core.vectors import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutByRow:
-    """The exact cut at a point, seen from a trial w_t: what each row adds to it.
+    """The exact cut at a point, evaluated at a trial w_t: the contribution of each row.
 
-    Scores, and derivatives of the loss, have one column per output. Each row stands for ``scale`` of them.
+    Scores and derivatives of the loss have one column per output. Each row has the weight ``scale``.
     """
 
     offset: float
-    #: what a row adds to the offset
+    #: a row's contribution to the offset
     costs: Array
     gradient: Array
     #: scores of w_t without its free coordinates, and of the point itself with them
@@ -26,12 +26,12 @@ class CutByRow:
     own: Array
     #: |phi(x)|
     lengths: Array
-    #: of w_t
+    #: free coordinates of w_t
     free: Array
     scale: float
 
     def terms(self, ceiling: float, radius: float) -> Terms:
-        """All of it."""
+        """The terms from which a cut is sampled."""
         g, scale = self.gradient, self.scale
         fixed = offset = scale * self.offset
         if len(self.free):
@@ -49,7 +49,8 @@ class CutByRow:
         )
 
     def changed(self, terms: Terms, before: Array, value: float, spread: float) -> Terms:
-        """The change of a plane that is ``value`` at w_t, and should have had the derivatives ``before``."""
+        """The change of a plane whose value at w_t is ``value``, and whose exact derivatives are
+        ``before``."""
         g = self.gradient - before
         return replace(
             terms,

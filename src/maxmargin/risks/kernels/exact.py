@@ -1,16 +1,16 @@
-"""Two classes and a kernel: R(f, b) = sum_i s_i max(0, 1 - y_i (f(x_i) + b)).
+"""Binary classification with a kernel: R(f, b) = sum_i s_i max(0, 1 - y_i (f(x_i) + b)).
 
 A point is w = (beta, b): the function f = sum_j beta_j k(x_j, .) with half its squared norm
-1/2 beta' K beta (:class:`KernelNorm`), and an intercept that is not penalised, if there is one. Rows whose
-weight is zero are no part of the problem.
+1/2 beta' K beta (:class:`KernelNorm`), and optionally an unpenalized intercept. Samples with
+zero weight are removed.
 
-Scores are computed in double precision, by tiles: what an evaluation says, and what a dual point is worth,
-is true for the kernel itself and not for values rounded to single precision, which only improve the duals
-(:mod:`maxmargin.duals.kernel_blocks`). What rounding in double precision may do is given away
-(:mod:`maxmargin.kernels.rounding`). The scores of the points seen last are kept, so that a point and its
-dual cost one pass together.
+Scores are computed in double precision, by tiles. So evaluations and dual values hold for the kernel itself,
+not for values rounded to single precision, which are only used to optimize the dual
+(:mod:`maxmargin.duals.kernel_blocks`). Bounds on the rounding errors of double precision are subtracted
+(:mod:`maxmargin.kernels.rounding`). The scores of the last points are cached, so that a point and its dual
+take one pass together.
 
-Rows are cut into ranges, from their number alone, which live where the engine has them.
+Rows are split into ranges, depending on their number only, which the engine holds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from maxmargin.kernels.extent import looked_at, precision
 from maxmargin.kernels.rounding import summed
 from maxmargin.risks.lines.evaluation import check_weights
 
-#: rows of a range: a few tiles
+#: number of rows of a range: a few tiles
 RANGE = 2048
 
 
@@ -45,22 +45,22 @@ class KernelNorm(SquaredNorm):
     risk: Any = field(default=None, repr=False)
 
     def value(self, w: Array) -> float:
-        """Half the squared norm of the function, and its rounding."""
+        """Half the squared norm of the function, plus a bound on its rounding error."""
         beta = w[: self.risk.n_examples]
         square = float(beta @ self.risk.values(beta))
         return summed(0.5 * square + float(self.risk.rounding.of_norm(beta)), 2)
 
 
 class ExactKernelEvaluation:
-    """The risk at a point."""
+    """The risk evaluated at a point."""
 
     def __init__(self, w: Array, value: float, upper: float) -> None:
         self.w, self.value, self.upper = w, value, upper
 
     def cut(self) -> Any:
-        """There are no planes in the kernel's space."""
+        """Not available: a plane would be a function of the kernel."""
         raise NotImplementedError(
-            "KernelRisk has no cuts: solve it with solvers.KernelBlocks(), or make features of the kernel."
+            "KernelRisk has no cuts: solve it with solvers.KernelBlocks(), or use a kernel feature map."
         )
 
     def cuts(self) -> list[Any]:
@@ -69,24 +69,24 @@ class ExactKernelEvaluation:
 
 
 class KernelRisk:
-    """The hinge of functions of a kernel.
+    """The hinge loss of functions of a kernel.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
     X : array or CSR matrix
-        The rows.
+        The samples.
     y : array
-        +1 or -1.
+        Labels, +1 or -1.
     sample_weight : array, optional
-        Weight of each row.
+        Weight of each sample.
     fit_intercept : bool, default True
-        Whether there is an intercept, not penalised.
+        Whether to fit an unpenalized intercept.
     memory : int, default 2**31
-        Bytes that blocks of kernel values may take.
+        Maximum number of bytes for blocks of kernel values.
     engine : Engine, optional
-        Where ranges of rows are multiplied; the calling thread by default.
+        The engine that multiplies ranges of rows; the calling thread by default.
 
     Examples
     --------
@@ -120,8 +120,8 @@ class KernelRisk:
     ) -> None:
         X, weight = checked(X), check_weights(sample_weight, len(y))
         if X.shape[0] != len(y) or not np.isin(y, (-1.0, 1.0)).all():
-            raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, -1 or +1.")
-        #: numbers of the rows that have a weight
+            raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, each -1 or +1.")
+        #: indices of the samples with positive weight
         self.here: IntArray = np.flatnonzero(weight > 0.0)
         if len(self.here) < len(y):
             X = X[self.here]
@@ -133,20 +133,20 @@ class KernelRisk:
         free = np.arange(self.n_examples, self.dim)
         self.norm = KernelNorm(free=free, risk=self)
         self.centre = centre_of(X) if kernel.shift_invariant else None
-        #: single precision if that holds the kernel's values
+        #: single precision if it can represent the kernel's values
         self.dtype = precision(kernel, X)
         self.rounding = self.rows(slice(None), np.float64).rounding()
-        #: kernel values computed so far
+        #: number of kernel values computed so far
         self.kernel_values = looked_at(kernel, self.n_examples)
         self.engine: Engine = engine or SerialEngine()
         if not self.engine.durable:
             raise ValueError(
-                f"{type(self.engine).__name__} works in other processes; kernel problems are solved in this "
-                "one: use engine='threads'."
+                f"{type(self.engine).__name__} works in other processes, but kernel problems must be solved "
+                "in this process: use engine='threads'."
             )
         n, d = self.n_examples, X.shape[1]
         self.bounds = [(lo, min(n, lo + RANGE)) for lo in range(0, n, RANGE)]
-        # sparse rows are made dense once if that takes no more than what blocks may take
+        # convert sparse rows to dense once if they fit in the memory allowed for blocks
         self._keep = not sp.issparse(X) or 4 * n * (d + 2) <= memory
         self._seen: list[tuple[Array, Array]] = []
         self.engine.open(self._range, self.bounds)
@@ -155,7 +155,7 @@ class KernelRisk:
         return RowRange(self.rows(slice(*bounds)), bounds[0], self._keep)
 
     def rows(self, which: Any, dtype: Any = None) -> KernelRows:
-        """Some of the rows, packed."""
+        """A subset of the rows, packed."""
         return KernelRows(self.kernel, self.X[which], dtype or self.dtype, self.centre)
 
     def products(self, basis: KernelRows, coef: Array) -> Array:
@@ -175,7 +175,7 @@ class KernelRisk:
         return found
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
-        """Evaluate at a point; ``exact`` makes no difference here."""
+        """Evaluate at a point; ``exact`` has no effect here."""
         f = self.values(w[: self.n_examples])
         if self.fit_intercept:
             f = f + w[-1]
@@ -187,7 +187,7 @@ class KernelRisk:
         return evaluation
 
     def point(self, beta: Array, C: float) -> Array:
-        """The function with the best intercept for it."""
+        """The function ``beta`` with its best intercept."""
         if not self.fit_intercept:
             return frozen(beta)
         b = best_intercept(self.y - self.values(beta), C * self.weight, self.y)

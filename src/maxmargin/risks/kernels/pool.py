@@ -1,8 +1,8 @@
-"""The risk of :mod:`maxmargin.risks.kernels.sampled` over rows that are sampled as the fit goes on.
+"""The risk of :mod:`maxmargin.risks.kernels.sampled` over a pool of samples that grows during the fit.
 
-It begins with no rows. After m of the n rows have been drawn it is that of these, each standing for n / m: an
-estimate, which bounds nothing. Kernel values are between drawn rows only: a new row needs one for every row
-that planes are made of, a new plane one for every row drawn so far.
+It starts without rows. After m of the n rows have been sampled, it is the risk of these, each with weight
+n / m: an estimate, not a bound. Kernel values are computed between sampled rows only: a new row needs one for
+every row in a plane, a new plane one for every row sampled so far.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from maxmargin.risks.lines.evaluation import PinnedEvaluation
 
 
 class GrowingKernelRisk(SampledKernelRisk):
-    """A sum of hinge losses of a kernel's functions over the rows drawn so far; parameters as for all
-    rows."""
+    """A sum of hinge losses of a kernel's functions over the rows sampled so far; parameters as for
+    :class:`SampledKernelRisk`."""
 
     def _begin(self, n_columns: int) -> int:
         self._known: IntArray = np.empty(0, dtype=np.int64)
         self._places: IntArray = np.full(self.n_all, -1)
-        return 0  # rows differ from plane to plane: no column is used twice
+        return 0  # rows differ from plane to plane, so caching columns does not pay
 
     def _place(self, ids: IntArray) -> IntArray:
         return self._places[ids]
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """The risk of the rows drawn so far."""
+        """The risk of the rows sampled so far."""
         return self._pins.evaluate(w, is_upper=False)
 
     @property
@@ -64,7 +64,7 @@ class GrowingKernelRisk(SampledKernelRisk):
             self.engine.gather(KernelShard.weigh, weight)
 
     def _scores_of_planes(self, rows: KernelRows) -> Block:
-        """Of all planes, at rows that are not known yet: one row each."""
+        """Scores of all planes at new rows."""
         if not self._planes:
             return np.zeros((0, len(rows) * self._outputs), rows.dtype)
         ids = np.unique(np.concatenate([own for own, _ in self._planes.values()]))

@@ -1,21 +1,21 @@
-"""Score risks of functions of a kernel, seen from planes that are drawn: for
+"""Score risks over functions of a kernel with sampled planes, for
 :class:`maxmargin.solvers.SampledCuts`.
 
     R(f, b) = sum_i s_i loss(y_i, f(x_i) + b)         f a function of the kernel's space, b free or none
 
-Every plane is a short sum of kernel functions, g = sum_j coef_j k(z_j, .), over rows z_j that were drawn, and
-every point a combination of planes. Kept are, for each plane, its rows and coefficients and its scores at all
-n rows,
+Every plane is a short sum of kernel functions, g = sum_j coef_j k(z_j, .), over sampled rows z_j, and
+every point is a combination of planes. For each plane, its rows, its coefficients and its scores at all
+n rows are stored,
 
-    s(x_i) = sum_j coef_j k(z_j, x_i)         n r kernel values, the only ones that are ever needed
+    s(x_i) = sum_j coef_j k(z_j, x_i)         n r kernel values, the only ones ever needed
 
-after which a point f = sum_k c_k g_k costs none: its scores are sum_k c_k s_k, and |f|^2 = c'G c with
-G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj). A point is the short vector of the c_k, then b. (Compare
-:mod:`maxmargin.risks.scores.wide`, where planes hold all rows and the design is linear.)
+Then a point f = sum_k c_k g_k needs no kernel values: its scores are sum_k c_k s_k, and |f|^2 = c'G c with
+G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj). A point is the short vector of the c_k, followed by b. (Compare
+:mod:`maxmargin.risks.scores.wide`, where planes contain all rows and features are explicit.)
 
-Columns k(z_j, .) of rows that were drawn before are used again while they fit the memory. Slots of planes
-that the bundle has dropped are given to new ones; points that still need such a plane become planes of their
-own (:meth:`SampledKernelRisk.tidy`).
+Columns k(z_j, .) of rows that were sampled before are reused while they fit in memory. Slots of planes
+that the bundle has dropped are reused for new ones. Points that still need such a plane become planes
+themselves (:meth:`SampledKernelRisk.tidy`).
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.risks.scores.wide_columns import GramNorm
 
-#: planes that are held at a time
+#: minimum and maximum number of planes held at a time
 MIN_SLOTS, MAX_SLOTS = 48, 1000
-#: slots that are free before an iteration: its plane, one that was too long, and points that become planes
+#: slots kept free before an iteration: for its plane, a rejected plane, and points that become planes
 SPARE = 7
-#: shards: as many, and of as many rows at least
+#: maximum number of shards, and minimum number of rows of a shard
 MAX_SHARDS, SHARD_ROWS = 32, 2048
 
 
 class SampledKernelEvaluation(PinnedEvaluation):
-    """An evaluation whose cuts are drawn."""
+    """An evaluation whose cuts are sampled."""
 
     def __init__(self, risk: SampledKernelRisk, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._risk = risk
         self._gradient: tuple[float, Array] | None = None
-        #: of the last call of :meth:`terms`: the plane whose change is drawn, the answers of all rows
+        #: set by :meth:`terms`: the plane whose change is sampled, the states of all rows, the population
         self.base: tuple[int, Drawn] | None = None
         self.pattern: Any = None
         self.drawn_from: Any = None
 
     def gradient(self) -> tuple[float, Array]:
-        """Offset and derivative of the loss, of all rows known."""
+        """Offset and derivative of the loss, of all known rows."""
         if self._gradient is None:
             self._gradient = self._risk.gradient(self)
         return self._gradient
@@ -89,36 +89,36 @@ class SampledKernelEvaluation(PinnedEvaluation):
 
 
 class SampledKernelRisk:
-    """A sum of hinge losses of a kernel's functions, over combinations of planes that are drawn.
+    """A sum of hinge losses of a kernel's functions, over combinations of sampled planes.
 
     Parameters
     ----------
     rows : KernelRows
-        All rows.
+        All samples.
     y : array
-        Labels as the loss wants them.
+        Labels in the form that the loss expects.
     loss : Hinge or CrammerSinger
         The loss.
     C : float
-        The C of the problem: bounds how far an intercept can be.
+        The C of the problem, which bounds the intercepts.
     weight : array, optional
-        Weight of each row.
+        Weight of each sample.
     fit_intercept : bool, default True
-        A free intercept for each output.
+        Whether to fit an unpenalized intercept for each output.
     memory : int, default 2**31
-        Bytes for scores of planes, of which 48 are held in any case, and columns of kernel values.
+        Bytes for scores of planes (at least 48 planes are always held) and cached kernel columns.
     change : int, default 0
-        If not 0, the number of rows that will be drawn for a cut: then the change of an earlier plane is
-        drawn where that is better (:class:`maxmargin.risks.kernels.columns.Bases`).
+        If not 0, the number of rows to sample for a cut. Then the change of an earlier plane is
+        sampled where that is better (:class:`maxmargin.risks.kernels.columns.Bases`).
     engine : Engine, optional
-        Where the work is done: the calling thread or several.
+        The engine: the calling thread or several threads.
 
     Attributes
     ----------
     regularizer : GramNorm
         Half the squared norm of points.
     kernel_values : int
-        Kernel values computed so far.
+        Number of kernel values computed so far.
     """
 
     oracle: OracleKind = "sampled"
@@ -150,7 +150,7 @@ class SampledKernelRisk:
         self.engine: Engine = engine or SerialEngine()
         self.kernel_values = 0
         self._pins = ScoreCache(self.engine, 1, partial(SampledKernelEvaluation, self))
-        # half for planes, their scores and which rows lose; half for columns of kernel values
+        # half for planes (their scores and row states), half for kernel columns
         each, half = rows.dtype.itemsize, memory // 2
         per_plane = max(1, self.n_all * (each * self._outputs + 1))
         self._slots = int(np.clip(half // per_plane, MIN_SLOTS, MAX_SLOTS))
@@ -167,16 +167,16 @@ class SampledKernelRisk:
             free_bound=self._reach(C),
             times_gram=self._times_gram,
         )
-        # the most that labels can cost, and the length that no plane exceeds
+        # the largest possible loss, and the largest possible norm of a plane
         apart = 1.0 if loss.n_outputs() is None else np.sqrt(2.0)
         self.ceiling = self.n_all * self._top() * float(self._weight.max(initial=0.0))
         self.radius = self.n_all * apart * float((self._weight * self._diagonal).max(initial=0.0))
-        # the same with free coordinates, where they are drawn too: of any row, drawn or not
+        # the same including free coordinates, if they are sampled: for any row, sampled or not
         lengths = np.sqrt(self._diagonal**2 + 1.0) if n_free else self._diagonal
         self._spread = self.n_all * apart * float((self._weight * lengths).max(initial=0.0))
 
     def _begin(self, n_columns: int) -> int:
-        """Let the shards know their rows; how many columns of kernel values they may hold."""
+        """Open the shards; return how many kernel columns they may cache."""
         #: rows known to the shards, in their order
         self._known: IntArray = np.arange(self.n_all)
         self._open(n_columns)
@@ -200,7 +200,7 @@ class SampledKernelRisk:
         self._pins.n_shards = n_shards
 
     def _reach(self, C: float) -> float:
-        """How far an optimal intercept can be: see ``free_bound`` of linear estimators."""
+        """A bound on an optimal intercept: see ``free_bound`` of linear estimators."""
         radius = np.sqrt(2.0 * C * self._weight.sum()) * float(self._diagonal.max(initial=0.0))
         if self._loss.n_outputs() is None:
             return float(1.0 + radius)
@@ -224,11 +224,11 @@ class SampledKernelRisk:
     # -- points ----------------------------------------------------------------------------------------
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """Scores are combinations of the planes': no kernel values."""
+        """Evaluate by combining the planes' scores: no kernel values."""
         return self._pins.evaluate(w)
 
     def expansion(self, w: Array) -> tuple[IntArray, Array, Array]:
-        """(rows, coefficients, intercepts) of the function that a point stands for."""
+        """(rows, coefficients, intercepts) of the function that a point represents."""
         rows, coef = self._combined(w[: self._slots])
         there = coef.any(axis=1)
         intercept = np.zeros(self._outputs)
@@ -286,14 +286,14 @@ class SampledKernelRisk:
         lengths = self._diagonal[here]
         if examples is not None:
             offset = float(costs.sum())
-            if len(free):  # which are drawn too, then
+            if len(free):  # free coordinates are sampled, too
                 lengths = np.sqrt(lengths**2 + 1.0)
         bare = scores.reshape(shape) - free if len(free) else scores.reshape(shape)
         g = gradient.reshape(shape)
         return CutByRow(offset, costs, g, bare, own.reshape(shape), lengths, free, scale)
 
     def sampled_cut(self, at: SampledKernelEvaluation, draw: Draw, whole: bool) -> Cut:
-        """A new plane of the drawn examples, in a slot of its own."""
+        """A new plane from the sampled examples, in its own slot."""
         offset, gradient = at.gradient()
         g = gradient.reshape(len(self._known), self._outputs)
         examples, place = np.unique(draw.examples, return_inverse=True)
@@ -328,7 +328,7 @@ class SampledKernelRisk:
         self._bases.spend(m)
 
     def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:
-        """Keep a plane: these rows, on top of those of another plane if there is a ``base``."""
+        """Store a plane of these rows, added to the plane ``base`` if there is one."""
         free = sorted(set(range(self._slots)).difference(self._planes))
         if not free:
             raise RuntimeError("all slots for planes are taken: call tidy() in time.")
@@ -358,18 +358,18 @@ class SampledKernelRisk:
         self._planes = planes
 
     def _place(self, ids: IntArray) -> IntArray:
-        """Where the shards have these rows."""
+        """The shards' positions of these rows."""
         return ids
 
     # -- slots -----------------------------------------------------------------------------------------
 
     def tidy(self, state: Any) -> None:
-        """Between two iterations: make room, if there is none, by dropping planes that nobody needs any more.
+        """Free slots between two iterations, if there are too few, by dropping unused planes.
 
-        Planes of the bundle keep their slots. Points that are combinations get one of their own: either way
-        of writing them is right, so Ctrl-C may come at any time.
+        Planes of the bundle keep their slots. Points that are combinations become planes themselves. Both
+        representations are valid, so Ctrl-C may come at any time.
         """
-        state.dual = None  # it would prove nothing
+        state.dual = None  # it would not prove a bound
         if self._slots - len(self._planes) >= SPARE:
             return
         needed = {int(k) for plane in state.memory.planes for k in _slots_of(plane, self._slots)}
@@ -404,14 +404,14 @@ class SampledKernelRisk:
     # -- evaluations -----------------------------------------------------------------------------------
 
     def scores(self, at: PinnedEvaluation) -> Array:
-        """The scores of an evaluated point at the rows known."""
+        """The scores of an evaluated point at the known rows."""
         point = at.point
         return np.concatenate(
             self._pins.ask((point,), LineShard.line_scores, point.key, gather=True)
         )
 
     def gradient(self, at: PinnedEvaluation) -> tuple[float, Array]:
-        """Offset and derivative of the loss there."""
+        """Offset and derivative of the loss at an evaluated point."""
         point = at.point
         parts = self._pins.ask((point,), KernelShard.gradient, point.key, gather=True)
         return float(sum(offset for offset, _ in parts)), np.concatenate([g for _, g in parts])

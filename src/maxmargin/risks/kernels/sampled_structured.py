@@ -1,22 +1,22 @@
-"""Structured risks of functions of a kernel, seen from planes that are drawn: for
+"""Structured risks over functions of a kernel with sampled planes, for
 :class:`maxmargin.solvers.SampledCuts`.
 
-    R(w) = sum_i s_i max_y^ [Delta(y_i, y^) + <w, dPsi_i(y^)>]        (or slack rescaled)
+    R(w) = sum_i s_i max_y^ [Delta(y_i, y^) + <w, dPsi_i(y^)>]        (or with slack rescaling)
 
-with phi(row) in the place of the rows of the inputs (``Task.kernel_inputs``). Three inputs stand for one:
+with phi(row) in place of the rows of the inputs (``Task.kernel_inputs``). Each input is used in three forms:
 
     one-hot rows e_r              Psi gives *coefficients*: w = sum_r phi(row_r) (x) V_r has the entries of V
     kernel rows (k(row, row_r))_r  Psi gives *values*: <w, Psi(x, y)> = <V, Psi(x with kernel rows, y)>
-    a root of k(row, row')        Psi has the very *length* it has in the kernel's space
+    a root of k(row, row')        Psi has the same *norm* as in the kernel's space
 
-where r counts all rows of the training inputs. So a plane drawn from a few examples is a sparse V, the oracle
-at a combination of planes is the task's own at that of their V, and inner products of planes are products of
-values and coefficients: nothing about the layout of w need be known. A point is the short vector of the
-planes' factors.
+where r runs over all rows of the training inputs. So a plane sampled from a few examples is a sparse V, the
+oracle at a combination of planes is the task's own oracle at the combination of their V, and inner products
+of planes are products of values and coefficients. The layout of w does not matter. A point is the short
+vector of the planes' coefficients.
 
-Costs, for N rows in all: every evaluation takes the kernel rows of all inputs, N^2 numbers, which are kept
-where they fit the memory and else computed anew, of rows that planes in use have. There is no line search:
-the risk along a line is not known without the oracle.
+Cost for N rows in total: every evaluation needs the kernel rows of all inputs, N^2 numbers. They are cached
+if they fit in memory, and otherwise recomputed for the rows of planes in use. There is no line search,
+because the risk along a line is not known without the oracle.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from maxmargin.risks.scores.wide_columns import GramNorm
 from maxmargin.risks.structured.python_examples import Rescaling
 from maxmargin.tasks.base import Bounded, Task
 
-#: planes that are held at a time
+#: maximum number of planes held at a time
 SLOTS = 2000
-#: rows whose kernel rows are made at a time, where not all are kept
+#: number of rows whose kernel rows are computed at a time if not all are cached
 ROWS = 512
 
 
 class _Outputs:
-    """Examples by the Python methods of a task; what is remembered of an answer is the output alone."""
+    """Examples with the Python oracle of a task; of an answer, only the output is stored."""
 
     def __init__(
         self, task: Task, X: Sequence[Any], Y: Sequence[Any], rescaling: Rescaling
@@ -65,7 +65,7 @@ class _Outputs:
         self._task, self._X, self._Y, self._slack = task, X, Y, rescaling == "slack"
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """One example at a time."""
+        """The oracle for one example at a time."""
         (i,), task = range(lo, hi), self._task
         x, y = self._X[i], self._Y[i]
         ask = task.slack_augmented_inference if self._slack else task.loss_augmented_inference
@@ -91,23 +91,23 @@ class _Outputs:
 
 
 class SampledStructuredRisk:
-    """The structured risk of a task with a kernel, over combinations of planes that are drawn.
+    """The structured risk of a task with a kernel, over combinations of sampled planes.
 
     Parameters
     ----------
     task : Task
-        A task that defines ``kernel_inputs``; it is set up here, on inputs with as many columns as there are
-        rows in all.
+        A task that defines ``kernel_inputs``; its ``setup`` is called here, on inputs with as many columns as
+        there are rows in total.
     X, Y : sequences
-        Inputs and labelled outputs.
+        Inputs and labeled outputs.
     rows : array or CSR matrix
-        The rows of all inputs below one another.
+        The rows of all inputs, stacked.
     ends : array of int
         Where the rows of each input end.
     kernel : Kernel
         The kernel.
     rescaling : {"margin", "slack"}
-        How the loss enters.
+        Margin or slack rescaling of the loss.
     sample_weight : array, optional
         Weight of each example.
     memory : int, default 2**29
@@ -118,7 +118,7 @@ class SampledStructuredRisk:
     regularizer : GramNorm
         Half the squared norm of points.
     kernel_values : int
-        Kernel values computed so far.
+        Number of kernel values computed so far.
     """
 
     oracle: OracleKind = "sampled"
@@ -153,13 +153,13 @@ class SampledStructuredRisk:
         self.width = int(task.setup(empty, Y))
         self.kernel_values = 0
         self._kept: Any = None
-        if 12 * self.n_rows**2 <= memory:  # as a sparse matrix of the task's own, perhaps
+        if 12 * self.n_rows**2 <= memory:  # 12 bytes: the task may store a sparse matrix
             K = self._rows.block(self._rows)
             self.kernel_values += K.size
             inputs = [self._with_rows(i, K[self._part(i)]) for i in range(self.n_examples)]
             self._kept = self._examples(self.task, inputs, range(self.n_examples))
         self._lengths = self._own_lengths()
-        #: of each plane: its coefficients, and the examples it was drawn from
+        #: of each plane: its coefficients, and the examples it was sampled from
         self._planes: dict[int, tuple[Vector, IntArray]] = {}
         self._gram = np.zeros((SLOTS, SLOTS))
         self.regularizer = GramNorm(times_gram=lambda u: self._gram @ u)
@@ -177,7 +177,7 @@ class SampledStructuredRisk:
         return self.task.with_kernel_inputs(self._X[i], rows)
 
     def _examples(self, task: Task, inputs: Sequence[Any], ids: Any) -> Any:
-        """Examples in the task's compiled form, if it has one."""
+        """Examples in the task's compiled form, if there is one."""
         Y = [self._Y[i] for i in ids]
         packed = task.pack(inputs, Y) if self._rescaling == "margin" else task.pack_slack(inputs, Y)
         return _Outputs(task, inputs, Y, self._rescaling) if packed is None else packed
@@ -191,7 +191,7 @@ class SampledStructuredRisk:
         return self._examples(self.task, inputs, ids)
 
     def _with_values(self, ids: Any) -> tuple[Any, Any]:
-        """These examples with kernel rows, and their places; columns of rows that no plane has stay zero."""
+        """These examples with kernel rows, and their positions; columns of rows in no plane are zero."""
         if self._kept is not None:
             return self._kept, ids
         columns = self._columns(examples for _, examples in self._planes.values())
@@ -204,14 +204,14 @@ class SampledStructuredRisk:
         return self._examples(self.task, inputs, ids), np.arange(len(inputs))
 
     def _columns(self, groups: Any) -> IntArray:
-        """The rows of examples."""
+        """The rows of these examples."""
         there = np.zeros(self.n_rows, dtype=bool)
         for i in {int(i) for group in groups for i in group}:
             there[self._part(i)] = True
         return np.flatnonzero(there)
 
     def _own_lengths(self) -> Any:
-        """Examples whose joint features have the lengths they have in the kernel's space."""
+        """Examples whose joint features have the norms they have in the kernel's space."""
         widest = max(1, max(map(self._count, range(self.n_examples))))
         small, inputs = self._small, []
         for i in range(self.n_examples):
@@ -231,7 +231,7 @@ class SampledStructuredRisk:
     # -- points ------------------------------------------------------------------------------------------
 
     def coefficients(self, w: Array) -> tuple[Array, IntArray]:
-        """The weights V of a combination of planes, and the rows they belong to."""
+        """The weights V of a combination of planes, and the rows they refer to."""
         V, used = np.zeros(self.width), []
         for slot in np.flatnonzero(w):
             plane, examples = self._planes[int(slot)]
@@ -240,7 +240,7 @@ class SampledStructuredRisk:
         return V, self._columns(used)
 
     def evaluate(self, w: Array, *, exact: bool = True) -> DrawnEvaluation:
-        """The oracle on all examples."""
+        """Call the oracle for all examples."""
         V, _ = self.coefficients(w)
         answers: list[Answers] = []
         if self._kept is not None:
@@ -266,7 +266,7 @@ class SampledStructuredRisk:
         return replace(answer, lo=i, hi=i + 1)
 
     def terms(self, at: DrawnEvaluation) -> Terms:
-        """The exact cut at a point, example by example, seen from there."""
+        """The exact cut at a point, example by example, evaluated there."""
         s, one = self._weight, np.ones(1)
         cuts = [self._lengths.cut(answer, one) for answer in at.answers]
         sizes = s * np.sqrt([dot(cut.plane, cut.plane) for cut in cuts])
@@ -282,12 +282,12 @@ class SampledStructuredRisk:
         )
 
     def sampled_cut(self, at: DrawnEvaluation, draw: Draw) -> Cut:
-        """A new plane of the drawn examples, in a slot of its own."""
+        """A new plane from the sampled examples, in its own slot."""
         examples, place = np.unique(draw.examples, return_inverse=True)
         factors = np.bincount(place, draw.factors, len(examples)) * self._weight[examples]
         slot = next((k for k in range(SLOTS) if k not in self._planes), None)
         if slot is None:
-            raise RuntimeError(f"{SLOTS} planes are in use: give a smaller C or a larger tol.")
+            raise RuntimeError(f"{SLOTS} planes are in use: use a smaller C or a larger tol.")
         places = np.arange(len(examples))
         plane = self._sum(self._one_hot(examples), places, at, examples, factors)
         self._planes = {**self._planes, slot: (sparsify(plane), examples)}
@@ -310,8 +310,8 @@ class SampledStructuredRisk:
         return out
 
     def tidy(self, state: Any) -> None:
-        """Between two iterations: forget planes that neither the bundle nor a point needs."""
-        state.dual = None  # it would prove nothing
+        """Between two iterations: drop planes that neither the bundle nor a point needs."""
+        state.dual = None  # it would not prove a bound
         needed = {int(k) for plane in state.memory.planes for k in _slots(plane)}
         for w in (state.w, *(evaluation.w for evaluation in self._live)):
             needed.update(np.flatnonzero(w).tolist())
@@ -319,7 +319,7 @@ class SampledStructuredRisk:
 
 
 class DrawnEvaluation:
-    """A structured risk with a kernel pinned at a point; its cuts are drawn."""
+    """A structured risk with a kernel evaluated at a point; its cuts are sampled."""
 
     def __init__(self, risk: SampledStructuredRisk, w: Array, answers: list[Answers]) -> None:
         self.w, self.answers = w, answers
@@ -332,7 +332,9 @@ class DrawnEvaluation:
     def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
         """See :class:`maxmargin.core.contract.sampled.SampledEvaluation`."""
         if id(trial) != id(self) or examples is not None:
-            raise TypeError("the cuts of a structured risk are drawn where the oracle was asked.")
+            raise TypeError(
+                "cuts of a structured risk are sampled at the point of the oracle calls only."
+            )
         return self._risk.terms(self)
 
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
@@ -340,12 +342,12 @@ class DrawnEvaluation:
         return self._risk.sampled_cut(self, draw)
 
     def cut(self) -> Cut:
-        """Of all examples, drawn with certainty."""
+        """The exact cut: all examples with factor 1."""
         n = len(self.answers)
         return self._risk.sampled_cut(self, Draw(np.arange(n), np.ones(n)))
 
     def cuts(self) -> list[Cut]:
-        """One block."""
+        """The cut as the only block."""
         return [self.cut()]
 
 

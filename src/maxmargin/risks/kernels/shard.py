@@ -1,4 +1,4 @@
-"""A shard's share of the planes of :mod:`maxmargin.risks.kernels.sampled`: their scores at its rows."""
+"""Shards of :mod:`maxmargin.risks.kernels.sampled`: the planes' scores at some rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.dual_terms import ClassTerms
 from maxmargin.risks.lines.shard import LossShard
 
-#: rows whose kernel values are held at a time
+#: number of rows whose kernel values are held at a time
 TILE = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelPart:
-    """Rows of a shard, with labels and weights, and room for planes and for columns of kernel values."""
+    """Rows of a shard, with labels and weights, and its capacity for planes and kernel columns."""
 
     rows: KernelRows
     y: Any
@@ -32,10 +32,10 @@ class KernelPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """The rows z_j that a plane is made of, those whose kernel columns the shards hold in front.
+    """The rows z_j of a plane; those whose kernel columns the shards cache come first.
 
-    ``columns`` are the places of all columns that are or will be held: first those that are, then as many of
-    the ``fresh`` ones as fit. ``coef`` has one row each and one column per output.
+    ``columns`` are the places of all columns that are or will be cached: first those that are, then as many
+    of the ``fresh`` ones as fit. ``coef`` has one row per z_j and one column per output.
     """
 
     columns: IntArray
@@ -45,7 +45,7 @@ class Basis:
 
 
 class KernelShard(LossShard):
-    """Some rows; points are combinations of planes, then free coordinates: one per output, or none."""
+    """Some rows. Points are combinations of planes, then free coordinates: one per output, or none."""
 
     def __init__(self, part: KernelPart) -> None:
         super().__init__()
@@ -65,13 +65,13 @@ class KernelShard(LossShard):
         return None
 
     def plane_of(self, gradient: Array) -> Vector:
-        """Never asked for: planes are drawn."""
+        """Not used: planes are sampled."""
         raise NotImplementedError
 
     # -- points ----------------------------------------------------------------------------------------
 
     def scores_at(self, w: Array) -> Array:
-        """The scores of a point: no kernel values."""
+        """The scores of a point; needs no kernel values."""
         scores = self._mixed(w[: self._slots]).astype(np.float64)
         free = w[self._slots :]
         if self._loss.n_outputs() is None:
@@ -88,7 +88,7 @@ class KernelShard(LossShard):
     # -- planes ----------------------------------------------------------------------------------------
 
     def add_plane(self, slot: int, basis: Basis, base: int | None) -> Array:
-        """Keep the scores of a new plane, those of another one and the basis', and return them."""
+        """Store and return the scores of a new plane: those of the basis, plus those of plane ``base``."""
         out = np.empty((self._n, self._outputs), self._planes.dtype)
         held, start = basis.n_held, 0
         to_keep = basis.columns[held:]
@@ -110,18 +110,18 @@ class KernelShard(LossShard):
         return out.astype(np.float64)
 
     def mix_plane(self, slot: int, factors: Array) -> None:
-        """A combination of planes as one of its own."""
+        """Store a combination of planes as a new plane."""
         mixed = self._mixed(factors)
         self._planes[slot, : len(mixed)] = mixed
 
     def gradient(self, key: int) -> tuple[float, Array]:
-        """Offset and derivative of the loss at scores that are kept."""
+        """Offset and derivative of the loss at stored scores."""
         return self._loss.cut(self._at(key), *self._labels)
 
     # -- more rows -------------------------------------------------------------------------------------
 
     def grow(self, rows: KernelRows, y: Any, planes: Block) -> None:
-        """More rows, with the scores of all planes there, one row each."""
+        """Add rows, with the scores of all planes there, one row per plane."""
         size = self._n * self._outputs
         if size + planes.shape[1] > self._planes.shape[1]:
             room = np.zeros((self._slots, 2 * (size + planes.shape[1])), self._planes.dtype)
@@ -134,17 +134,17 @@ class KernelShard(LossShard):
         self._scores.clear()
 
     def weigh(self, weight: Array) -> None:
-        """Other weights."""
+        """Replace the weights."""
         self._weight = weight
 
 
 def _tiles(rows: KernelRows) -> list[KernelRows]:
-    """A few rows each, which stay packed."""
+    """Tiles of a few rows each, which stay packed."""
     return [rows.take(slice(lo, lo + TILE)) for lo in range(0, len(rows), TILE)]
 
 
 def offsets_of(loss: ScoreLoss, gradient: Array, y: Any) -> Array:
-    """What each row adds to a cut's offset."""
+    """The contribution of each row to a cut's offset."""
     terms = loss.dual_terms(y)
     if isinstance(terms, ClassTerms):
         top = gradient.argmax(axis=1)
@@ -155,7 +155,7 @@ def offsets_of(loss: ScoreLoss, gradient: Array, y: Any) -> Array:
 
 
 class AuditShard:
-    """Rows of all examples, and a function of the kernel measured there in double precision."""
+    """Rows at which a function of the kernel is evaluated in double precision."""
 
     def __init__(self, part: KernelPart) -> None:
         self._part = part

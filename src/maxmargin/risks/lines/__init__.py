@@ -1,1 +1,1 @@
-"""Risks whose scores are linear in w: evaluations with free lines."""
+"""Risks whose scores are linear in w: line searches without a pass over the data."""

@@ -1,12 +1,12 @@
-"""Risks whose scores are linear in w: evaluations with free lines. (The shards are in ``line_shard``.)
+"""Evaluations of risks whose scores are linear in w: line searches take no pass over the data.
 
-Shared by the score risks (scores X w) and the cached model of structured risks (scores of cached
-constraints). What a shard holds besides its data is a cache. Calls name points by their keys; a shard that
-was built anew has none of them and says so (:class:`LostScores`), is told how the points came about, and
-asked again. Where shards can get lost (``engine.durable`` is False) the driver remembers how: a point was
-evaluated at a published w, or moved along a line between two others; the same products and the same moves
-give the same bits. Where they cannot, a point's own w will do. Keys that no live evaluation owns are
-forgotten with the next call.
+Score risks (scores X w) and the cached model of structured risks (scores of cached constraints) use these;
+the shards are in :mod:`maxmargin.risks.lines.shard`. Whatever a shard stores besides its data is a cache.
+Calls refer to points by their keys. A shard that was rebuilt has none of them and raises :class:`LostScores`;
+then it is sent the history of the points, and the call is repeated. If shards can get lost
+(``engine.durable`` is False), the driver remembers this history: a point was evaluated at a published w, or
+moved along a line between two others. Repeating the same products and moves gives bit-identical scores.
+Otherwise a point's own w is enough. Keys that belong to no live evaluation are dropped with the next call.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
 from maxmargin.risks.lines.shard import LineShard, LostScores, Step
 
-#: below this many entries the dense form of a plane is faster than it is large
+#: below this many entries the dense form of a plane is used: it is faster, and not large
 SPARSE_FROM = 1_000_000
-#: times that shards are told again what they lost in one call
+#: maximum number of times that lost scores are restored in one call
 MAX_RESTORES = 10
-#: what to say when that was not enough
+#: the note on the exception if that was not enough
 TOO_OFTEN = (
-    f"shards were built anew more than {MAX_RESTORES} times while one question was asked: workers die faster "
-    "than they can be told what they lost. Do they run out of memory? Use fewer or smaller shards per worker."
+    f"shards were rebuilt more than {MAX_RESTORES} times during one call: workers fail faster than their "
+    "state can be restored. Do they run out of memory? Use fewer or smaller shards per worker."
 )
 
 
 def check_weights(sample_weight: Any, n: int) -> Array:
-    """One finite, non-negative weight per example; ones by default."""
+    """One finite, nonnegative weight per example; ones by default."""
     weight: Array = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight has shape {weight.shape}; {n} weights are needed.")
     if not np.isfinite(weight).all() or (weight < 0.0).any():
         raise ValueError(
             "sample_weight must be finite and not negative: with a negative weight the risk is not "
-            "convex and no bound would be true."
+            "convex and no bound would hold."
         )
     return weight
 
 
 class ScoreCache:
-    """Hands out evaluations of the shards behind one engine.
+    """Creates evaluations of the shards behind one engine.
 
-    ``tell`` is called when a shard lost something, and gives it back what it needs to compute scores;
-    ``told`` counts that.
+    ``tell`` is called when a shard lost its state, and restores what the shard needs to compute scores;
+    ``told`` returns the number of steps of this restoration.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class ScoreCache:
     ) -> None:
         self.engine, self.n_shards = engine, n_shards
         self._tell, self._told = tell, told
-        #: builds evaluations
+        #: creates evaluations
         self.make: Any = make or PinnedEvaluation
         self._keys = itertools.count()
-        # plain references, not a WeakSet: that runs Python code when one dies, and a Ctrl-C that falls into
-        # it is printed and forgotten
+        # Plain references instead of a WeakSet: a WeakSet runs Python code when a member is deleted, and a
+        # Ctrl-C in that code is printed and lost.
         self._live: list[weakref.ref[PinnedEvaluation]] = []
         self._waiting: list[weakref.ref[PinnedEvaluation]] = []
 
     def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
-        """Evaluate at w; ``is_upper``: the value also bounds the risk from above."""
+        """Evaluate at w. ``is_upper``: the value is also an upper bound of the risk."""
         for waiting in _alive(self._waiting):
-            waiting.settle()  # before there is one more point: then its scores replace those of an end
+            waiting.settle()  # before adding a point: then its scores replace those of an end
         w = frozen(w)
         at = Pinned(next(self._keys), w, None)
         live, told = self._live_keys(at), self._told()
@@ -92,12 +92,12 @@ class ScoreCache:
         *args: Any,
         gather: bool = False,
     ) -> Any:
-        """Call all shards; if one lost something, it is told that and the points, and all are asked again."""
+        """Call all shards. If one lost its state, restore it and the points, and repeat the call."""
         call = self.engine.gather if gather else self.engine.reduce
         restores = 0
         while True:
             try:
-                if restores > 0:  # what is told may get lost again in between
+                if restores > 0:  # the restored state may get lost again
                     if self._tell is not None:
                         self._tell()
                     if points:
@@ -134,34 +134,34 @@ class ScoreCache:
         self.engine.gather(LineShard.line_restore, wanted, self._told(), ordered, *handles)
 
     def value(self, at: Pinned) -> float:
-        """The risk at a point that was settled before anybody asked for its value."""
+        """The risk at a point that was settled before its value was needed."""
         return float(self.ask((at,), LineShard.line_value, at.key))
 
     def value_on(self, line: _Line) -> float:
-        """The risk at a point on a line: no pass over the data, and no scores are kept."""
+        """The risk at a point on a line: no pass over the data, and no scores are stored."""
         a, b = line.ends()
         return float(self.ask((a, b), LineShard.line_value_toward, a.key, b.key, line.t))
 
     def pin(self, w: Array, line: tuple[Pinned, Pinned, float]) -> Pinned:
-        """A name for the scores of a point on a line that the shards do not have yet."""
-        if self.engine.durable:  # nothing gets lost: do not hold the ends
+        """A key for the scores of a point on a line, which the shards do not have yet."""
+        if self.engine.durable:  # nothing gets lost: do not keep the ends alive
             return Pinned(next(self._keys), w, None)
         return Pinned(next(self._keys), None, line)
 
     def move(self, a: Pinned, b: Pinned, t: float, at: Pinned) -> None:
-        """Let the shards keep the scores of a point on a line: no pass over the data."""
-        # where nothing gets lost for good, a point on a line is not remembered as one
+        """Make the shards store the scores of a point on a line: no pass over the data."""
+        # with a durable engine, a point on a line is not remembered as one
         points = (a, b) if at.line is None else (at,)
         self.ask(points, LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
 
     def settled(self) -> list[PinnedEvaluation]:
-        """All evaluations that somebody holds, their scores kept."""
+        """All live evaluations, with their scores stored."""
         for waiting in _alive(self._waiting):
             waiting.settle()
         return _alive(self._live)
 
     def again(self, w: Array) -> Pinned:
-        """Another name for a point: its scores are computed anew."""
+        """Give a point a new key; its scores are recomputed."""
         w = frozen(w)
         at = Pinned(next(self._keys), w, None)
         live, told = self._live_keys(at), self._told()
@@ -169,11 +169,11 @@ class ScoreCache:
         return at
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
-        """This one is on a line between others, and may have to be settled."""
+        """Register an evaluation on a line between others, which may have to be settled."""
         self._waiting = [*(weakref.ref(e) for e in _alive(self._waiting)), weakref.ref(evaluation)]
 
     def watch(self, evaluation: PinnedEvaluation) -> None:
-        """From now on shards keep the scores of this evaluation while it lives."""
+        """From now on shards keep the scores of this evaluation as long as it is referenced."""
         self._waiting = [weakref.ref(e) for e in _alive(self._waiting) if e is not evaluation]
         self._live = [*(weakref.ref(e) for e in _alive(self._live)), weakref.ref(evaluation)]
 
@@ -187,9 +187,9 @@ def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvalua
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pinned:
-    """A point whose scores the shards keep under a key, and how they came about.
+    """A point whose scores the shards store under a key, and how they were computed.
 
-    That is w itself, not what was published of it: an object store is expensive, and few of them get lost.
+    It holds w itself, not the published handle: space in an object store is expensive, and losses are rare.
     """
 
     key: int
@@ -199,14 +199,14 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
-    """A point between two evaluations that nobody has asked about yet."""
+    """A lazily evaluated point on the line between two evaluations."""
 
     a: PinnedEvaluation
     b: PinnedEvaluation
     t: float
 
     def w(self) -> Array:
-        w = self.b.w - self.a.w  # one array of its length, and no copy of that
+        w = self.b.w - self.a.w  # allocates one array only
         w *= self.t
         w += self.a.w
         w.setflags(write=False)
@@ -217,12 +217,13 @@ class _Line:
 
 
 class PinnedEvaluation:
-    """A risk pinned at w, with free lines to other evaluations of the same risk.
+    """A risk evaluated at w. Points on lines to other evaluations of the same risk take no pass over the
+    data.
 
-    A point on a line is settled (its scores kept) when another line begins there, or before the next point is
-    evaluated. Until then its value and its cut are taken from scores that live as long as a call. When it is
-    settled and nobody else holds the line's first end, its scores take the place of that end's: then no more
-    than two scores of a row are kept at a time.
+    A point on a line is settled (its scores are stored) when another line starts there, or before the next
+    point is evaluated. Until then its value and its cut are computed from temporary scores. When it is
+    settled and nothing else refers to the line's first end, its scores replace those of that end. So at most
+    two scores per row are stored at a time.
     """
 
     def __init__(
@@ -243,32 +244,32 @@ class PinnedEvaluation:
             pins.wait(self)
 
     def settle(self) -> Pinned:
-        """Let the shards keep the scores."""
+        """Make the shards store the scores."""
         line = self._line
         if line is not None:
             (a, b), t = line.ends(), line.t
             at = self._pins.pin(self.w, (a, b, t))
-            # an interrupt from here on does no harm: shards can compute the scores of any point anew
+            # from here on an interrupt is harmless: shards can recompute the scores of any point
             self._at, self._line = at, None
             self._pins.watch(self)
-            del line  # and with it, perhaps, its first end
+            del line  # this may release its first end
             self._pins.move(a, b, t, at)
         assert self._at is not None
         return self._at
 
     def rename(self, w: Array) -> None:
-        """The point is written differently from now on."""
+        """Replace the representation of the point."""
         self._at, self._w = self._pins.again(w), w
 
     @property
     def key(self) -> int:
-        """The name of the scores."""
+        """The key of the scores."""
         assert self._at is not None
         return self._at.key
 
     @property
     def point(self) -> Pinned:
-        """Where shards find the scores."""
+        """The settled point, whose scores the shards have."""
         return self.settle()
 
     @property
@@ -291,7 +292,7 @@ class PinnedEvaluation:
 
     @property
     def upper(self) -> float:
-        """R(w), or infinite if the value is only a lower model's."""
+        """R(w), or infinite if the value is only that of a lower model."""
         return self.value if self._is_upper else float("inf")
 
     def cut(self) -> Cut:
@@ -304,7 +305,7 @@ class PinnedEvaluation:
         return [_thin(part) for part in self.ask_cut(gather=True)]
 
     def ask_cut(self, *, gather: bool = False) -> Any:
-        """The shards' cuts: their sum, or all of them."""
+        """The sum of the shards' cuts, or a list of all of them."""
         if self._line is not None:
             a, b = ends = self._line.ends()
             return self._pins.ask(
@@ -322,7 +323,7 @@ class PinnedEvaluation:
         return out
 
     def slopes(self, other: PinnedEvaluation, ts: Array) -> Array:
-        """Right derivatives on the line; the ts ascend."""
+        """Right derivatives on the line, at ascending ts."""
         a, b = ends = self.point, other.point
         out: Array = self._pins.ask(ends, LineShard.line_slopes, a.key, b.key, ts)
         return out
@@ -330,8 +331,8 @@ class PinnedEvaluation:
     def breakpoints(
         self, other: PinnedEvaluation, lo: float, hi: float, limit: int
     ) -> tuple[Array, Array] | None:
-        """Kinks on the line, unless they are too many."""
-        # a shard may hold its fair share four times over before the round is given up
+        """Kinks on the line, unless there are too many."""
+        # a shard may have four times its fair share before the attempt is given up
         share = min(limit, max(64, 4 * limit // self._pins.n_shards))
         a, b = ends = self.point, other.point
         parts = self._pins.ask(ends, LineShard.line_kinks, a.key, b.key, lo, hi, share, gather=True)
@@ -345,5 +346,5 @@ def _thin(cut: Cut) -> Cut:
     if not isinstance(plane, np.ndarray) or plane.size < SPARSE_FROM:
         return cut
     thin = sparsify(plane)
-    # planes stay for long: not in memory that an engine lends
+    # planes are kept for long: copy them out of memory owned by the engine
     return Cut(cut.offset, plane.copy() if thin is plane and plane.base is not None else thin)

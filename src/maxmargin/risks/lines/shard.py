@@ -1,6 +1,6 @@
-"""Shards that keep scores under keys and answer questions about lines between them.
+"""Shards that store scores under keys and evaluate the risk on lines between them.
 
-What a shard keeps is a cache; :mod:`maxmargin.risks.lines.evaluation` says how it is filled again.
+The stored scores are a cache; :mod:`maxmargin.risks.lines.evaluation` describes how it is refilled.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from maxmargin.core.vectors import Array, Vector
 from maxmargin.losses.base import ScoreLoss
 
 Step = tuple[int, int | tuple[int, int, float]]
-"""How scores come about: (key, which w of those sent) or (key, (a, b, t))."""
+"""How scores are computed: (key, index of a w that was sent) or (key, (a, b, t))."""
 
 
 NOT_FINITE = (
-    "a score is NaN or infinite: features or weights are, or they are so large that scores overflow. Check "
-    "and scale the features."
+    "a score is NaN or infinite: the features or weights are, or they are so large that scores overflow. "
+    "Check and scale the features."
 )
 
 
 class LostScores(Exception):
-    """A shard misses what it was told before: it was built anew in between."""
+    """A shard was rebuilt and lacks state that an earlier call created."""
 
 
 class LineShard(ABC):
-    """A shard that can evaluate, move along lines and cut, given scores."""
+    """A shard that evaluates, moves along lines and computes cuts, given scores."""
 
     def __init__(self) -> None:
         self._scores: dict[int, Array] = {}
 
     @abstractmethod
     def scores_at(self, w: Array) -> Array:
-        """The scores of w, linear in w up to a constant."""
+        """The scores of w, which are linear in w up to a constant."""
 
     @abstractmethod
     def value_of(self, scores: Array) -> float:
@@ -47,7 +47,7 @@ class LineShard(ABC):
 
     @abstractmethod
     def slopes_of(self, a: Array, b: Array, ts: Array) -> Array:
-        """Right derivatives on the line between two scores."""
+        """Right derivatives on the line between two score vectors."""
 
     @abstractmethod
     def kinks_of(
@@ -57,28 +57,28 @@ class LineShard(ABC):
 
     @abstractmethod
     def cut_of(self, scores: Array) -> Cut:
-        """The cut that is tight at the scores."""
+        """The cut that is tight at these scores."""
 
     def line_evaluate(self, key: int, w: Array, live: frozenset[int], told: int) -> float:
-        """Keep the scores of w under a key. ``told``: what else the shard has heard; see :meth:`check`."""
+        """Store the scores of w under a key. ``told``: the state the shard must have; see :meth:`check`."""
         self.check(told)
         self._forget(live)
         if key not in self._scores:
             scores = self.scores_at(w)
-            if not is_finite(scores):  # a loss would drop it: max(0, nan) is 0
+            if not is_finite(scores):  # a loss would ignore it: max(0, nan) is 0
                 raise ValueError(NOT_FINITE)
             self._scores[key] = scores
         return self.value_of(self._scores[key])
 
     def check(self, told: int) -> None:
-        """Raise :class:`LostScores` if scores depend on things this shard was told, and misses."""
+        """Raise :class:`LostScores` if scores depend on state that this shard lacks."""
         return
 
     def line_toward(self, a: int, b: int, t: float, key: int, live: frozenset[int]) -> float:
-        """Keep the scores of a point on the line, in the place of ``a``'s if nobody needs those any more."""
+        """Store the scores of a point on the line, in place of those of ``a`` if they are not needed."""
         if key not in self._scores:
             start, end = self._at(a), self._at(b)
-            own = start.flags.owndata and start.flags.writeable  # not a view of somebody's array
+            own = start.flags.owndata and start.flags.writeable  # not a view of another array
             moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
             blend(start.ravel(), end.ravel(), t, moved.ravel())
             self._scores[key] = moved
@@ -111,7 +111,7 @@ class LineShard(ABC):
     def line_restore(
         self, wanted: frozenset[int], told: int, steps: list[Step], *ws: Array
     ) -> None:
-        """Compute scores that got lost, by the steps that led to them."""
+        """Recompute lost scores by the steps that led to them."""
         self.check(told)
         if all(key in self._scores for key in wanted):
             return
@@ -128,7 +128,7 @@ class LineShard(ABC):
                 else:
                     known[key] = self.scores_at(ws[how])
             if isinstance(how, tuple):
-                for end in how[:2]:  # few scores at a time, as in the fit itself
+                for end in how[:2]:  # hold few scores at a time, as during the fit
                     if last[end] == k and end not in wanted and end not in self._scores:
                         del known[end]
         self._scores.update({key: known[key] for key in wanted})
@@ -163,7 +163,7 @@ class LossShard(LineShard):
     @property
     @abstractmethod
     def _offset(self) -> Array | None:
-        """What is added to the products, if anything is."""
+        """The offset added to the products, or None."""
 
     @abstractmethod
     def plane_of(self, gradient: Array) -> Vector:
@@ -199,16 +199,16 @@ class LossShard(LineShard):
 
     def _not_finite(self, what: str) -> ValueError:
         return ValueError(
-            f"{type(self._loss).__name__} has a {what} that is not finite at scores that are: labels or "
-            "weights contain NaN or infinite values, losses overflow, or the loss errs."
+            f"{type(self._loss).__name__} has a {what} that is not finite at finite scores: labels or "
+            "weights contain NaN or infinite values, losses overflow, or the loss is wrong."
         )
 
     def lengths(self) -> Array | float | None:
-        """Norms of the rows, the constant feature included, or a bound of them; None if not known."""
+        """Norms of the rows, including the constant feature, or a bound on them; None if unknown."""
         return None
 
     def _error(self, scores: Array, gradient: Array) -> float:
-        """What rounding may do to the cut at these scores; see :mod:`maxmargin.core.rounding`.
+        """Bound on the rounding error of the cut at these scores; see :mod:`maxmargin.core.rounding`.
 
         The offset is a sum of l_i - g_i s_i (and of g_i o_i), the plane one of g_i x_i.
         """
@@ -220,5 +220,5 @@ class LossShard(LineShard):
         total = abs(self.value_of(scores)) + float(np.vdot(sizes, np.abs(scores)))
         if self._offset is not None:
             total += float(np.vdot(sizes, np.abs(self._offset)))
-        # by the longest row: all that is known of rows elsewhere
+        # use the longest row: for rows outside memory only a bound is known
         return gamma(n) * (total + float(sizes.sum()) * float(np.max(lengths, initial=0.0)))

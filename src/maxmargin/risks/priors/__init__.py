@@ -1,1 +1,1 @@
-"""Risks seen through a map of their weights."""
+"""Risks composed with an affine map of their weights."""

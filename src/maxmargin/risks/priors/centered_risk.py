@@ -1,8 +1,8 @@
-"""Structured risks around a centre: w = m + v, with working sets that know nothing of it.
+"""Structured risks with a prior mean: w = m + v, using working sets that ignore it.
 
-Block steps look at g_ij = l_ij + <w, p_ij> and at distances of planes only, so any working sets solve the
-problem with the centre m if their w starts there: then w = m - sum_ij alpha_ij p_ij at all times. What
-they take for the dual value, summed anew from v = - sum_ij alpha_ij p_ij, lacks what the centre adds to the
+Block steps use only g_ij = l_ij + <w, p_ij> and distances between planes. So any working sets solve the
+problem with the center m if their w starts there: then w = m - sum_ij alpha_ij p_ij at all times. Their dual
+value, recomputed from v = - sum_ij alpha_ij p_ij, lacks the center's contribution to the
 offsets:
 
     D = sum_ij alpha_ij (l_ij + <m, p_ij>) - 1/2 |v|^2 = (sum_ij alpha_ij l_ij - 1/2 |v|^2) - <m, v>.
@@ -27,26 +27,26 @@ from maxmargin.risks.weight_map import WeightMap
 
 
 class CenteredSets(WorkingSets):
-    """Fresh working sets, moved to a centre; see :class:`maxmargin.core.WorkingSets`.
+    """New working sets, moved to a center; see :class:`maxmargin.core.WorkingSets`.
 
-    (An interrupt may leave them without it for a moment: a point like any other, and the next dual value,
-    which is summed anew, puts it back.)
+    (An interrupt may leave them without the center for a moment. This is a point like any other, and the next
+    dual value, which is recomputed, restores it.)
     """
 
-    def __init__(self, sets: WorkingSets, centre: Array) -> None:
-        self._sets, self._centre = sets, centre
-        sets.w[:] += centre
+    def __init__(self, sets: WorkingSets, center: Array) -> None:
+        self._sets, self._center = sets, center
+        sets.w[:] += center
 
     @property
     def w(self) -> Array:
-        """The point, as seen from the centre."""
-        return self._sets.w - self._centre
+        """The point relative to the center, v = w - m."""
+        return self._sets.w - self._center
 
     def dual_value(self) -> float:
         """See :class:`maxmargin.core.WorkingSets`."""
         value = self._sets.dual_value()
-        value -= float(self._centre @ self._sets.w)
-        self._sets.w[:] += self._centre
+        value -= float(self._center @ self._sets.w)
+        self._sets.w[:] += self._center
         return value
 
     def rescale(self, caps: Array) -> None:
@@ -109,14 +109,14 @@ class CenteredSets(WorkingSets):
 
 
 class CenteredRisk(MappedRisk):
-    """A structured risk seen through a map of its weights; with working sets if the map is a centre only.
+    """A structured risk with a map of its weights; it has working sets if the map only has a center.
 
     Parameters
     ----------
     risk : TaskRisk
-        The risk of w, of compiled or plain examples.
+        The risk of w, with compiled or plain examples.
     weights : WeightMap
-        How w comes from v.
+        The map from v to w.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class CenteredRisk(MappedRisk):
 
     def __init__(self, risk: TaskRisk, weights: WeightMap) -> None:
         super().__init__(risk, weights)
-        self._task_risk, self._centre = risk, weights.centre.ravel()
+        self._task_risk, self._center = risk, weights.centre.ravel()
 
     @property
     def offers(self) -> Capabilities:
@@ -153,13 +153,13 @@ class CenteredRisk(MappedRisk):
         return self._task_risk.examples
 
     def working_sets(self, C: float, regularizer: SquaredNorm | None = None) -> WorkingSets:
-        """Fresh dual state for the coordinate solver."""
+        """New dual state for the coordinate solver."""
         if self.weights.stretches or (regularizer is not None and len(regularizer.nonnegative)):
             raise TypeError(
-                f"the working sets of {type(self.examples).__name__} know the centre of a prior only, not "
-                "its spread, nor fixed or signed weights. Use solver=CuttingPlane()."
+                f"the working sets of {type(self.examples).__name__} support the mean of a prior only, not "
+                "its covariance, nor fixed or signed weights. Use solver=CuttingPlane()."
             )
-        return CenteredSets(self._task_risk.working_sets(C), self._centre)
+        return CenteredSets(self._task_risk.working_sets(C), self._center)
 
     def caps(self, C: float) -> Array:
         """c_i = C s_i."""
@@ -174,4 +174,4 @@ class CenteredRisk(MappedRisk):
         return self._task_risk.answers_for(self.weights.whole(w), examples, quick)
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:
-        """Points of v are not those the risk remembers by."""
+        """Do nothing: the risk remembers points w, not v."""

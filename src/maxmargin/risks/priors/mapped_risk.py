@@ -1,8 +1,8 @@
-"""A risk seen through a map of its weights: R'(v) = R(centre + T v).
+"""A risk composed with an affine map of its weights: R'(v) = R(centre + T v).
 
-Points go out as w, cuts come back as cuts of v; the shards, wherever they live, know nothing of it and no
-data is copied. Only methods that visit single rows need rows of their own, X T with the offsets X centre;
-where T is the identity that is X itself.
+Points are mapped to w, and cuts are mapped back to cuts of v. The shards are not aware of the map, and no
+data is copied. Only methods that visit single rows need transformed rows, X T with the offsets X centre;
+if T is the identity these are the rows of X itself.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from maxmargin.duals.rows import Rows
 from maxmargin.risks.scores.risk import ScoreRisk
 from maxmargin.risks.weight_map import WeightMap
 
-#: entries that a copy of the rows may have
+#: maximum number of entries of a copy of the rows
 ROOM = 2**27
-#: share of a matrix of blocks that is not zero up to which products with sparse rows stay sparse
+#: maximum density of a block matrix for which products with sparse rows stay sparse
 SPARSE_BLOCKS = 0.02
-#: rows that an operator sees at a time
+#: number of rows passed to an operator at a time
 CHUNK = 1024
 
 
@@ -105,7 +105,7 @@ class MappedRisk:
     risk : Risk
         The risk of w.
     weights : WeightMap
-        How w comes from v.
+        The map from v to w.
 
     Examples
     --------
@@ -158,11 +158,11 @@ class MappedRisk:
         return self._score_risk().scores(at.inner)
 
     def _score_risk(self) -> ScoreRisk:
-        assert self._scores is not None  # asked for where it is offered only
+        assert self._scores is not None  # called only if ``offers`` includes it
         return self._scores
 
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
-        """The methods :meth:`row_duals` offers for this problem."""
+        """The methods that :meth:`row_duals` supports for this problem."""
         return frozenset(m for m in METHODS if self.refusal(m, regularizer) is None)
 
     def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
@@ -171,7 +171,7 @@ class MappedRisk:
         if self.weights.shifts and rows.offset is None:
             rows = replace(rows, offset=np.empty(0))
         if method != "stream" and self.weights.blocks and self.shape.nnz > ROOM:
-            return "the prior correlates features, and rows that know it would not fit the memory"
+            return "the prior correlates features, and the transformed rows would not fit in memory"
         return refusal(method, rows, regularizer)
 
     def row_duals(
@@ -181,7 +181,7 @@ class MappedRisk:
         regularizer: SquaredNorm,
         streaming: Streaming | None = None,
     ) -> RowDuals:
-        """A fresh dual point over the rows, improved by this method."""
+        """A new dual point over the rows, optimized by this method."""
         why = self.refusal(method, regularizer)
         if why is not None:
             raise TypeError(refused(method, why))
@@ -215,7 +215,7 @@ class MappedRisk:
 
 
 class StretchedDesign:
-    """Rows T'x of a design whose rows are not in memory, made when they are asked for."""
+    """Rows T'x of a feature matrix outside memory, computed on demand."""
 
     def __init__(self, design: Any, weights: WeightMap) -> None:
         self.design, self.shape = design, design.shape
@@ -241,7 +241,7 @@ class StretchedDesign:
 
 
 def _work(risk: ScoreRisk, weights: WeightMap) -> RowShape:
-    """The entries of the rows that methods for single rows would see."""
+    """The shape of the transformed rows, as methods for single rows would use them."""
     n, d = risk.rows.design.shape
     if not weights.blocks:
         return risk.shape
@@ -259,7 +259,7 @@ def _sparse_product(design: Design, weights: WeightMap) -> bool:
 
 
 def stretched(design: Any, weights: WeightMap) -> Any:
-    """The rows x as T'x, in float64: rounding them to less would make another problem of it."""
+    """The rows x transformed to T'x, in float64: a lower precision would change the problem."""
     if not weights.stretches:
         return design
     if not isinstance(design, CSRDesign | DenseDesign):

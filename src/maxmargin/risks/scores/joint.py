@@ -1,15 +1,15 @@
-"""Losses that are no sums over rows (F1, the ROC area): a stated gather.
+"""Non-decomposable metrics (F1, ROC AUC): losses that need the scores of all samples in one place.
 
-What one row costs depends on the scores of all, so the loss must see them in one place. Everything else stays
-where the rows are:
+The loss of one sample depends on the scores of all, so the loss is computed in one place. Everything else
+stays with the rows:
 
-    scores at w      products of the shards, in parallel; gathered, 8 bytes a row
-    value, slopes    functions of the scores: here, by the loss itself
-    plane X'g        the loss' derivative g goes out, 8 bytes a row; each shard multiplies its slice, and the
-                     planes are summed like any others
+    scores at w      products at the shards, in parallel; gathered, 8 bytes per row
+    value, slopes    functions of the scores: computed here, by the loss itself
+    plane X'g        the loss' derivative g is sent out, 8 bytes per row; each shard multiplies its slice, and
+                     the planes are summed like any others
 
-So one number per row travels once for each point that is evaluated, and once for each cut. A line between two
-evaluated points needs neither: its scores are combinations of those that are here. Shards remember nothing.
+So communication is one number per row for each evaluated point, and again for each cut. A line between two
+evaluated points needs none: its scores are combinations of the gathered ones. Shards keep no state.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from maxmargin.risks.lines.shard import LossShard
 from maxmargin.risks.scores.shard import ScoreShard
 
 Spec = tuple[int, RowPart | PlacedRowPart]
-"""Rows, and how many rows of the problem come before them."""
+"""A part of the rows, and the number of rows of the problem before it."""
 
 
 class _Slice:
-    """Some of the rows, without labels: products with them are all that is asked for."""
+    """Some of the rows, without labels: only products with them are needed."""
 
     def __init__(self, shard: ScoreShard, start: int, stop: int) -> None:
         self._shard, self._here = shard, slice(start, stop)
@@ -42,11 +42,11 @@ class _Slice:
         return self._shard.scores_at(w)
 
     def plane_of(self, coef: Array) -> Cut:
-        """``X' coef``, as the plane of a cut: those know how to travel."""
+        """``X' coef``, as the plane of a cut, which has a compact pickled form."""
         return Cut(0.0, self._shard.plane_of(writable(coef)[self._here]))
 
     def longest(self) -> float | None:
-        """The norm of the longest row; None if it is not known."""
+        """The norm of the longest row; None if unknown."""
         known = self._shard.lengths()
         return None if known is None else float(np.max(known, initial=0.0))
 
@@ -57,12 +57,12 @@ def _make_slice(light: Rows, spec: Spec) -> _Slice:
 
 
 class _Gathered(LossShard):
-    """The scores of all rows of a problem, and the loss of them."""
+    """The scores of all rows of a problem, and their loss."""
 
     def __init__(self, engine: Engine, rows: Rows) -> None:
         super().__init__()
         self._engine, self._loss = engine, rows.loss
-        self._known: float | None = None  # the norm of the longest row; NaN if it is not known
+        self._known: float | None = None  # the norm of the longest row; NaN if unknown
         offset = None if rows.offset is None else _joined(rows, rows.offset)
         self._held = _joined(rows, rows.y), _joined(rows, rows.weight), offset
 
@@ -87,20 +87,20 @@ class _Gathered(LossShard):
         return self._held[2]
 
     def plane_of(self, gradient: Array) -> Vector:
-        """The slices' planes, added up."""
-        gradient.setflags(write=False)  # then publishing it is no copy
+        """The sum of the slices' planes."""
+        gradient.setflags(write=False)  # publishing a read-only array needs no copy
         cut: Cut = self._engine.reduce(_Slice.plane_of, self._engine.publish(gradient))
         return cut.plane
 
 
 def _joined(rows: Rows, column: Any) -> Any:
-    """A column over the ranges of the problem, in their order."""
+    """A column restricted to the ranges of the problem, in their order."""
     parts = [column[lo:hi] for lo, hi in rows.ranges]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def gathering(engine: Engine, rows: Rows, bounds: list[tuple[int, int]]) -> ScoreCache:
-    """Evaluations of a joint loss: rows go to the engine's shards, the scores are kept here."""
+    """Evaluations of a non-decomposable loss: the engine's shards hold the rows; the scores are kept here."""
     bare = replace(rows, y=None, weight=None)
     specs: list[Spec] = []
     start = 0

@@ -1,8 +1,8 @@
-"""Family A: R(w) = L(X w), a design and a loss of scores.
+"""Score risks R(w) = L(X w): a feature matrix and a loss of scores.
 
-w holds one column per output: W = w[: d K] as (d, K), then K intercepts, multiplied by
-``intercept``. Scores stay with the shards; a line between two evaluated points needs no pass over
-X. A loss that is no sum over rows needs all scores in one place: see :mod:`maxmargin.risks.scores.joint`.
+w has one column per output: W = w[: d K] as (d, K), then K intercepts, multiplied by
+``intercept``. Scores stay with the shards; a line between two evaluated points takes no pass over
+X. A non-decomposable loss needs all scores in one place: see :mod:`maxmargin.risks.scores.joint`.
 """
 
 from __future__ import annotations
@@ -46,38 +46,38 @@ def _weights(given: Any, n: int) -> Any:
 
 
 def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
-    """Finite numbers in the shape of the scores."""
+    """Check finite numbers in the shape of the scores."""
     columns = loss.n_outputs()
     offset = np.ascontiguousarray(given, dtype=np.float64)
     shape = (n,) if columns is None else (n, columns)
     if offset.shape != shape or not np.isfinite(offset).all():
         raise ValueError(
-            f"offset has shape {offset.shape}; finite numbers of shape {shape}, like the scores, are needed."
+            f"offset has shape {offset.shape}; it must hold finite numbers of shape {shape}, like the scores."
         )
     return offset
 
 
 class ScoreRisk:
-    """R(w) = L(X w) over rows in memory, on disk, or computed on the fly.
+    """R(w) = L(X w) over samples in memory, on disk, or computed on the fly.
 
     Parameters
     ----------
     X : array, CSR matrix or design
-        The rows; used as they are, without a copy.
+        The samples; used without a copy.
     y : array or LazyColumn
-        Labels as the loss wants them.
+        Labels in the form that the loss expects.
     loss : ScoreLoss
         The loss of scores.
     sample_weight : array or LazyColumn, optional
-        Weight of each row.
+        Weight of each sample.
     intercept : float, default 0
         Value of a constant feature, whose weight comes last in w; 0 for none.
     engine : Engine, optional
-        Where the shards live; the calling thread by default.
+        The engine that holds the shards; the calling thread by default.
     ranges : sequence of (lo, hi), optional
         Row ranges that belong to the problem, ascending; all rows by default.
     offset : array, optional
-        Numbers that are added to the scores, of their shape: R(w) = L(offset + X w).
+        Numbers to add to the scores, of the same shape: R(w) = L(offset + X w).
 
     Examples
     --------
@@ -119,7 +119,7 @@ class ScoreRisk:
             loss.check_labels(y[:])
         if not loss.weighted and any((weight[lo:hi] != 1.0).any() for lo, hi in chunks(n)):
             raise ValueError(
-                f"{type(loss).__name__} takes no sample weights: it is a measure of whole rows."
+                f"{type(loss).__name__} takes no sample weights: it is a metric of whole samples."
             )
         if offset is not None:
             offset = _offset(offset, n, loss)
@@ -138,7 +138,7 @@ class ScoreRisk:
         self.open()
 
     def open(self) -> None:
-        """Build the shards: at the beginning, and when the engine had others in between."""
+        """Build the shards: at construction, and again after the engine was used for others."""
         if not self.rows.loss.decomposable:
             self._pins = gathering(self.engine, self.rows, self.bounds)
             return
@@ -154,12 +154,12 @@ class ScoreRisk:
         if allowed is not None:
             if len(rows.ranges) != 1 or rows.n != len(rows.y):
                 raise ValueError(
-                    f"{type(rows.loss).__name__} is a loss over groups of rows: it takes no ranges."
+                    f"{type(rows.loss).__name__} is a loss over groups of rows: it does not support ranges."
                 )
             bounds = sorted({int(allowed[np.abs(allowed - b).argmin()]) for b in bounds})
         out: list[tuple[int, int]] = []
         start = 0
-        for lo, hi in rows.ranges:  # shards of the problem's rows, cut where a range ends
+        for lo, hi in rows.ranges:  # split shards where a range ends
             inside = [lo + b - start for b in bounds if start < b < start + hi - lo]
             out += pairwise([lo, *inside, hi])
             start += hi - lo
@@ -177,7 +177,7 @@ class ScoreRisk:
         )
 
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:
-        """One product with X; ``exact`` makes no difference here."""
+        """Evaluate by one product with X; ``exact`` has no effect here."""
         return self._pins.evaluate(w)
 
     def proved_value(self, w: Array, enough: float) -> float:
@@ -186,7 +186,7 @@ class ScoreRisk:
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: that of the scores, and of summing up."""
+        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: of the scores, and of the sum."""
         rows = self.rows
         if not rows.loss.decomposable:
             return gamma(rows.n) * value
@@ -195,14 +195,14 @@ class ScoreRisk:
         first, second, shift, shift2 = self._totals
         if np.isnan(first):
             return gamma(rows.n) * value
-        # a score is wrong by unit (|x| |w| + |o|)
+        # a score has an error of at most unit (|x| |w| + |o|)
         unit, length = gamma(rows.design.shape[1]), float(np.linalg.norm(w))
         change = unit * (first * length + shift)
         squares = 2.0 * unit**2 * (second * length**2 + shift2)
         return rows.loss.change(value, float(change), float(squares)) + gamma(rows.n) * value
 
     def scores(self, at: LineEvaluation) -> Array:
-        """The scores of an evaluated point, one per row of the design (0 outside the ranges)."""
+        """The scores of an evaluated point, one per row of the feature matrix (0 outside the ranges)."""
         assert isinstance(at, PinnedEvaluation)
         columns = self.rows.loss.n_outputs()
         n = self.rows.design.shape[0]
@@ -221,11 +221,11 @@ class ScoreRisk:
         return refusal(method, self.rows, regularizer)
 
     def methods(self, regularizer: SquaredNorm) -> frozenset[str]:
-        """The methods :meth:`row_duals` offers for this problem."""
+        """The methods that :meth:`row_duals` supports for this problem."""
         return frozenset(m for m in METHODS if self.refusal(m, regularizer) is None)
 
     def in_span(self, regularizer: SquaredNorm, max_planes: int | None = None) -> WideScoreRisk:
-        """The same risk with combinations of planes for points; see :mod:`maxmargin.risks.scores.wide`."""
+        """The same risk with combinations of planes as points; see :mod:`maxmargin.risks.scores.wide`."""
         return WideScoreRisk(self, regularizer, max_planes)
 
     def row_duals(
@@ -235,5 +235,5 @@ class ScoreRisk:
         regularizer: SquaredNorm,
         streaming: Streaming | None = None,
     ) -> RowDuals:
-        """A fresh dual point over the rows, improved by this method."""
+        """A new dual point over the rows, optimized by this method."""
         return row_duals(method, self.rows, C, regularizer, streaming)

@@ -1,4 +1,4 @@
-"""Some rows of a score risk, where they live: products with them, and the loss of their scores."""
+"""A shard of a score risk: products with some rows, and the loss of their scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ScoreShard(LossShard):
 
     @property
     def _labels(self) -> tuple[Any, Any]:
-        """Labels and weights: views, or read from where they are."""
+        """Labels and weights: views, or read from disk."""
         lo, hi = self._lo, self._hi
         return self._rows.y[lo:hi], self._rows.weight[lo:hi]
 
@@ -44,12 +44,12 @@ class ScoreShard(LossShard):
         return scores
 
     def plane_of(self, coef: Array) -> Array:
-        """The flat ``X[lo:hi]' coef``, the constant feature included."""
+        """The flat ``X[lo:hi]' coef``, including the constant feature."""
         d, extra = self._design.shape[1], int(self._intercept != 0.0)
         plane = np.zeros((d + extra, *coef.shape[1:]))
         self._design.accumulate(coef, self._lo, self._hi, plane[:d])
         if extra:
-            # by BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
+            # BLAS: NumPy's own sum over the rows of a narrow matrix is four times slower
             plane[d] = self._intercept * (np.ones(len(coef)) @ coef)
         return plane.ravel()
 
@@ -62,7 +62,7 @@ class ScoreShard(LossShard):
         return self._lengths
 
     def totals(self) -> Array:
-        """Sums over the rows, by weight: of |x|, |x|^2, and of offsets |o|, |o|^2; NaN where not known."""
+        """Weighted sums over the rows of |x|, |x|^2, and of offsets |o|, |o|^2; NaN if unknown."""
         lengths, weight = self.lengths(), np.asarray(self._labels[1])
         if lengths is None:
             return np.full(4, np.nan)
@@ -76,5 +76,5 @@ class ScoreShard(LossShard):
 
 
 def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> ScoreShard:
-    """The shard of a part, which may have come from elsewhere."""
+    """The shard of a part, which may have been sent from another process."""
     return ScoreShard(*part.on(light))

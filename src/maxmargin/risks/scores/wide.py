@@ -1,29 +1,32 @@
-"""Score risks seen from the rows: planes that stay at the shards, for more features than a driver can hold.
+"""Score risks with planes that stay at the shards, for more features than the driver can hold.
 
 Every plane of R(w) = L(X w) is a combination of rows, a_j = X'g_j with g_j the loss' derivative, and every
-point a cutting-plane solver visits is a combination of planes. A shard keeps two numbers per row and plane:
-g_j and the scores s_j = X a_j. Here, at the driver, a point is the short vector c of its factors:
+point a cutting-plane solver visits is a combination of planes. A shard stores two numbers per row and plane:
+g_j and the scores s_j = X a_j. At the driver, a point is the short vector c of its coefficients:
 
     w = sum_j c_j a_j      R(w) = L(sum_j c_j s_j)      |w|^2 = c'G c,   G_ij = <a_i, a_j> = <g_i, s_j>
 
-so evaluating a point is no pass over the data and nothing long travels. A new plane, at c, is one pass:
+So evaluating a point takes no pass over the data and no long vector is sent. A new plane, at c, takes one
+pass:
 
     g = L'(sum_j c_j s_j)   at the shards
     a = X'g                 one vector of the length of w, summed over the shards and published again
     s = X a, <g_i, s>       at the shards; the short products are the new row of G
 
-as many products as with explicit planes; but vectors as long as w come by one at a time, and the driver
-keeps none. (A design that computes its features may know X X'g without any such vector: ``kernel_dot``. Then
-g goes to the driver, and the scores back: two vectors of the length of the rows.) At the end w = X'(sum_j c_j
-g_j) is computed and evaluated, and so is the dual point's sum of planes: the certificate is that of features.
+These are as many products as with explicit planes, but vectors as long as w occur one at a time, and the
+driver keeps none. (A feature matrix that computes its features may provide X X'g without such a vector:
+``kernel_dot``. Then g is sent to the driver, and the scores back: two vectors with one entry per row.) At the
+end w = X'(sum_j c_j g_j) is computed and evaluated, and so is the dual point's sum of planes. So the
+certificate is that of the problem in feature space.
 
-Planes are numbered by slots. When all are taken those that the bundle has dropped go, and the few
-combinations that points still need take their places as columns of their own (:meth:`WideScoreRisk.tidy`). So
-shards hold up to 16 bytes per row and slot.
+Planes are numbered by slots. When all slots are used, planes that the bundle has dropped are removed, and the
+few combinations that points still need become columns themselves (:meth:`WideScoreRisk.tidy`). So
+shards store up to 16 bytes per row and slot.
 
-What a shard keeps is a function of the steps that made the columns: the points where cuts were taken. The
-driver remembers those. A shard that was built anew takes them again, with all the others' help, since a_j is
-a sum over all of them: the same operations, the same bits. So a death costs up to all passes so far.
+The columns of a shard are a function of the steps that made them: the points where cuts were computed. The
+driver remembers these. A rebuilt shard repeats them, together with all other shards, since a_j is
+a sum over all of them. The operations are the same, so the results are bit-identical. A lost shard therefore
+costs up to all passes so far.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ from maxmargin.risks.scores.wide_shard import WideShard, make_shard
 
 
 class RowsRisk(Protocol):
-    """A risk of scores, as far as it is needed here."""
+    """The part of a score risk that is needed here."""
 
     @property
     def rows(self) -> Rows:
@@ -71,7 +74,7 @@ class RowsRisk(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """Where the shards live."""
+        """The engine that holds the shards."""
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -79,7 +82,7 @@ class RowsRisk(Protocol):
 
     @property
     def n_blocks(self) -> int:
-        """Number of shards whose losses add up."""
+        """Number of shards whose losses are summed."""
 
     def open(self) -> None:
         """Build the shards of the risk."""
@@ -91,11 +94,11 @@ class WideScoreRisk:
     Parameters
     ----------
     risk : ScoreRisk
-        The risk; its engine works for this one until :meth:`close`.
+        The risk; this object uses its engine until :meth:`close`.
     regularizer : SquaredNorm
-        What is penalised: everything.
+        The regularizer, which must penalize all weights.
     max_planes : int, optional
-        Planes that a bundle will hold; by default as many as fit 2 GB.
+        Maximum number of planes in a bundle; by default as many as fit in 2 GB.
     """
 
     oracle: OracleKind = "exact"
@@ -108,20 +111,18 @@ class WideScoreRisk:
         rows = risk.rows
         if len(regularizer.free) or len(regularizer.nonnegative):
             raise TypeError(
-                "points as combinations of rows need every weight penalised and of either sign: use "
+                "space='rows' requires that all weights are penalized and of either sign: use "
                 "CuttingPlane(space='features')."
             )
         if rows.offset is not None or rows.ranges != ((0, rows.design.shape[0]),):
-            raise TypeError(
-                "points as combinations of rows need a risk over all rows, without an offset."
-            )
+            raise TypeError("space='rows' requires a risk over all rows, without an offset.")
         self._risk = risk
         size = rows.n * rows.n_columns
         self.columns = WideColumns(size, max_planes or planes_that_fit(size))
         self.n_examples, self.n_blocks = rows.n, risk.n_blocks
         self.regularizer = GramNorm(times_gram=lambda u: self.columns.times_gram(u))
         self.engine = risk.engine
-        # a joint loss needs all scores in one place, and there are as many of them as slots: one shard
+        # a non-decomposable loss needs all scores, of every slot, in one place: use one shard
         bounds = risk.bounds if rows.loss.decomposable else rows.ranges
         parts = [RowPart(rows, lo, hi) for lo, hi in bounds]
         self.engine.open(partial(make_shard, rows.light()), parts)
@@ -146,20 +147,20 @@ class WideScoreRisk:
 
     @property
     def dim(self) -> int:
-        """Length of a point: the slots."""
+        """Length of a point: the number of slots."""
         return self.columns.capacity
 
     # -- points and planes -----------------------------------------------------------------------------
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """Scores are combinations of the planes': no pass."""
+        """Evaluate by combining the planes' scores: no pass over the data."""
         if self._interrupted:
             self._interrupted = False
             raise KeyboardInterrupt
         return self._pins.evaluate(w)
 
     def cut_at(self, c: Array) -> Cut:
-        """The cut at a point, as a new column: one pass."""
+        """The cut at a point, as a new column: one pass over the data."""
         free = self.columns.free()
         if not free:
             raise RuntimeError("all slots for planes are taken: call tidy() in time.")
@@ -176,7 +177,7 @@ class WideScoreRisk:
 
     def _finish(self, step: int, slot: int) -> None:
         rows = self._risk.rows
-        if hasattr(rows.design, "kernel_dot"):  # it may know a shorter way than over features
+        if hasattr(rows.design, "kernel_dot"):  # may be cheaper than through the features
             coef = np.concatenate(self.engine.gather(WideShard.column_coef, step, slot))
             columns = rows.loss.n_outputs()
             g = coef if columns is None else coef.reshape(-1, columns)
@@ -187,7 +188,7 @@ class WideScoreRisk:
             return
         total = self.engine.reduce(WideShard.column_plane, step, slot).plane
         plane = total.to_dense() if isinstance(total, SparseVector) else total
-        plane.setflags(write=False)  # then publishing it is no copy
+        plane.setflags(write=False)  # publishing a read-only array needs no copy
         self.engine.gather(WideShard.column_finish, step, slot, self.engine.publish(plane))
 
     def _point(self, mix: Mix) -> Array:
@@ -196,20 +197,22 @@ class WideScoreRisk:
         return c
 
     def weights(self, c: Array) -> Array:
-        """The weights that a point stands for."""
+        """The weights that a point represents."""
         mix = mix_of(c)
-        told = len(self.columns.steps)  # slots mean something else after some of them
+        told = len(self.columns.steps)  # later steps may reassign slots
         w: Array = self._until_told(lambda: self.engine.reduce(WideShard.combine_rows, told, mix))
-        w.setflags(write=False)  # then publishing it is no copy
+        w.setflags(write=False)  # publishing a read-only array needs no copy
         return w
 
     def dual(self, dual: FeasibleDual) -> DualPoint:
-        """The dual point over features: one plane that adds them all up."""
+        """The dual point in feature space: one plane, the sum of all."""
         if not isinstance(dual, DualPoint):
-            raise TypeError(f"a {type(dual).__name__} is not over planes at the shards.")
+            raise TypeError(
+                f"a {type(dual).__name__} is not a dual point over planes at the shards."
+            )
         return _one_plane(dual, self.weights(combine(dual.alpha, dual.planes, self.dim)))
 
-    # -- shards that forgot ----------------------------------------------------------------------------
+    # -- rebuilt shards --------------------------------------------------------------------------------
 
     def _until_told(self, ask: Callable[[], Any]) -> Any:
         for _ in range(MAX_RESTORES):
@@ -224,12 +227,12 @@ class WideScoreRisk:
             raise
 
     def _restore(self) -> None:
-        """Let shards that were built anew take all steps."""
+        """Make rebuilt shards repeat all steps."""
         for again in range(MAX_RESTORES):
             try:
                 self._take_steps()
                 return
-            except LostScores as error:  # one more was built anew in between
+            except LostScores as error:  # another shard was rebuilt in the meantime
                 if again == MAX_RESTORES - 1:
                     error.add_note(TOO_OFTEN)
                     raise
@@ -241,7 +244,7 @@ class WideScoreRisk:
         if first == len(steps):
             return
         if len({type(step) for step in steps[first : max(taken)]}) > 1:
-            # the others have dropped columns that are needed for those of the new one
+            # the others have dropped columns that the rebuilt shard needs
             self.engine.gather(WideShard.columns_forget)
             first = 0
         for number, step in enumerate(steps):
@@ -255,18 +258,18 @@ class WideScoreRisk:
             )
             if float(found) != step.offset:
                 raise RuntimeError(
-                    "planes that were kept belong to other data, or shards that were built anew compute "
-                    f"other numbers: the offset of plane {number} was {step.offset!r} and is {found!r}."
+                    "stored planes belong to other data, or rebuilt shards compute different numbers: "
+                    f"the offset of plane {number} was {step.offset!r} and is {found!r}."
                 )
             self._finish(number, step.slot)
 
     # -- slots -----------------------------------------------------------------------------------------
 
     def tidy(self, state: Any) -> None:
-        """Between two iterations: make room, if there is none, by dropping what nobody needs any more.
+        """Free slots between two iterations, if there are too few, by dropping unused columns.
 
-        ``state`` is the solver's: the incumbent, the dual point and the bundle are over slots and are written
-        anew. Ctrl-C waits until that is done, and comes back with the next evaluation.
+        ``state`` is the solver's. The incumbent, the dual point and the bundle are expressed in slots and are
+        rewritten. Ctrl-C is delayed until that is done, and raised by the next evaluation.
         """
         if len(self.columns.free()) >= 2:
             return
@@ -282,7 +285,7 @@ class WideScoreRisk:
             try:
                 if self.columns.steps[-1] is not step:
                     self.columns.mix(step)
-                self._restore()  # the step that shards have not taken yet
+                self._restore()  # makes the shards take the new step
                 bundle.planes = after[:n]
                 state.w, state.dual = after[n + 1], dual
                 for evaluation, point in zip(evaluations, after[n + 2 :], strict=True):
@@ -291,10 +294,10 @@ class WideScoreRisk:
             except KeyboardInterrupt:
                 self._interrupted = True
 
-    # -- the way in and out ----------------------------------------------------------------------------
+    # -- warm starts and checkpoints -------------------------------------------------------------------
 
     def keep(self) -> list[Any] | None:
-        """What shards hold, where they live in this process: for a later fit, without passes."""
+        """The shards' columns for a later fit, if the shards are in this process; otherwise None."""
         if not self.engine.durable:
             return None
         return self.engine.gather(
@@ -302,39 +305,37 @@ class WideScoreRisk:
         )
 
     def take(self, columns: PlaneColumns, kept: list[Any] | None) -> None:
-        """Go on with the columns of an earlier fit."""
+        """Continue with the columns of an earlier fit."""
         if not isinstance(columns, WideColumns):
-            raise TypeError(
-                f"a {type(columns).__name__} does not say how planes at shards were made."
-            )
+            raise TypeError(f"a {type(columns).__name__} is not a record of planes at the shards.")
         self.columns = columns
         if kept is not None and self.engine.durable:
             self.engine.gather(WideShard.columns_take, kept)
 
     def columns_state(self) -> dict[str, Any]:
-        """How the columns were made, as plain arrays for a checkpoint."""
+        """The record of how the columns were made, as plain arrays for a checkpoint."""
         return self.columns.state()
 
     def restore_columns(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint: shards take all steps when they are asked first."""
+        """Continue from a checkpoint; the shards take all steps with the first call."""
         columns = WideColumns.from_state(state)
         if (columns.size, columns.capacity) != (self.columns.size, self.columns.capacity):
             raise ValueError(
-                f"a checkpoint of {columns.size} scores and {columns.capacity} slots for planes; there are "
-                f"{self.columns.size} and {self.columns.capacity}."
+                f"the checkpoint has {columns.size} scores and {columns.capacity} slots for planes; this "
+                f"problem has {self.columns.size} and {self.columns.capacity}."
             )
         if len(columns.free()) < 2:
-            raise ValueError("a checkpoint without room for another plane.")
+            raise ValueError("the checkpoint has no free slot for another plane.")
         self.columns = columns
 
     def require_columns(self, vectors: Sequence[Vector]) -> None:
-        """A ValueError unless points and planes from a file are combinations of columns that there are."""
+        """Raise ValueError unless points and planes from a file are combinations of existing columns."""
         used = set(self.columns.used)
         if not all(used.issuperset(mix_of(v)[0].tolist()) for v in vectors):
-            raise ValueError("points or planes of columns that there are not.")
+            raise ValueError("points or planes refer to columns that do not exist.")
 
     def close(self) -> None:
-        """Give the engine back to the risk over features."""
+        """Return the engine to the risk in feature space."""
         self._risk.open()
 
 
@@ -350,8 +351,8 @@ class _SpanEvaluation(PinnedEvaluation):
         return self._span.cut_at(self.w)
 
     def cuts(self) -> list[Cut]:
-        """One slack per shard would need one product each."""
-        raise TypeError("space='rows' goes with slacks='one'.")
+        """Not supported: one slack per shard would need one product each."""
+        raise TypeError("space='rows' requires slacks='one'.")
 
 
 def _one_plane(dual: DualPoint, total: Vector) -> DualPoint:

@@ -1,4 +1,4 @@
-"""How the columns of :mod:`maxmargin.risks.scores.wide` were made, and their products."""
+"""The record of how the columns of :mod:`maxmargin.risks.scores.wide` were made, and their inner products."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 
 Mix = tuple[Any, Any]
-"""A combination of columns: their slots, ascending, and the factors."""
+"""A combination of columns: their slots, ascending, and the coefficients."""
 
-#: bytes that the columns of all shards together may take, unless a number of planes is asked for
+#: maximum bytes for the columns of all shards together, unless the number of planes is set
 MEMORY = 2**31
-#: planes of a bundle: as many as fit, but within these bounds
+#: minimum and maximum number of planes of a bundle; in between, as many as fit
 MIN_PLANES, MAX_PLANES = 8, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class CutStep:
-    """A column was made: the cut at a point."""
+    """A new column: the cut at a point."""
 
     slot: int
     at: Mix
@@ -32,33 +32,33 @@ class CutStep:
 
 @dataclass(frozen=True, slots=True)
 class MixStep:
-    """Columns were dropped, others combined."""
+    """Columns were dropped and others combined."""
 
     kept: list[int]
     mixed: dict[int, Mix]
 
 
 class WideColumns:
-    """What the driver knows of the columns: how they were made, and their inner products.
+    """The driver's record of the columns: how they were made, and their inner products.
 
     Parameters
     ----------
     size : int
-        Scores of all rows.
+        Number of scores of all rows.
     max_planes : int
-        Planes that a bundle may hold.
+        Maximum number of planes in a bundle.
     """
 
     def __init__(self, size: int, max_planes: int) -> None:
         self.size, self.max_planes = size, max_planes
-        #: slots: a bundle, the incumbent, the dual point and some air
+        #: number of slots: for a bundle, the incumbent, the dual point and a reserve
         self.capacity = max_planes + max_planes // 4 + 16
-        # steps, slots in use and the Gram matrix change in one assignment: Ctrl-C may come at any time
+        # steps, used slots and the Gram matrix change in one assignment, since Ctrl-C may come at any time
         self._now: tuple[list[CutStep | MixStep], list[int], Array] = ([], [], np.zeros((0, 0)))
 
     @property
     def steps(self) -> list[CutStep | MixStep]:
-        """How the columns came about."""
+        """The steps that made the columns."""
         return self._now[0]
 
     @property
@@ -68,7 +68,7 @@ class WideColumns:
 
     @property
     def n_mixes(self) -> int:
-        """How often slots were given new meanings."""
+        """How many times slots were reassigned."""
         return sum(isinstance(step, MixStep) for step in self.steps)
 
     def free(self) -> list[int]:
@@ -84,7 +84,7 @@ class WideColumns:
         return out
 
     def add(self, step: CutStep, products: Array) -> None:
-        """A new column, and its products with those in the first slots."""
+        """Add a column, given its products with those in the first slots."""
         steps, used, gram = self._now
         m = len(products)
         if m > len(gram):
@@ -96,7 +96,7 @@ class WideColumns:
         self._now = [*steps, step], sorted([*used, step.slot]), gram
 
     def mix(self, step: MixStep) -> None:
-        """Some columns stay, combinations take the places of others."""
+        """Keep some columns and replace others by combinations."""
         steps, _, gram = self._now
         change = np.zeros_like(gram)
         change[step.kept, step.kept] = 1.0
@@ -106,9 +106,9 @@ class WideColumns:
         self._now = [*steps, step], used, change.T @ gram @ change
 
     def state(self) -> dict[str, Any]:
-        """Plain arrays: all that is needed to go on later.
+        """The state from which :meth:`from_state` continues, as plain arrays.
 
-        A row is a cut (0), or the columns that a mixing step kept (1), or one that it made (2).
+        A row is a cut (0), the columns that a mixing step kept (1), or a column that it made (2).
         """
         rows: list[tuple[int, int, float, Mix]] = []
         for step in self.steps:
@@ -132,7 +132,7 @@ class WideColumns:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> WideColumns:
-        """Go on from :meth:`state`."""
+        """Rebuild the record from :meth:`state`."""
         size, max_planes = entries(state, "size", "max_planes")
         columns = cls(count(size, "the scores"), count(max_planes, "the planes", 2, 2**20))
         kinds, slots, offsets, sizes, mixes, gram = _stored(state, columns.capacity)
@@ -146,10 +146,10 @@ class WideColumns:
             steps, used, _ = columns._now
             if kind == 1:
                 earlier = set(used)
-            # what a step combines must have been made before it
+            # a step can only combine columns made before it
             before = earlier if kind == 2 else set(used)
             if not set(mix[0].tolist()) <= before or (kind == 0 and int(slot) in used):
-                raise ValueError("columns that are made of others that there are not.")
+                raise ValueError("columns are made of others that do not exist.")
             if kind == 0:
                 step: CutStep | MixStep = CutStep(int(slot), mix, float(offsets[k]))
                 steps, used = [*steps, step], sorted([*used, int(slot)])
@@ -159,17 +159,17 @@ class WideColumns:
             else:
                 last = steps[-1] if steps else None
                 if not isinstance(last, MixStep) or int(slot) in used:
-                    raise ValueError("a combination of columns that belongs to no step.")
+                    raise ValueError("a combination of columns does not belong to a step.")
                 last.mixed[int(slot)] = mix
                 used = sorted([*used, int(slot)])
             columns._now = steps, used, gram
         if columns.used and columns.used[-1] >= len(gram):
-            raise ValueError("columns without products.")
+            raise ValueError("some columns have no products.")
         return columns
 
 
 def _stored(state: dict[str, Any], capacity: int) -> tuple[Any, ...]:
-    """The arrays of a state, as they can be."""
+    """The arrays of a state, checked."""
     names = ("kinds", "slots", "offsets", "sizes", "mixes", "gram")
     kinds, slots, offsets, sizes, mixes, gram = entries(state, *names)
     kinds = integers(kinds, "the kinds of steps", (None,), below=3)
@@ -179,31 +179,31 @@ def _stored(state: dict[str, Any], capacity: int) -> tuple[Any, ...]:
     mixes = floats(mixes, "the combinations", (2 * int(sizes.sum()),))
     members = mixes[: len(mixes) // 2]
     if ((members < 0) | (members >= capacity) | (members != np.floor(members))).any():
-        raise ValueError("combinations of columns that there are not.")
+        raise ValueError("combinations refer to columns that do not exist.")
     gram = floats(gram, "the products of columns", (None, None))
     if gram.shape[0] != gram.shape[1] or len(gram) > capacity:
-        raise ValueError("the products of columns are not a matrix of theirs.")
+        raise ValueError("the products of columns do not form a matrix of the right size.")
     return kinds, slots, offsets, sizes, mixes, gram.copy()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GramNorm(SquaredNorm):
-    """1/2 |w|^2 of points that are combinations of planes."""
+    """1/2 |w|^2 for points that are combinations of planes."""
 
     times_gram: Callable[[Array], Array] = field(default=lambda u: u)
 
-    def penalised(self, u: Array) -> Array:
+    def penalized(self, u: Array) -> Array:
         """The vector whose ordinary inner product with another combination is <w, w'>."""
         return self.times_gram(u)
 
 
 def planes_that_fit(size: int) -> int:
-    """Planes whose columns, for so many scores, take the memory that a bundle may take."""
+    """The number of planes whose columns, for this many scores, fit in MEMORY."""
     return int(np.clip(MEMORY // (20 * max(1, size)), MIN_PLANES, MAX_PLANES))
 
 
 def mix_of(v: Vector) -> Mix:
-    """A vector over slots, as a combination."""
+    """A vector over slots as a combination."""
     if isinstance(v, SparseVector):
         return v.indices, v.values
     slots = np.flatnonzero(v)
@@ -222,7 +222,7 @@ def tidied(vectors: Sequence[Vector], size: int) -> tuple[MixStep, list[Vector]]
     kept = sorted({int(mix[0][0]) for mix, is_alone in zip(mixes, alone, strict=True) if is_alone})
     free = iter(sorted(set(range(size)).difference(kept)))
     mixed: dict[int, Mix] = {}
-    places: dict[int, int] = {}  # of vectors that occur again, as the incumbent may
+    places: dict[int, int] = {}  # by identity: a vector may occur more than once
     after: list[Vector] = []
     for v, mix, is_alone in zip(vectors, mixes, alone, strict=True):
         if is_alone or not len(mix[0]):

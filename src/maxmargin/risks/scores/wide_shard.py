@@ -14,13 +14,13 @@ from maxmargin.risks.lines.shard import NOT_FINITE, LostScores
 from maxmargin.risks.scores.shard import ScoreShard
 from maxmargin.risks.scores.wide_columns import Mix
 
-#: rows of columns that are added up at a time: the sum stays in the cache
+#: number of rows summed at a time, so that the sum stays in the cache
 CHUNK = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """The part of a plane a = X'g that belongs to a shard: g and X a of its rows, and of the cut's offset."""
+    """A shard's part of a plane a = X'g: its part of the cut's offset, and g and X a of its rows."""
 
     offset: float
     coef: Vector
@@ -30,26 +30,26 @@ class Column:
 class WideShard(ScoreShard):
     """Rows ``lo .. hi-1``; points are combinations of columns.
 
-    Columns come about step by step, in one order for all shards; a shard knows how many steps it has taken. A
-    step that it took before is not taken again, and one that comes too early means that it was built anew
+    Columns are made step by step, in the same order at all shards, and a shard counts its steps. A
+    step that was already taken is skipped. A step that comes too early means that the shard was rebuilt
     (:class:`maxmargin.risks.lines.evaluation.LostScores`).
     """
 
     def __init__(self, rows: Rows, lo: int, hi: int, first: int) -> None:
         super().__init__(rows, lo, hi)
-        self._first = first  # the number of its first row among all
+        self._first = first  # the index of its first row among all rows
         self._columns: dict[int, Column] = {}
         self._taken = 0
         self._begun: tuple[int, float, Vector] | None = (
-            None  # a column: its step, offset and coefficients
+            None  # an unfinished column: its step, offset and coefficients
         )
 
-    # -- what scores are made of -----------------------------------------------------------------------
+    # -- scores ----------------------------------------------------------------------------------------
 
     def check(self, told: int) -> None:
-        """Whether all steps so far were taken."""
+        """Raise LostScores unless all steps so far were taken."""
         if self._taken < told:
-            raise LostScores(f"{self._taken} of {told} steps were taken here")
+            raise LostScores(f"only {self._taken} of {told} steps were taken here")
 
     def scores_at(self, w: Array) -> Array:
         """The scores of a combination: no pass over the rows."""
@@ -92,7 +92,7 @@ class WideShard(ScoreShard):
         return self._taken
 
     def column_gradient(self, step: int, slot: int, w: Array) -> float:
-        """Begin a column with the cut at w: its coefficients are kept; the offset is the answer."""
+        """Begin a column with the cut at w: store its coefficients and return the offset."""
         if self._taken > step:
             return self._at_slot(slot).offset
         self.check(step)
@@ -101,11 +101,11 @@ class WideShard(ScoreShard):
         return float(offset)
 
     def column_plane(self, step: int, slot: int) -> Cut:
-        """``X' g``: a vector of weights, as the plane of a cut since those know how to travel."""
+        """``X' g``, as the plane of a cut, which has a compact pickled form."""
         return Cut(0.0, self.plane_of(self._shaped(self._coef(step, slot))))
 
     def column_coef(self, step: int, slot: int) -> Array:
-        """g itself."""
+        """The coefficients g."""
         return self._coef(step, slot)
 
     def _coef(self, step: int, slot: int) -> Array:
@@ -113,12 +113,12 @@ class WideShard(ScoreShard):
         return coef.to_dense() if isinstance(coef, SparseVector) else coef
 
     def column_finish(self, step: int, slot: int, plane: Array) -> None:
-        """Keep the scores of the plane: the column is complete."""
+        """Store the scores of the plane, which completes the column."""
         if self._taken <= step:
             self._finish(step, slot, super().scores_at(plane).reshape(-1))
 
     def column_finish_scores(self, step: int, slot: int, scores: Array) -> None:
-        """The same with scores of all rows that somebody else computed."""
+        """The same with precomputed scores of all rows."""
         if self._taken <= step:
             per_row = self._loss.n_outputs() or 1
             start = self._first * per_row
@@ -148,7 +148,7 @@ class WideShard(ScoreShard):
         return out
 
     def columns_mix(self, step: int, kept: list[int], mixed: dict[int, Mix]) -> None:
-        """Some columns stay, combinations take the places of others, the rest is gone; so are all scores."""
+        """Keep some columns, replace others by combinations, and drop the rest and all scores."""
         if self._taken > step:
             return
         self.check(step)
@@ -160,14 +160,14 @@ class WideShard(ScoreShard):
         self._scores.clear()
 
     def columns_forget(self) -> None:
-        """As if built anew."""
+        """Drop all columns and scores."""
         self._columns, self._taken, self._begun = {}, 0, None
         self._scores.clear()
 
-    # -- handing over ----------------------------------------------------------------------------------
+    # -- results and warm starts -----------------------------------------------------------------------
 
     def combine_rows(self, told: int, mix: Mix) -> Array:
-        """The weights of a combination, as far as these rows make them up."""
+        """These rows' contribution to the weights of a combination."""
         self.check(told)
         return self.plane_of(self._shaped(self._mixed_coef(mix)))
 
@@ -176,12 +176,12 @@ class WideShard(ScoreShard):
         return coef if columns is None else coef.reshape(-1, columns)
 
     def columns_keep(self, told: int, used: list[int]) -> tuple[int, int, dict[int, Column]]:
-        """The columns, for a later shard of the same rows; not one that Ctrl-C left half done."""
+        """The columns for a later shard of the same rows, without one that Ctrl-C left unfinished."""
         self.check(told)
         return self._first, told, {slot: self._columns[slot] for slot in used}
 
     def columns_take(self, kept: list[tuple[int, int, dict[int, Column]]]) -> None:
-        """Go on with what an earlier shard of the same rows had."""
+        """Continue with the columns of an earlier shard of the same rows."""
         for first, taken, columns in kept:
             if first == self._first and all(
                 len(c.scores) == self._size() for c in columns.values()
@@ -190,5 +190,5 @@ class WideShard(ScoreShard):
 
 
 def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> WideShard:
-    """A shard where it runs."""
+    """Build a shard where it runs."""
     return WideShard(*part.on(light), first=part.lo)

@@ -1,26 +1,26 @@
-"""Structured risks with latent variables, and their convex majorants.
+"""Structured risks with latent variables, and their convex upper bounds (majorants).
 
     R(w) = sum_i s_i [ max_{y, h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>)  -  max_h <w, Psi(x_i, y_i, h)> ]
 
-is a difference of convex functions. With completions h_i in place of the second maximum it is the convex
+is a difference of convex functions. With fixed completions h_i instead of the second maximum it is the convex
 risk of an ordinary task whose outputs are pairs and whose labels are (y_i, h_i):
 
     R_h(w) >= R(w) for all w,    with equality where every h_i attains its maximum.
 
-Where Delta(y_i, y_i, h) = 0 for all h,
+If Delta(y_i, y_i, h) = 0 for all h,
 
     R(w) = sum_i s_i max(0, max_{y != y_i, h} (...) - max_h <w, Psi(x_i, y_i, h)>),
 
-and an argmax over wrong outputs only (``task.wrong_only``) gives a majorant that is never above the one
-before: other h for the right y are no competitors.
+and an oracle over wrong outputs only (``task.wrong_only``) gives a majorant that is never above the previous
+one: other h for the right y do not compete.
 
-*What an earlier completion leaves to the next.* Let d_i = Psi(x_i, y_i, h_i) - Psi(x_i, y_i, h_i'), h'
-the new one. Every plane of example i moves by d_i and keeps its offset, because Delta does not look at
-the completion. Working sets: the planes are taken anew, the multipliers stay, and the old truth, no
-longer the zero plane, is an ordinary plane with the multiplier it had (so u moves by - c_i d_i). Cutting
-planes: a_j moves by sum_i s_i d_i, the zero plane stays. With ``wrong_only`` the old truth is no
-competitor: its multiplier stays with the zero plane, and a summed cut, in which some examples stood at
-their truth, cannot be moved at all.
+*Warm start after a new completion.* Let d_i = Psi(x_i, y_i, h_i) - Psi(x_i, y_i, h_i'), with h'
+the new completion. Every plane of example i moves by d_i and keeps its offset, because Delta does not depend
+on the completion. Working sets: the planes are recomputed, the multipliers stay, and the old true output,
+which no longer has the zero plane, becomes an ordinary plane with its multiplier (so u moves by - c_i d_i).
+Cutting planes: a_j moves by sum_i s_i d_i, and the zero plane stays. With ``wrong_only`` the old true output
+does not compete: its multiplier stays with the zero plane, and a summed cut, in which some examples were at
+their true output, cannot be moved at all.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from maxmargin.risks.weight_map import WeightMap
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.latent import Completed, LatentTask
 
-#: a completion that is worse than the one before by more than this, relative to the scores, is an error
-#: of the argmax
+#: a completion worse than the previous one by more than this, relative to the scores, is an error of the
+#: inference
 ROUNDING = 1e-9
-#: one that is better by less than this is a tie, and ties stay as they are. It is no larger than rounding,
-#: for F may be a tiny part of the scores
+#: an improvement below this is a tie, and ties keep the current value. It is not larger than rounding,
+#: because F may be a tiny fraction of the scores
 TIES = 1e-14
 
 
 class CompletedTask(Task):
-    """A latent task as an ordinary one, whose outputs are pairs :class:`maxmargin.tasks.latent.Completed`."""
+    """A latent task as an ordinary task whose outputs are pairs :class:`maxmargin.tasks.latent.Completed`."""
 
     def __init__(self, task: LatentTask) -> None:
         self.latent = task
         self.oracle_kind = task.oracle_kind
-        #: the argmax may answer with less than the truth's value: then the truth is the answer
+        #: False: the oracle may return less than the true output's value; then the true output is used
         self.covers_truth = not task.wrong_only
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """The latent task is set up already."""
+        """Not supported: the latent task has been set up already."""
         raise NotImplementedError("a completed task is made from a latent task after its setup.")
 
     def joint_feature(self, x: Any, y: Any) -> Vector:
@@ -82,8 +82,8 @@ class CompletedTask(Task):
         pair = self._pair("loss_augmented_inference", answer)
         if not self.covers_truth and self.latent.same(y.y, pair.y):
             raise ValueError(
-                f"{type(self.latent).__name__} says wrong_only = True, but its loss_augmented_inference "
-                "answered with the labelled output: it must look at the other ones only."
+                f"{type(self.latent).__name__} has wrong_only = True, but its loss_augmented_inference "
+                "returned the labeled output: it must search the other outputs only."
             )
         return Bounded(pair, found.upper) if isinstance(found, Bounded) else pair
 
@@ -101,7 +101,7 @@ class CompletedTask(Task):
 
 
 class PlainLatentExamples(PlainExamples):
-    """Completed examples whose oracle is the task's Python methods."""
+    """Completed examples whose oracle calls the task's Python methods."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class PlainLatentExamples(PlainExamples):
         self._task, self._latent_task = task, task.latent
 
     def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
-        """The completions of largest score at ``w``, those held where they are as good."""
+        """The highest-scoring completions at ``w``; ties keep the current ones."""
         whole = w if self._map is None else self._map.whole(w)
         found, gains, scales = [], np.empty(hi - lo), np.empty(hi - lo)
         for k, i in enumerate(range(lo, hi)):
@@ -139,7 +139,7 @@ class PlainLatentExamples(PlainExamples):
         return PlainLatentExamples(self._task, self._X, pairs, self.dim, self._map)
 
     def moved(self, i: int, truth: Completed) -> Vector:
-        """d_i: what the planes of example i move by when this becomes its truth."""
+        """d_i: the move of the planes of example i if ``truth`` becomes its true output."""
         return self.task.difference(self._X[i], self._Y[i], truth)
 
 
@@ -149,9 +149,9 @@ class CompletedRisk(TaskRisk):
     Parameters
     ----------
     task : LatentTask
-        What is predicted; ``task.setup`` must have been called.
+        The task; ``task.setup`` must have been called.
     X, Y : sequences
-        Inputs and labelled outputs.
+        Inputs and labeled outputs.
     latent : sequence
         A completion for each example.
     dim : int
@@ -189,8 +189,9 @@ class CompletedRisk(TaskRisk):
     ) -> None:
         if task.oracle_kind == "undergenerating":
             raise ValueError(
-                f"the argmax of {type(task).__name__} is undergenerating: then the latent objective cannot "
-                "be known to fall. Answer with tasks.Bounded, or use an exact argmax or one of a relaxation."
+                f"the oracle of {type(task).__name__} is undergenerating: then a decrease of the latent "
+                "objective cannot be verified. Return tasks.Bounded, or use an exact or overgenerating "
+                "oracle."
             )
         pairs = [Completed(y, h) for y, h in zip(Y, latent, strict=True)]
         adapter = CompletedTask(task)
@@ -218,7 +219,7 @@ class CompletedRisk(TaskRisk):
         self.latent = list(latent)
 
     def complete(self, w: Array) -> Completion:
-        """The best completions at ``w``, those held where they are as good; a worse one is an error."""
+        """The best completions at ``w``; ties keep the current ones. A worse one is an error."""
         parts = self.engine.gather(TaskShard.complete, self.engine.publish(w))
         gains = np.concatenate([part.gains for part in parts])
         scales = np.concatenate([part.scales for part in parts])
@@ -226,9 +227,9 @@ class CompletedRisk(TaskRisk):
         worst = int(np.argmin(gains + ROUNDING * scales))
         if gains[worst] < -ROUNDING * scales[worst]:
             raise ValueError(
-                f"complete(x, y, w) found a latent value for example {worst} whose score is below that of "
-                f"the value held before, by {-gains[worst]:.3g}: it must find the best one. (Is it the "
-                "argmax over all h for the labelled y, and of the same features as joint_feature?)"
+                f"complete(x, y, w) returned a latent value for example {worst} that scores below the "
+                f"current value, by {-gains[worst]:.3g}: it must return the best one. (Is it the argmax "
+                "over all h for the labeled y, with the same features as joint_feature?)"
             )
         changed = gains > TIES * scales
         latent = [
@@ -241,19 +242,19 @@ class CompletedRisk(TaskRisk):
         return Completion(latent, decrease, len(which), asked)
 
     def _falls(self, w: Array, which: IntArray, gains: Array) -> Array:
-        """By how much the values of these examples fall when their truths score more by ``gains``."""
+        """The decrease of these examples' values when their true outputs' scores increase by ``gains``."""
         if not self._made_of[0].wrong_only:
             return gains
-        # max(0, A - truth): it cannot fall below zero
+        # max(0, A - score of the true output) cannot decrease below zero
         values = np.array([part.uppers[0] for part in self.answers_for(frozen(w), which)])
         fall: Array = np.minimum(gains, values)
         return fall
 
     def completed(self, latent: Sequence[Any], memory: Any = None) -> tuple[CompletedRisk, Any]:
-        """The risk of other completions, and what a solver kept of this one carried over to it."""
+        """The risk with these completions, and the solver's memory of this risk converted to it."""
         task, X, Y, dim = self._made_of
         held = self._latent_examples
-        other = CompletedRisk(  # takes the engine: this risk cannot be evaluated any more
+        other = CompletedRisk(  # takes over the engine: this risk can no longer be evaluated
             task,
             X,
             Y,
@@ -279,7 +280,7 @@ class CompletedRisk(TaskRisk):
     def _moves(
         self, held: PlainLatentExamples, other: CompletedRisk, changed: IntArray, n_blocks: int
     ) -> list[Cut]:
-        """What the summed planes of every block move by."""
+        """The move of the summed planes of every block."""
         weight_map: WeightMap | None = self._options["weight_map"]
         cuts = []
         for lo, hi in pairwise(self._bounds) if n_blocks > 1 else [(0, self.n_examples)]:

@@ -1,12 +1,13 @@
-"""Examples of a task as plain Python: the form that works for every task, and the referee of
+"""Examples of a task in plain Python: the form that works for every task, and the reference for
 compiled ones.
 
-Margin and slack rescaling differ only in the plane of a labelling: rho (Psi(x, y^) - Psi(x, y))
-with rho = 1 or rho = Delta(y, y^). From there on a plane is a plane. Weights that are fixed or have a prior
+Margin and slack rescaling differ only in the plane of a labeling: rho (Psi(x, y^) - Psi(x, y))
+with rho = 1 or rho = Delta(y, y^). Everything else is the same. Fixed weights and priors
 change planes and offsets; see :mod:`maxmargin.risks.weight_map`.
 
-A margin m > 0 of an example multiplies its losses. As m Delta + <w, dPsi> = m (Delta + <w / m, dPsi>), the
-task is asked at w / m, and need not know of it. So it is with slack rescaling, Delta (m + <w, dPsi>).
+A margin m > 0 of an example multiplies its losses. Since m Delta + <w, dPsi> = m (Delta + <w / m, dPsi>), the
+task's oracle is called at w / m and need not support it. The same holds for slack rescaling,
+Delta (m + <w, dPsi>).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Rescaling = Literal["margin", "slack"]
 
 
 class PlainExamples:
-    """Examples whose oracle is the task's Python methods."""
+    """Examples whose oracle calls the task's Python methods."""
 
     signed_sets = True
 
@@ -49,7 +50,7 @@ class PlainExamples:
         self._margin = margin
         self._X, self._Y, self._rescaling, self._map = X, Y, rescaling, weight_map
         self._quick = False
-        #: what the first of them is called in errors
+        #: number of the first example in error messages
         self._first = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class PlainExamples:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if not state.pop("_probe").flags.writeable:
-            # out of an object store: but other people's code may refuse arrays that are read-only
+            # from an object store; user code may fail on read-only arrays
             state = copy.deepcopy(state)
         self.__dict__.update(state)
 
@@ -65,7 +66,7 @@ class PlainExamples:
         return len(self._Y)
 
     def part(self, lo: int, hi: int) -> Self:
-        """The examples ``lo .. hi-1`` alone; errors call them by their own numbers."""
+        """The examples ``lo .. hi-1`` alone; error messages use their original numbers."""
         other = copy.copy(self)
         other._X, other._Y = _some(self._X, lo, hi), _some(self._Y, lo, hi)
         other._margin = None if self._margin is None else self._margin[lo:hi]
@@ -73,7 +74,7 @@ class PlainExamples:
         return other
 
     def same(self, a: Labeling, b: Labeling) -> bool:
-        """Whether two labellings are the same output."""
+        """Whether two labelings are the same output."""
         return a.loss == b.loss and self.task.same(a.y, b.y)
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
@@ -93,7 +94,7 @@ class PlainExamples:
         return Answers(lo, hi, labelings, losses, values, uppers)
 
     def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
-        """(labelling, value, upper bound of the maximum) at the w that the task sees."""
+        """(labeling, value, upper bound of the maximum) at the user-space weights w."""
         task, x, y = self.task, self._X[i], self._Y[i]
         slack, margin = self._rescaling == "slack", self._margin_of(i)
         bound, seen = None, w if margin == 1.0 else w / margin
@@ -109,12 +110,12 @@ class PlainExamples:
             name = "slack_augmented_inference" if slack else "loss_augmented_inference"
             raise TypeError(
                 f"{type(task).__name__}.{name} returned None for example {self._first + i}: it must return "
-                "the output of largest loss plus score. Is a return statement missing? (An output that says "
-                "'nothing' must be another value than None.)"
+                "the output of largest loss plus score. Is a return statement missing? (An output that means "
+                "'nothing' must be a value other than None.)"
             )
         loss, plane = self._plane(i, found)
         labeling = self._mapped(found, loss, plane)
-        # at the weights themselves: the centre's share of an offset may be much larger than the value
+        # at the user-space weights: the center's part of an offset may be much larger than the value
         value = loss + dot(plane, w)
         if not np.isfinite(value):
             raise ValueError(
@@ -126,18 +127,18 @@ class PlainExamples:
             upper = bound if slack else bound - dot(task.joint_feature(x, y), w)
             if not upper >= value - 1e-8 * (1.0 + abs(loss) + abs(bound)):  # NaN is no bound either
                 raise ValueError(
-                    f"the oracle's bound for example {self._first + i}, Bounded(y, {bound}), is below what y "
-                    "attains: it must bound loss + score of all outputs from above (infinity if unknown)."
+                    f"the oracle's bound for example {self._first + i}, Bounded(y, {bound}), is below the "
+                    "value of y: it must bound loss + score of all outputs from above (infinity if unknown)."
                 )
         if value < 0.0:
-            # the truth itself has value 0, so an exact oracle never answers with less
+            # the true output has value 0, so an exact oracle never returns less
             scale = 1.0 + abs(loss) + abs(labeling.loss)
             exact = task.oracle_kind == "exact" and bound is None
             if value < -1e-8 * scale and exact and getattr(task, "covers_truth", True):
                 raise ValueError(
                     f"the oracle's answer for example {self._first + i} is worse than its own label (by "
-                    f"{-value:.3g}): the argmax must be over all outputs, the labelled one included, and the "
-                    "label must be feasible. If the argmax is approximate, set "
+                    f"{-value:.3g}): the argmax must be over all outputs, including the labeled one, and the "
+                    "label must be feasible. If the oracle is approximate, set "
                     "oracle_kind = 'undergenerating'."
                 )
             labeling, value = Labeling(y, 0.0, _zero(labeling.plane)), 0.0
@@ -152,14 +153,14 @@ class PlainExamples:
         return self._mapped(found, loss, plane), loss
 
     def _mapped(self, found: Any, loss: float, plane: Vector) -> Labeling:
-        """An output with its plane and offset as a solver sees them."""
+        """An output with its plane and offset in the solver's coordinates."""
         if self._map is None:
             return Labeling(found, loss, plane)
         share, seen = self._map.split(plane)
         return Labeling(found, loss + share, seen)
 
     def _plane(self, i: int, found: Any) -> tuple[float, Vector]:
-        """Loss, times the example's margin, and plane of an output, in the weights that the task sees."""
+        """Loss, times the example's margin, and plane of an output, in user-space weights."""
         x, y = self._X[i], self._Y[i]
         loss = float(self.task.loss(y, found))
         if not (np.isfinite(loss) and loss >= 0.0):
@@ -173,7 +174,7 @@ class PlainExamples:
         return loss * self._margin_of(i), plane
 
     def truth(self, i: int) -> Any:
-        """The labelled output."""
+        """The labeled output."""
         return self._Y[i]
 
     def cut(self, answers: Answers, weights: Array) -> Cut:
@@ -189,7 +190,7 @@ class PlainExamples:
         return PlainWorkingSets(self.eager(), caps, regularizer)
 
     def eager(self) -> PlainExamples:
-        """The same examples, content with quick answers where the task has them: never for bounds."""
+        """The same examples with the task's quick inference where it exists: never used for bounds."""
         if self._rescaling == "slack":
             return self
         other = copy.copy(self)
@@ -204,7 +205,7 @@ class PlainExamples:
 
 
 class PlainCache:
-    """The most recently used labellings of a range of examples."""
+    """A cache of the most recently used labelings of a range of examples."""
 
     def __init__(self, examples: PlainExamples, lo: int, hi: int, size: int) -> None:
         self._examples, self._lo, self._size = examples, lo, size
@@ -225,7 +226,7 @@ class PlainCache:
                     entries.append(entries.pop(k))
                     break
             else:
-                if new.loss > 0.0 or dot(new.plane, new.plane) > 0.0:  # not the truth
+                if new.loss > 0.0 or dot(new.plane, new.plane) > 0.0:  # not the true output
                     entries.append(new)
                     del entries[: -self._size]
         self._flat = [entry for entries in self._entries for entry in entries]
@@ -250,7 +251,7 @@ class PlainCache:
 
 
 def _some(members: Sequence[Any], lo: int, hi: int) -> Any:
-    """The members ``lo .. hi-1`` of whatever has members."""
+    """The members ``lo .. hi-1`` of an array or any other sequence."""
     if isinstance(members, np.ndarray):
         return members[lo:hi]
     return [members[i] for i in range(lo, hi)]

@@ -1,14 +1,14 @@
 """The shards of a structured risk: a range of the examples, and a cache of the constraints its oracle
-returned (f = 10 per example, the most recently used stay).
+returned (f = 10 per example; the least recently used are evicted).
 
-A cache is a function of the points where the oracle was asked since the model came into use, nothing else.
-Calls carry their number (``told``, -1 as long as there is no model); a shard that was built anew is told
-the points, asks its oracle again, and has the same cache. So that there is an end to what must be remembered
-for that (one w per point) and to what a death costs (one pass of the lost shards per point), a cache begins
-anew after :func:`span` points, with the answers at the last ten of them.
+The cache depends only on the points where the oracle was called since the model came into use.
+Calls carry the number of these points (``told``, -1 while there is no model). A rebuilt shard is sent
+the points, calls its oracle again, and has the same cache. To limit what must be remembered
+(one w per point) and the cost of a lost shard (one pass over its examples per point), a cache is restarted
+after :func:`span` points, with the answers at the last ten of them.
 
-Shards that travel take their own examples along. Where the oracle is expensive there are few examples, and
-any shard can answer for any of them: then they go to every worker, once.
+Shards sent to other processes include their own examples. If the oracle is expensive there are few examples,
+and any shard can answer for any of them: then all examples are sent to every worker, once.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.risks.lines.shard import LineShard, LostScores
 
-#: the paper's f: constraints cached per example
+#: number of constraints cached per example (f in the paper)
 CACHE_SIZE = 10
-#: points after which a cache begins anew: at most this many, fewer where they would have more entries
+#: number of points after which a cache is restarted: at most this many, fewer if w is long
 MAX_SPAN = 256
 PAST_ENTRIES = 2**26
 
 
 def span(dim: int) -> int:
-    """How many points a cache depends on at most, besides those it began with. A function of the problem
-    alone."""
+    """The maximum number of points a cache depends on, besides those it started with. It depends on the
+    problem only."""
     return max(2 * CACHE_SIZE, min(MAX_SPAN, PAST_ENTRIES // dim))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExamplePart:
-    """What a shard is made of: the examples ``lo .. hi-1``, of which the first in ``examples`` has the number
+    """The specification of a shard: the examples ``lo .. hi-1``. The first in ``examples`` has the number
     ``base``."""
 
-    examples: Any  # None: they have come with the maker
+    examples: Any  # None: the maker has them
     weights: Array
     number: int
     lo: int
@@ -61,7 +61,7 @@ class ExamplePart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Maker:
-    """Builds shards; with the examples, if all shards have all of them."""
+    """Builds shards; holds the examples if all shards have all of them."""
 
     examples: Any
 
@@ -70,9 +70,10 @@ class Maker:
 
 
 class TaskShard(LineShard):
-    """Some examples, their weights, and the constraints seen. Its scores are the cached model's.
+    """Some examples, their weights, and the constraints seen. Its scores are those of the cached model.
 
-    Examples and answers are counted as in ``examples`` in here, and from the first of all to the outside.
+    Internally, examples and answers are numbered as in ``examples``; externally, from the first of all
+    examples.
     """
 
     def __init__(self, examples: Examples, part: ExamplePart) -> None:
@@ -82,14 +83,14 @@ class TaskShard(LineShard):
         self._lo, self._hi = part.lo - part.base, part.hi - part.base
         self._cache: ConstraintCache | None = None
         self._span = span(examples.dim)
-        # points that the cache is made of, how many it was told of in all, and answers for its next beginning
+        # points that the cache depends on, the number of points in all, and answers for the next restart
         self._points: list[int] = []
         self._told = 0
         self._recent: list[tuple[int, Answers]] = []
         self._last: tuple[int, list[Answers]] | None = None
 
     def _runs(self, w: Array) -> list[Answers]:
-        """The oracle on all examples but those of weight zero: one part per run of neighbours."""
+        """Call the oracle for all examples with nonzero weight: one part per contiguous run."""
         runs = np.flatnonzero(np.diff(np.concatenate([[0], self._weights > 0.0, [0]])))
         return [
             self._examples.oracle(w, self._lo + int(lo), self._lo + int(hi))
@@ -97,7 +98,7 @@ class TaskShard(LineShard):
         ]
 
     def oracle_runs(self, w: Array) -> list[Answers]:
-        """The same, for whoever counts from the first example of all."""
+        """The same with external example numbers."""
         return [self._outside(part) for part in self._runs(w)]
 
     def _outside(self, part: Answers) -> Answers:
@@ -106,7 +107,7 @@ class TaskShard(LineShard):
         return replace(part, lo=part.lo + self._base, hi=part.hi + self._base)
 
     def complete(self, w: Array) -> LatentAnswers:
-        """The latent values of largest score at w."""
+        """The highest-scoring latent values at w."""
         examples: Any = self._examples  # those of a latent task
         found: LatentAnswers = examples.complete(w, self._lo, self._hi)
         return found
@@ -119,7 +120,7 @@ class TaskShard(LineShard):
         return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
 
     def measure(self, key: int, w: Array, told: int) -> tuple[float, float]:
-        """(value, upper) of the real risk at w; the answers are cached if a model is in use."""
+        """(value, upper) of the true risk at w; the answers are cached if a model is in use."""
         if self._last is None or self._last[0] != key:
             self.check(told)
             self._last = key, self._answers(key, w, told)
@@ -128,8 +129,8 @@ class TaskShard(LineShard):
         return value, sum(float(weights @ part.uppers) for weights, part in pairs)
 
     def _answers(self, key: int, w: Array, told: int) -> list[Answers]:
-        """The oracle at w. A cache takes answers for all examples; else those without weight need not be
-        asked for."""
+        """Call the oracle at w: for all examples if there is a cache, otherwise only for those with nonzero
+        weight."""
         if told < 0:
             return self._runs(w)
         answers = self._examples.oracle(w, self._lo, self._hi)
@@ -140,15 +141,15 @@ class TaskShard(LineShard):
         return [answers]
 
     def _begin(self, seeds: list[tuple[int, Answers]]) -> None:
-        """A new cache, with these answers."""
+        """Start a new cache with these answers."""
         self._scores.clear()
         self._cache, self._recent, self._points = None, [], [key for key, _ in seeds]
         for _, answers in seeds:
             self._model().insert(answers)
 
     def _learn(self, key: int, w: Array, answers: Answers, number: int) -> None:
-        """The answers at the point of this number enter the cache."""
-        self._scores.clear()  # scores of entries that may be gone
+        """Add the answers at the point of this number to the cache."""
+        self._scores.clear()  # their entries may have been evicted
         cache = self._model()
         cache.touch(self._leaders(cache.scores(w)))
         cache.insert(answers)
@@ -158,12 +159,13 @@ class TaskShard(LineShard):
         self._told = number + 1
 
     def check(self, told: int) -> None:
-        """Told of fewer points than the driver knows: built anew. (More: an interrupt.)"""
+        """Raise LostScores if the shard has seen fewer points than the driver, because it was rebuilt. (More
+        are possible after an interrupt.)"""
         if self._told < told:
             raise LostScores("the cache of constraints is not here")
 
     def tell(self, told: int, seeds: int, keys: list[int], *ws: Array) -> None:
-        """The points that the cache is made of, the last of ``told``; it began with ``seeds`` of them."""
+        """Restore the cache from its points, the last of ``told``; it started with ``seeds`` of them."""
         if self._told >= told and self._points[: len(keys)] == keys:
             return
         asked = (
@@ -177,7 +179,7 @@ class TaskShard(LineShard):
             self._last = key, [answers]
 
     def cut_at(self, key: int, w: Array, told: int) -> Cut:
-        """The cut of the real risk at w: from the answers just given, or from the oracle again."""
+        """The cut of the true risk at w, from the last answers if they are at w, or by the oracle."""
         if self._last is not None and self._last[0] == key:
             parts = self._last[1]
         else:

@@ -1,8 +1,8 @@
 """Working sets of any task's planes as plain arrays, for checkpoints.
 
-Planes are stored as they are, not computed anew from outputs: the numbers come back bit for bit, and outputs
-need not be plain data. One that is not (an object of the task's own) is left out. It is known again by its
-loss and its plane, when the oracle answers with it for the next time.
+Planes are stored, not recomputed from outputs. So the restored numbers are bit-identical, and outputs
+need not be plain data. An output that is not plain data (a user-defined object) is omitted. It is recognized
+by its loss and its plane when the oracle returns it the next time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maxmargin.core.vectors import Array
 
 
 def planes_state(sets: PlaneSets, outputs: dict[int, Any], tick: int) -> dict[str, Any]:
-    """Planes example by example, the truths (without numbers) included."""
+    """Planes example by example, including the true outputs' planes (without entries)."""
     held = flat_ranges(sets.first, sets.counts)
     truths = offsets(sets.counts)
     sizes, places, keys = sets.size[held], sets.place[held], sets.key[held]
@@ -42,7 +42,7 @@ def planes_state(sets: PlaneSets, outputs: dict[int, Any], tick: int) -> dict[st
 
 
 def check_planes(state: dict[str, Any], caps: Array, dim: int) -> None:
-    """A ValueError unless these can be planes of examples with these caps."""
+    """Raise ValueError unless these can be planes of examples with these caps."""
     names = ("sizes", "is_dense", "values", "indices", "alpha", "counts", "loss", "used", "gaps")
     sizes, dense, values, indices, alpha, counts, loss, used, gaps = entries(state, *names)
     outputs, tick = entries(state, "outputs", "tick")
@@ -56,14 +56,14 @@ def check_planes(state: dict[str, Any], caps: Array, dim: int) -> None:
     integers(used, "the ages of planes", alpha.shape, -1)
     floats(gaps, "the gaps", caps.shape, finite=False)
     count(tick, "the number of sweeps")
-    # truths are in no list, and have no numbers
+    # true outputs are not listed, and their planes have no entries
     fits = type(outputs) is list and len(outputs) == len(sizes) - len(caps)
     if not fits or not np.isin(sizes[dense], (0, dim)).all() or sizes[offsets(counts)].any():
-        raise ValueError("planes that are not those of this task.")
+        raise ValueError("the planes do not match this task.")
 
 
 def some_outputs(state: dict[str, Any], count: int) -> list[tuple[int, int, Any]]:
-    """A few outputs that are known: (example, place among its planes, output)."""
+    """A few known outputs: (example, position among its planes, output)."""
     counts, outputs = state["counts"], state["outputs"]
     known = [k for k, output in enumerate(outputs) if output is not UNKNOWN]
     chosen = np.array(known[:: max(1, len(known) // count)][:count], dtype=np.int64)

@@ -1,8 +1,8 @@
 """Working sets of any task's planes: the dual state of the coordinate solver.
 
-The mathematics and the numbers are in :mod:`maxmargin.compiled.plane_sets`; here are the storage, which
-grows so that a plane is never refused, and the outputs that the planes belong to. A compiled call either
-has happened or has not, and what lies between two of them leaves sets that are true at any interrupt.
+The mathematics and the arithmetic are in :mod:`maxmargin.compiled.plane_sets`. This module holds the storage,
+which grows so that a plane is never rejected, and the outputs that the planes belong to. Compiled calls are
+atomic, and the code between them keeps the sets valid at any interrupt.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from maxmargin.core.vectors import (
 from maxmargin.risks.structured.stored_planes import check_planes, planes_state, some_outputs
 from maxmargin.tasks.base import Task
 
-#: planes an example has room for at first, the truth included
+#: initial capacity of planes per example, including that of the true output
 FIRST_ROOM = 4
-#: planes that are compared with the task's when sets are restored
+#: number of planes compared with the task's when sets are restored
 CHECKED = 20
 _NO_INDICES = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labeling:
-    """An output with its plane and the plane's offset: its loss, plus the share of the weights' centre."""
+    """An output with its plane and the plane's offset: its loss, plus the contribution of the prior mean."""
 
     y: Any
     loss: float
@@ -50,11 +50,11 @@ class Labeling:
 
 
 class PythonOracle(Protocol):
-    """Examples whose oracle is the Python methods of a task, as far as working sets need them."""
+    """The part of examples with a Python oracle that working sets need."""
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The task."""
 
     @property
     def dim(self) -> int:
@@ -64,7 +64,7 @@ class PythonOracle(Protocol):
         """Number of examples."""
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """Loss-augmented argmax of the examples ``lo .. hi-1``."""
+        """Loss-augmented inference for the examples ``lo .. hi-1``."""
 
     def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
         """An output of example i with its plane, and its loss."""
@@ -73,7 +73,7 @@ class PythonOracle(Protocol):
         """The true output of example i."""
 
     def eager(self) -> PythonOracle:
-        """Examples that may answer with less than the maximum, sooner."""
+        """The same examples with a faster oracle that may return less than the maximum."""
 
 
 class PlainWorkingSets:
@@ -85,7 +85,7 @@ class PlainWorkingSets:
         n = len(examples)
         caps = np.array(caps, dtype=np.float64)
         if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
-            raise ValueError(f"caps must hold {n} finite, non-negative numbers, one per example")
+            raise ValueError(f"caps must hold {n} finite, nonnegative numbers, one per example")
         self._examples = examples
         self._regularizer = regularizer or SquaredNorm()
         self._u: Array = np.zeros(examples.dim)
@@ -114,18 +114,18 @@ class PlainWorkingSets:
 
     @property
     def n_planes(self) -> int:
-        """Planes held beside the truths."""
+        """Number of planes, without those of the true outputs."""
         return int(self._sets.counts.sum()) - self.n_examples
 
     @property
     def n_support(self) -> int:
-        """Planes with positive multipliers."""
+        """Number of planes with positive multipliers, without those of the true outputs."""
         truths = self._sets.alpha[self._sets.first]
         return int(np.count_nonzero(self._sets.alpha) - np.count_nonzero(truths))
 
     @property
     def gaps(self) -> Array:
-        """What each example was last seen to lack."""
+        """Duality-gap contribution of each example when last visited."""
         return self._sets.gaps
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
@@ -216,7 +216,7 @@ class PlainWorkingSets:
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
         check_planes(state, self._sets.caps, self._examples.dim)
-        # of one type, whatever the file's: for others all would be compiled anew
+        # convert to fixed types: other types would be compiled again
         counts, sizes = (state[name].astype(np.int64) for name in ("counts", "sizes"))
         dense = state["is_dense"]
         values, indices = state["values"], state["indices"].astype(self._sets.indices.dtype)
@@ -242,21 +242,23 @@ class PlainWorkingSets:
         self.dual_value()
 
     def _check_some(self, state: dict[str, Any]) -> None:
-        """Features of a few outputs, computed anew, must be the numbers that were stored: a task whose
-        ``setup`` numbers features in another order in every process would make false bounds."""
+        """Recompute the features of a few outputs and compare them with the stored numbers. A task whose
+        ``setup`` numbers features in a different order in every process would make the bounds invalid."""
         for i, j, output in some_outputs(state, CHECKED):
             plane, held = self._scratch.copy(), self._scratch.copy()
             try:
                 labeling = self._examples.labeling(i, output)[0]
-            except Exception as error:  # the task's own, of an output that cannot be
-                raise ValueError(f"an output of example {i} is none of this task.") from error
+            except Exception as error:  # the task's own exception for an impossible output
+                raise ValueError(
+                    f"an output of example {i} does not belong to this task."
+                ) from error
             add_scaled(plane, 1.0, labeling.plane)
             add_scaled(held, 1.0, self._plane(int(self._sets.first[i]) + j))
             if not np.allclose(held, plane, 1e-9, 1e-12 * (1.0 + float(np.abs(plane).max()))):
                 raise ValueError(
-                    f"the features of an output of example {i} are others: setup of "
+                    f"the features of an output of example {i} differ from the stored ones: setup of "
                     f"{type(self._examples.task).__name__} must number features in the same order every "
-                    "time (an order taken from a set is another one in every process)."
+                    "time (the order of a set differs from process to process)."
                 )
 
     def _plane(self, slot: int) -> Vector:
@@ -271,11 +273,11 @@ class PlainWorkingSets:
     def moved_to(
         self, examples: PythonOracle, changed: IntArray, wrong_only: bool
     ) -> PlainWorkingSets:
-        """Go on with examples of which those in ``changed`` have another truth; see
+        """Continue with examples of which those in ``changed`` have a new true output; see
         :mod:`maxmargin.risks.structured.latent`.
 
-        Outputs keep their multipliers; the old truth becomes an output like others, unless it may not
-        compete.
+        Outputs keep their multipliers. The old true output becomes an ordinary output, unless ``wrong_only``
+        excludes it.
         """
         before, self._examples = self._examples, examples.eager()
         for i in map(int, changed):
@@ -297,7 +299,7 @@ class PlainWorkingSets:
     # -- new planes -------------------------------------------------------------------------------
 
     def _take(self, i: int, answer: Labeling) -> bool:
-        """Add an answer unless it is held; True if it was new."""
+        """Add an answer unless it is in the set; return True if it was new."""
         sets = self._sets
         base, m = int(sets.first[i]), int(sets.counts[i])
         for slot in range(base + 1, base + m):
@@ -311,7 +313,7 @@ class PlainWorkingSets:
         known = self._outputs[key]
         if known is not UNKNOWN:
             return self._examples.task.same(known, answer.y)
-        # from a checkpoint, which holds no objects: with its loss and its plane it is the same constraint
+        # restored from a checkpoint without its output: equal loss and plane mean the same constraint
         indices, values, _ = self._numbers(answer.plane)
         held = self._plane(slot)
         if isinstance(held, SparseVector):
@@ -323,7 +325,7 @@ class PlainWorkingSets:
         return same
 
     def _add(self, i: int, answer: Labeling) -> int:
-        """Add a plane that is not held; its place among those of the example, 0 if it is the truth's."""
+        """Add a new plane; return its position among those of the example, 0 for the true output's plane."""
         indices, values, is_dense = self._numbers(answer.plane)
         self._make_room(i, values.size, indices.size)
         return self._put(i, indices, values, is_dense, answer.loss, answer.y)
@@ -331,19 +333,19 @@ class PlainWorkingSets:
     def _put(
         self, i: int, indices: Any, values: Array, is_dense: bool, loss: float, output: Any
     ) -> int:
-        """Put a plane where there is room for it; as :meth:`_add`."""
+        """Store a plane where there is capacity for it; returns the same as :meth:`_add`."""
         key = next(self._keys)
-        # first the output, then the plane: an interrupt between the two leaves a key without use
+        # first the output, then the plane: an interrupt in between leaves an unused key
         self._outputs[key] = output
         place = compiled.insert(
             self._sets, i, indices, values, is_dense, loss, key, self._tick, self._scratch
         )
-        if place == 0:  # the truth itself
+        if place == 0:  # the true output
             del self._outputs[key]
         return int(place)
 
     def _numbers(self, plane: Vector) -> tuple[Any, Array, bool]:
-        """A plane as (indices, values, whether it is dense), in whichever form is smaller."""
+        """A plane as (indices, values, whether it is dense), in the smaller form."""
         kind, dim = self._sets.indices.dtype, self._examples.dim
         if isinstance(plane, SparseVector):
             indices = np.ascontiguousarray(plane.indices, dtype=kind)
@@ -392,7 +394,7 @@ class PlainWorkingSets:
         )
 
     def _make_room(self, i: int, n_values: int, n_indices: int) -> None:
-        """Let example i take one more plane of this size."""
+        """Make sure that example i can take one more plane of this size."""
         sets = self._sets
         n_values += int(sets.fill[0])
         n_indices += int(sets.fill[1])
@@ -401,7 +403,7 @@ class PlainWorkingSets:
             or n_values > len(sets.values)
             or n_indices > len(sets.indices)
         ):
-            # all full ones at once, and a good deal of numbers: the copy costs the same
+            # grow all full sets at once, with a reserve: the copy costs the same
             full = sets.counts == sets.room
             room = np.where(full, sets.room + 2 + sets.room // 4, sets.room)
             self._repack(room, n_values + n_values // 2, n_indices + n_indices // 2)
