@@ -1,21 +1,21 @@
-"""Cutting planes: plain (CPA) and optimised (OCA), one slack or one per block, in one loop.
+"""Cutting planes: plain (CPA) and optimized (OCA), one slack or one per block, in one loop.
 
-    minimise  F(w) = Omega(w) + C R(w)
+    minimize  F(w) = Omega(w) + C R(w)
 
-Algorithms 3 and 4 of Joachims, Finley and Yu (1-slack) and the optimised cutting planes of Franc
+Algorithms 3 and 4 of Joachims, Finley and Yu (1-slack) and the optimized cutting planes of Franc
 and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 
     w_t   solves the reduced problem over the cuts so far; its dual value is the lower bound
-    w_b   CPA: the best point seen.   OCA: the minimiser of F on the ray from w_b through w_t
+    w_b   CPA: the best point seen.   OCA: the minimizer of F on the ray from w_b through w_t
     (exact) w_c   CPA: w_t.   OCA: (1 - mu) w_b + mu w_t;   the next cut is taken at w_c
 
-Where scores are linear in w the values along the line and at w_c need no pass over the data, so an
-iteration costs one product with X and one transposed product over the active rows.
+If scores are linear in w, the values along the line and at w_c need no pass over the data. An iteration then
+costs one product with X and one transposed product over the margin violators.
 
-Where the argmax is expensive (``risk.has_cache``) the loop runs on the *cached model*, the risk over
-constraints seen before, which is a lower model of R with linear scores of its own. Only when the
-model's incumbent is within ``model_effort`` of the gap is the real oracle asked, at that incumbent:
-its answer is the new cut, fresh constraints and a true upper bound.
+If the argmax is expensive (``risk.has_cache``), the loop runs on the *cached model*: the risk over the
+constraints found so far, which is a lower bound on R with linear scores. The real oracle is called only when
+the model is solved to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next cut,
+new constraints and a true upper bound.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 
-#: bytes that planes, or the ends of lines, may take
+#: memory for planes, or for the ends of lines, in bytes
 MEMORY = 2**31
 #: moves along lines after which the incumbent's scores are computed anew (they drift by rounding)
 REFRESH_AFTER, REFRESH_AFTER_FEW = 25, 4
-#: planes of a block that are kept in any case
+#: minimum number of planes kept per block
 FEW_PLANES = 8
 #: the default mu: the geometric mean of this and the last step, within these bounds
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
 QP_EFFORT = 0.01
-#: iterations in a row that raise the bound by at most this share of the gap, after which the reduced problem
-#: is solved more precisely
+#: after this many iterations in a row that raise the bound by at most this share of the gap, the reduced
+#: problem is solved more precisely
 IN_VAIN, HARDLY = 5, 1e-4
-#: iterations before the method is judged by a budget
+#: iterations before a budget takes effect
 JUDGED_FROM = 30
 
 
@@ -60,30 +60,29 @@ class CuttingPlane:
     Parameters
     ----------
     mu : float, optional
-        Where the next cut is taken between the best point (0) and the reduced problem's solution (1;
-        OCA). By default the geometric mean of 0.1 and the step that the line search found: where
-        steps are short, a cut far ahead teaches little about the neighbourhood.
+        Where the next cut is taken, between the best point (0) and the solution of the reduced problem (1).
+        By default the geometric mean of 0.1 and the last step of the line search: if steps are short, a cut
+        far away says little about the neighborhood of the best point.
     line_search : bool, default True
         Exact line search (OCA); False is the plain cutting-plane algorithm.
     slacks : {"one", "blocks"}, default "one"
-        One slack for the whole risk, or one per block (shard): fewer passes on hard problems, a
-        larger reduced problem.
+        One slack for the whole risk, or one per block (shard). Blocks need fewer passes on hard problems and
+        solve a larger reduced problem.
     max_planes : int, optional
-        Planes kept per block; more are folded into an aggregate so that the lower bound never
-        falls. The default keeps as many as fit about 2 GB, which is all of them for most problems, and 8
-        at least.
+        Maximum number of planes per block. Surplus planes are merged into an aggregate, so the lower bound
+        never decreases. The default keeps what fits into 2 GB (all planes for most problems), and at least 8.
     idle : int, default 50
         Planes inactive in this many consecutive reduced problems are dropped.
     space : {"features", "rows"}, default "features"
-        Where planes are kept. ``"features"``: by the caller, one number per feature. ``"rows"``: at the
-        shards, two numbers per row, while the caller sees only their inner products: for four or more
-        features per row, and for a cluster whose driver could not hold many vectors of the length of w. An
-        iteration costs the same two products, and the certificate is the same. Needs a penalised intercept,
-        or none; begins at zero, or where a result of its own ended.
+        Where planes are stored. ``"features"``: by the caller, one number per feature. ``"rows"``: by the
+        shards, two numbers per row, and the caller sees only their inner products. Use it for four or more
+        features per row, and on a cluster whose driver cannot hold many vectors of the length of w. An
+        iteration costs the same two products, and the certificate is the same. It requires a penalized
+        intercept or none, and starts at zero or from a result of its own.
     use_cache : bool, default True
-        Run on cached constraints between calls of an expensive oracle, where the risk keeps them.
+        Run on cached constraints between calls of the oracle, if the risk keeps them.
     model_effort : float, default 0.3
-        The real oracle is asked when the cached model is solved to this fraction of the gap.
+        The oracle is called when the cached model is solved to this fraction of the gap.
 
     Examples
     --------
@@ -112,15 +111,15 @@ class CuttingPlane:
         if self.space not in ("features", "rows"):
             raise ValueError(f"space={self.space!r}: use 'features' or 'rows'.")
         if self.space == "rows" and self.slacks != "one":
-            raise ValueError("space='rows' goes with slacks='one'.")
+            raise ValueError("space='rows' requires slacks='one'.")
 
     @property
     def needs(self) -> Needs:
-        """Evaluations; of a risk that can keep planes where the rows are, for ``space="rows"``."""
+        """Evaluations; for ``space="rows"`` also shards that store planes."""
         return Needs(wide=self.space == "rows")
 
     def _room(self, first: list[Cut]) -> int:
-        """Planes per block that fit the memory a bundle may take, judged by the first ones."""
+        """Planes per block that fit into memory, estimated from the first ones."""
         if self.max_planes is not None:
             return self.max_planes
         return max(FEW_PLANES, MEMORY // max(1, sum(n_bytes(cut.plane) for cut in first)))
@@ -202,7 +201,7 @@ class CuttingPlane:
     def _open(
         self, problem: Problem, state: SolverState, first: Evaluation, *, resumed: bool
     ) -> Generator[Request, Any, Bundle]:
-        """The bundle to begin with: planes of another C or of a checkpoint, a cut, and what duals proved."""
+        """The initial bundle: planes of another C or of a checkpoint, the first cut, and planes of duals."""
         per_block, omega = self.slacks == "blocks", problem.regularizer
         n_blocks = problem.n_blocks if per_block else 1
         cuts: list[Cut] = yield Cuts(first, per_block)

@@ -1,17 +1,17 @@
-"""The loop around a dual point over rows, whatever improves it: coordinate epochs or Newton steps.
+"""Dual ascent over rows by coordinate epochs, Newton steps, or passes over a stream.
 
-    improve   one epoch or step; the dual value D is the lower bound, and the gaps of the rows, as they
-              were visited, add up to an estimate of the gap that costs nothing
-    check     when the estimate says that the end may be near, or after a few epochs in any case: one
-              exact product X w. It gives F(w), the rows worth visiting next, and a point on whose line
-              with the incumbent F is minimised exactly: the upper bound
+    improve   one epoch or step. The dual value D is the lower bound. The gaps of the visited rows add up to
+              an estimate of the duality gap that costs nothing
+    check     when the estimate is near the tolerance, and every few epochs: one exact product X w. It gives
+              F(w), the rows to visit next, and a point on whose line with the incumbent F is minimized
+              exactly: the upper bound
 
-The estimate may err on either side, so it only triggers checks; bounds come from D and F alone.
+The estimate can be too small or too large, so it only triggers checks. Bounds come from D and F alone.
 
-Continuation: the epochs that coordinate ascent needs from a cold start grow with C; from the solution
-at C / 8, multipliers and weights both times 8, they hardly do. So a large C is reached by stages, each
-solved to the final tolerance (loose stages do not help). Bounds at C itself are known all along: F of a
-stage's point costs nothing more, and multiples of its multipliers are feasible; they are kept as one
+Continuation in C: from a cold start, the number of epochs of coordinate ascent grows with C. From the
+solution at C / 8, with multipliers and weights multiplied by 8, it hardly does. So a large C is reached in
+stages, each solved to the final tolerance (loose stages do not help). Bounds at C itself are known all along:
+F of a stage's point costs nothing more, and multiples of its multipliers are feasible. They are kept as one
 plane when the stage ends.
 """
 
@@ -43,13 +43,13 @@ from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.vectors import Array, SparseVector, frozen
 from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 
-#: how far the true gap may be from its estimate, from check to check, and what is assumed first
+#: limits for the ratio of the true gap to its estimate, and its initial value
 RATIO = (0.5, 2.0, 0.67)
-#: moves along lines after which the incumbent's scores are computed anew; steps that are not trusted
+#: moves along lines after which the incumbent's scores are computed anew; steps too long to be trusted
 REFRESH_AFTER, FAR = 25, 100.0
-#: entries that could be visited in the time a call of a compiled epoch takes at least
+#: overhead of a compiled epoch, in visits of entries
 CALL = 50_000.0
-#: the first stage's C, in units of 1 / mean |x|^2; the factor between stages; their tolerance
+#: C of the first stage in units of 1 / mean |x|^2; factor between stages; their tolerance
 FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
 
 
@@ -86,14 +86,14 @@ class SecondOrder:
         return duals.C
 
     def stages(self, C: float, first: float) -> list[float]:
-        """Newton's method does not mind a large C."""
+        """C itself: Newton's method needs no continuation."""
         return [C]
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Passes over rows that are not in memory. A check is a pass too, so there is one when a pass has shown
-    that the end is near, and every few of them in any case."""
+    """Passes over rows that are not in memory. A check is a pass, too, so it is made when the last pass was
+    near the tolerance, and every few passes."""
 
     streaming: Streaming
     check_every: int = 4
@@ -105,7 +105,7 @@ class Stream:
         return duals.C
 
     def stages(self, C: float, first: float) -> list[float]:
-        """The work that is not near the end of a large C is done in the cache."""
+        """C itself: most of the work at a large C is done on cached rows."""
         return [C]
 
 
@@ -120,7 +120,7 @@ class RowsDual:
     C: float
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """The dual value, recomputed from the multipliers, less what rounding may have added."""
+        """The dual value, recomputed from the multipliers, minus a bound on rounding errors."""
         return self.duals.proved_value(self.C, attained.negligible)
 
     def point(self) -> Array:
@@ -129,21 +129,21 @@ class RowsDual:
 
 
 def call_worth(problem: Problem) -> float:
-    """What a compiled call and all around it costs at least, in visits of all rows."""
+    """Overhead of a compiled call, in visits of all rows."""
     return CALL / max(1, problem.shape.nnz)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneDual:
-    """A cut of the risk as a dual point: the best of its multiples up to C. Nothing moves it later."""
+    """A cut of the risk as a dual point: the best of its multiples up to C. It does not change later."""
 
     cut: Cut
     C: float
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """The dual value, less what rounding may have done to the plane."""
+        """The dual value, minus a bound on the rounding errors of the plane."""
         plane = self.cut.plane
-        if isinstance(plane, SparseVector):  # those of a checkpoint may be
+        if isinstance(plane, SparseVector):  # planes of a checkpoint may be
             plane = plane.to_dense()
         if regularizer.floor is not None:  # no closed form: all of it, or nothing
             t = self.C
@@ -161,8 +161,7 @@ class PlaneDual:
 
 @dataclass(slots=True)
 class Progress:
-    """How far the stages are: those left, the work done in earlier ones and in this one, and what was learned
-    about steps and estimates."""
+    """Stages left, work done in earlier stages and in this one, and the last step and ratio of estimates."""
 
     stages: list[float]
     spent: float = 0.0
@@ -176,8 +175,8 @@ def ascend(
 ) -> Generator[Request, Any, None]:
     """Improve a dual point over rows until the stopping rule is met or progress ends.
 
-    Returns without a stop reason when the work that seems to be left at one stage exceeds ``budget``, or
-    the work of all stages twice of it, in visits of all rows: then another method should go on.
+    Returns without a stop reason when the predicted work of one stage exceeds ``budget``, or the work of all
+    stages twice the budget, in visits of all rows: then another method should take over.
     """
     rng = np.random.default_rng(problem.random_state)
     names = (f.name for f in fields(Progress))
@@ -187,7 +186,7 @@ def ascend(
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
         stages = way.stages(problem.C, way.first(duals))
-    else:  # from another C: that was the first stage
+    else:  # duals of another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
     if problem.dim >= problem.shape.n_columns * problem.n_examples:
         # separable, or nearly so: most multipliers stay free and stages gain nothing
@@ -195,7 +194,7 @@ def ascend(
     dual = RowsDual(duals, problem.C)
     state.candidate = dual.point
     if state.dual is None:
-        state.dual = dual  # worth something at any time, should the first stage be interrupted
+        state.dual = dual  # a valid bound even if the first stage is interrupted
     progress = Progress(stages)
     if place is not None:
         rng.bit_generator.state = place["rng"]
@@ -210,7 +209,7 @@ def ascend(
         yield from stage.solve(rng, allowance, resumed=place is not None)
         del stage  # and the scores that it holds
         if C != problem.C:
-            # a later stage is worth more at its own C, but not at once at the last one
+            # kept as a plane: the first epochs of the next stage may have a smaller dual value
             duals.dual_value(C)
             plane = PlaneDual(duals.aggregate(), problem.C)
             at = Attained.by(state.upper, problem.n_examples)
@@ -224,7 +223,7 @@ def ascend(
 
 @dataclass(slots=True, eq=False)
 class _Stage:
-    """The problem at one C; bounds of the problem's own C are kept on the way."""
+    """The problem at one C. Bounds for the final C are updated on the way."""
 
     problem: Problem
     state: SolverState
@@ -239,13 +238,13 @@ class _Stage:
     def solve(
         self, rng: np.random.Generator, budget: float, *, resumed: bool
     ) -> Generator[Request, Any, None]:
-        """Epochs or steps, with a check now and then, to the tolerance or to the end of the budget."""
+        """Improve and check until the tolerance is reached or the budget is spent."""
         problem, state, way, progress = self.problem, self.state, self.way, self.progress
         duals, C, final = self.dual.duals, self.C, self.C == self.problem.C
         if resumed and final:  # otherwise the incumbent is that of another C
             self.best = yield Evaluate(state.w)
         since, n_support, overhead = 0, 0, call_worth(problem)
-        # a stage on the way is a warm start only: not worth much patience
+        # an intermediate stage is only a warm start: not worth much patience
         stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
         once = way.streaming is not None and way.streaming.schedule == "one-pass"
         while True:
@@ -326,7 +325,7 @@ def _allowed(problem: Problem, C: float, upper: float) -> float:
 def _closer(
     problem: Problem, C: float, best: LineEvaluation, at: LineEvaluation, guess: float
 ) -> Generator[Request, Any, tuple[LineEvaluation, float]]:
-    """The best point on the line from the better of two points towards the other, and the step."""
+    """The best point on the line from the better of two points toward the other, and the step."""
     omega = problem.regularizer
 
     def objective(at: LineEvaluation) -> float:
