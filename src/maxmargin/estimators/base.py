@@ -172,7 +172,18 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         return state
 
     def save(self, path: Any) -> Self:
-        """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
+        """Write the fitted estimator to a file, which :func:`maxmargin.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. It contains no code.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
         write_model(self, path)
         return self
 
