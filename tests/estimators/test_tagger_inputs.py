@@ -115,7 +115,7 @@ def test_labels_that_are_tensors_are_their_numbers():
         ([[1.0, 2.0], [1.0]], ValueError, "token 0 of sequence 1 has 2 numbers, but token 1 has 1"),
         ([[1.0, 2.0], ["a", "b"]], TypeError, r"sequence 1 .* token 1 is \['a', 'b'\]"),
         ([[1.0, "x"], [1.0, 2.0]], TypeError, r"sequence 1 .* token 0 is \[1.0, 'x'\]"),
-        ([["a", 2.0], ["b", 1.0]], TypeError, "token 0 of sequence 1 .* holds 2.0"),
+        ([["a", 2.0], ["b", 1.0]], TypeError, "token 0 of sequence 1 .* contains 2.0"),
         ([1.0, 2.0], TypeError, "token 0 of sequence 1 is 1.0.*dict of features"),
         (np.array([1.0, 2.0]), ValueError, r"sequence 1 of X is an array of shape \(2,\)"),
         (np.ones((2, 2, 2)), ValueError, r"sequence 1 of X is an array of shape \(2, 2, 2\)"),
@@ -126,7 +126,7 @@ def test_labels_that_are_tensors_are_their_numbers():
         ),
         (OnTheCard(np.eye(2)), TypeError, "sequence 1 of X is a OnTheCard .*host memory"),
         (7, TypeError, "sequence 1 of X is a int"),
-        ([[None, 1.0]], TypeError, "token 0 of sequence 1 .* holds None"),
+        ([[None, 1.0]], TypeError, "token 0 of sequence 1 .* contains None"),
     ],
 )
 def test_what_is_no_matrix_is_refused_by_sequence_and_token(sequence, error, match):
@@ -160,7 +160,7 @@ def test_forms_are_not_mixed():
         (["the", "cat"], ["D", "N"], r"sequence 0 of X is the string 'the'.*pass \[X\]"),
         ([["the"], ["cat"]], [1, 2], r"labels of sequence 0 are the int 1"),
         ([["the"], ["cat"]], "DN", "y is the str 'DN'"),
-        ({"w": "the"}, ["D"], "X must be a list of sequences; it is a dict"),
+        ({"w": "the"}, ["D"], "X must be a list of sequences, but it is a dict"),
         ("the cat", ["D", "N"], "X is 'the cat', a str"),
         ([["the"]], [[["D"]]], r"label of token 0 in sequence 0 is the list \['D'\]"),
         (
@@ -278,12 +278,12 @@ X3, Y3 = [np.eye(3), np.eye(3)[::-1]], [["D", "N", "V"], ["V", "N", "D"]]
 @pytest.mark.parametrize(
     ("forbidden", "match"),
     [
-        ([("D", "VERB")], r"names the label 'VERB' in \('D', 'VERB'\).*labels are 'D', 'N', 'V'"),
-        ([(None, "n")], "names the label 'n'"),
-        ([(None, None)], "name a label"),
-        ([("N", "D")], r"1 goes from the label 'N' at token 1 to 'D' at token 2, .*holds \('N', 'D'\)"),
-        ([(None, "V")], r"sequence 1 has the label 'V' at its start .*holds \(None, 'V'\)"),
-        ([("V", None)], r"sequence 0 has the label 'V' at its end .*holds \('V', None\)"),
+        ([("D", "VERB")], r"contains the label 'VERB' in \('D', 'VERB'\).*labels are 'D', 'N', 'V'"),
+        ([(None, "n")], "contains the label 'n'"),
+        ([(None, None)], "which has no label"),
+        ([("N", "D")], r"1 goes from the label 'N' at token 1 to 'D' at token 2, .*contains \('N', 'D'\)"),
+        ([(None, "V")], r"sequence 1 has the label 'V' at its start .*contains \(None, 'V'\)"),
+        ([("V", None)], r"sequence 0 has the label 'V' at its end .*contains \('V', None\)"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("order", [1, 2])

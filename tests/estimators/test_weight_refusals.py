@@ -35,12 +35,12 @@ def fit(**params):
         (lambda: GaussianPrior(covariance=[S, SINGULAR]), "not positive definite"),
         (lambda: GaussianPrior(covariance=np.triu(S)), "not symmetric"),
         (lambda: GaussianPrior(covariance=np.ones((2, 3))), "square"),
-        (lambda: GaussianPrior(covariance=[1.0, 2.0]), "a variance"),
+        (lambda: GaussianPrior(covariance=[1.0, 2.0]), "variance="),
         (lambda: GaussianPrior(factor=np.ones((2, 2))), "full rank"),
         (lambda: GaussianPrior(factor=sp.eye_array(2, 3, format="csr")), "square"),
         (
             lambda: GaussianPrior(factor=LinearOperator((2, 2), matvec=lambda v: v)),
-            "adjoint: define rmatvec",
+            "adjoint. Define rmatvec",
         ),
         (
             lambda: GaussianPrior(

@@ -139,7 +139,7 @@ class KernelDecision(ClassifierMixin):
         X = validate_data(self, X, reset=False)
         if sp.issparse(X) and not is_canonical(X):
             X = summed(X)
-        if "_evaluator" not in self.__dict__:  # a copy, or read from a file
+        if "_evaluator" not in self.__dict__:  # after copying or loading
             self._ready()
         return self._evaluator(X, self.n_jobs, self._in_doubt)
 

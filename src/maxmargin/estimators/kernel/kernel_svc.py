@@ -150,7 +150,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     0.99
     """
 
-    #: what the workers of a fit are
+    #: workers are threads
     engine = "threads"
 
     def __init__(
@@ -222,8 +222,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         X, y, sample_weight = loaded(X, y, sample_weight)
         if is_design(X):
             raise TypeError(
-                f"KernelSVC needs rows, and a {type(X).__name__} only multiplies: pass an array or a sparse "
-                "matrix."
+                f"KernelSVC requires rows, but a {type(X).__name__} only computes products: pass an array or "
+                "a sparse matrix."
             )
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
@@ -244,7 +244,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         for name in ("memory", "max_kernel_values"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not float(value) >= 0.0:
-                raise ValueError(f"{name}={value!r}: use a number that is not negative.")
+                raise ValueError(f"{name}={value!r}: use a nonnegative number.")
         settings = self.method
         if isinstance(settings, str):
             settings = NAMED.get(settings)
@@ -265,7 +265,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         with np.errstate(over="ignore"):
             kernel = self._kernel(X)
             if not callable(self.kernel):
-                precision(kernel, X)  # refuses values that are not finite
+                precision(kernel, X)  # raises if values are not finite
         split = parts(self.multi_class, codes, weight, K)
         draw = None
         if len(split) > 1:
@@ -287,7 +287,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
                 draw=None if draw is None else draw[part.rows],
                 share=len(part.rows) ** 2 / work,
             )
-            # what counts of the problems before: why and when they ended
+            # of the problems before, only why and when they ended matters
             before = [replace(fit.result, history=fit.result.history[-1:]) for fit in found]
             found.append(self._answer(problem, part, before, settings))
         self._take(found, split, classes, kernel, X)
@@ -305,7 +305,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             try:
                 fitted = METHODS[type(settings)].fit(self, problem, before, settings)
                 return not_worse(fitted, *of, stopping_rule(self.tol))
-            except KeyboardInterrupt:  # before the solver began, or after it
+            except KeyboardInterrupt:  # before or after the solver
                 fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
         said = METHODS[type(settings)].of_constant(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
@@ -342,7 +342,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         """Set the fitted attributes."""
         for name in getattr(
             self, "_said", ()
-        ):  # by the last fit, which may have been another method's
+        ):  # attributes of the last fit, perhaps by another method
             self.__dict__.pop(name, None)
         codes = classes.codes[:]
         whole = join(found, split, codes, len(classes.names))
@@ -377,7 +377,7 @@ def _variance(X: Any) -> float:
     mean = float(X.sum(dtype=np.float64)) / size
     if sp.issparse(X):
         return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
-    steps = range(0, len(X), 4096)  # a piece at a time: no second matrix in double precision
+    steps = range(0, len(X), 4096)  # in blocks, without a copy in double precision
     return (
         sum(float(np.square(X[k : k + 4096] - mean, dtype=np.float64).sum()) for k in steps) / size
     )

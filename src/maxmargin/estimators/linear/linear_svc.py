@@ -282,8 +282,8 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         check_streamable(self)
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"class_weight={self.class_weight!r} needs the labels of all rows, which a stream does not "
-                "have: give the weights as a dict."
+                f"class_weight={self.class_weight!r} requires the labels of all samples, which are not known "
+                "in a stream: give the weights as a dict."
             )
         rows = training(self, X, y, sample_weight, reset=first)
         y = rows.y[:]

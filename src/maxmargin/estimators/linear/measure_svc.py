@@ -207,7 +207,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 data=data,
                 keeping=keeping,
             )
-            found = self._attributes(  # now the workers are free to compute scores
+            found = self._attributes(  # the workers are now free to compute scores
                 weights.whole(result.w), risk, lambda coef: risk.scores(risk.evaluate(coef))
             )
         for name, value in found.items():
@@ -221,7 +221,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}: MeasureSVC measures a positive class against a negative one."
+                f"{type_of_target(y)}, but MeasureSVC separates a positive class from a negative one."
             )
         if len(self.classes_) < 2:
             raise ValueError(
@@ -241,7 +241,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             return 0.0
         if not self.intercept_scaling > 0:
             raise ValueError(
-                f"intercept_scaling={self.intercept_scaling!r}: it must be positive with fit_intercept=True."
+                f"intercept_scaling={self.intercept_scaling!r} must be positive if fit_intercept=True."
             )
         return float(self.intercept_scaling)
 
@@ -313,7 +313,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         strange = ~np.isin(y, self.classes_)
         if strange.any():
             raise ValueError(
-                f"y holds the label '{y[strange][0]}', which is not one of the classes {self.classes_}."
+                f"y contains the label '{y[strange][0]}', which is not one of the classes {self.classes_}."
             )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         positive, called = y == self.classes_[1], scores > 0

@@ -265,8 +265,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         groups = groups_of(X, groups)
         if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
-                f"the ranker was fitted on {self.n_queries_} queries, whose scores cannot be compared with "
-                "each other: pass groups, the query of each row. (If all rows belong to one query: "
+                f"the ranker was fitted on {self.n_queries_} queries, and scores of different queries cannot "
+                "be compared: pass groups, the query of each sample. (If all samples belong to one query: "
                 "groups=np.zeros(len(y)).)"
             )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)

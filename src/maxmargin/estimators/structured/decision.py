@@ -29,7 +29,7 @@ class ChainDecision:
     classes_: list[Hashable]
     vectorizer_: Any
     n_features_in_: int
-    #: whether tokens were given as plain strings, or nobody knows
+    #: whether tokens were plain strings; True if that is unknown
     _string_tokens: bool = True
     expansion_: KernelExpansion | None
 
@@ -161,11 +161,11 @@ class ChainDecision:
         if strings and not self._string_tokens:
             raise ValueError(
                 f"the tokens of X are strings (token 0 of sequence 0 is {next(t for x in X for t in x)!r}), "
-                "but the tagger was fitted on tokens that are lists of strings or dicts. For one sequence "
-                "pass [X]; a token with a single feature is a list with one string."
+                "but the tagger was fitted on tokens that are lists of strings or dicts. For one sequence, "
+                "pass [X]. A token with a single feature is a list with one string."
             )
         if self.expansion_ is not None:
-            # coefficients of landmarks that are much alike are large: too large for single precision
+            # coefficients of similar landmarks are too large for single precision
             rows = self.expansion_(rows)
         return rows, counts
 

@@ -243,7 +243,7 @@ class GrammarParser(CertifiedEstimator):
         """
         check_is_fitted(self, "task_")
         if k < 1:
-            raise ValueError(f"k={k}: at least one tree must be asked for.")
+            raise ValueError(f"k={k}: k must be at least 1.")
         return [self.task_.k_best(x, self.coef_, k) for x in X]
 
     def score(self, X: Sequence[Any] | None, y: Sequence[Any]) -> float:

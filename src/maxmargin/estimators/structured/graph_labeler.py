@@ -272,7 +272,7 @@ class GraphLabeler(CertifiedEstimator):
 
 
 def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
-    """Weights that must not be negative."""
+    """Indices of the weights that must not be negative."""
     if task.edges != "attractive":
         return np.empty(0, dtype=np.int64)
     for i, graph in enumerate(graphs):
@@ -280,8 +280,8 @@ def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
         entries = np.asarray(graph.edge_features.data if sparse else graph.edge_features)
         if entries.min(initial=0.0) < 0.0:
             raise ValueError(
-                f"graph {i} has negative edge features: with edges='attractive' they must not be, or "
-                "their edges would repel. Use edges='potts', or features that are not negative."
+                f"graph {i} has negative edge features, which edges='attractive' does not allow. Use "
+                "edges='potts', or features that are not negative."
             )
     return np.arange(task.n_node_weights, task.dim)
 
@@ -300,7 +300,7 @@ def _graphs(X: Sequence[Any]) -> list[Graph]:
 def _codes(
     graphs: Sequence[Graph], y: Sequence[Any]
 ) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
-    """(labels, label numbers of each graph's nodes)."""
+    """The distinct labels, and the codes of the labels of each graph's nodes."""
     parts = [np.ravel(labels) for labels in y]
     for i, (graph, labels) in enumerate(zip(graphs, parts, strict=True)):
         if len(labels) != graph.n_nodes:

@@ -104,7 +104,7 @@ class LatentStructuredSVM(CertifiedEstimator):
     (['cat', 'a'], [0, None], 'cccp')
     """
 
-    #: slack rescaling would not let planes move with the completions
+    #: with slack rescaling, planes could not be updated with the latent variables
     rescaling = "margin"
 
     def __init__(
@@ -131,7 +131,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         require_object("task", task)
         if not isinstance(task, LatentTask):
             raise TypeError(
-                f"task={task!r} is not a LatentTask: it needs complete(x, y, w) and joint_feature(x, y, h). "
+                f"task={task!r} is not a LatentTask, which has complete(x, y, w) and joint_feature(x, y, h). "
                 "Without latent variables use StructuredSVM."
             )
         self.task = task
@@ -224,7 +224,7 @@ class LatentStructuredSVM(CertifiedEstimator):
     def _tolerance(self) -> float:
         if not isinstance(self.tol, Real):
             raise ValueError(
-                f"tol={self.tol!r}: give a number, the share that a step may still gain."
+                f"tol={self.tol!r}: give a number, the relative gain of a convex step at which to stop."
             )
         return float(self.tol)
 
@@ -315,6 +315,6 @@ def _first(problem: StructuredProblem) -> list[Any]:
             h = task.initial(x, y)
             latent.append(task.complete(x, y, w) if h is None else h)
         except Exception as error:
-            error.add_note(f"raised while the latent part of example {i} was begun")
+            error.add_note(f"raised while the latent variables of example {i} were initialized")
             raise
     return latent

@@ -263,7 +263,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             resume_from,
             X=data.rows,  # hashed faster than lists of tokens
             lengths=data.counts,
-            y=[classes, data.codes],  # missing ones completed
+            y=[classes, data.codes],  # with missing labels filled in
             sample_weight=weight,
             token_weight=data.weight,
         )
@@ -274,7 +274,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if previous is not None and previous.shape == (task.dim,):
             w0 = weights.learned(previous)
             kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
-        if mapped is not None:  # the weights shown are those of other features
+        if mapped is not None:  # weights_ belongs to other features
             w0 = None if kept is None else np.array(kept.sets.w)
         fitted: dict[str, Any] = {
             "classes_": classes,
@@ -309,7 +309,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         require_alone(self, None, resume_from)
         X, Y = data.labeled()
         task = copy.copy(data.task)
-        task.n_features = None  # as many as there are rows
+        task.n_features = None  # one per row
         found = fit_drawn(self, task, X, Y, data.rows, np.cumsum(data.counts), weight)
         self.classes_, self.vectorizer_ = classes, vectorizer
         self.n_features_in_ = data.rows.shape[1]
@@ -337,9 +337,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         place = seq.first_unlabeled(flat, counts)
         if place is not None and self.partial is None:
             raise ValueError(
-                f"sequence {place[0]} has no label (None) at token {place[1]}. Give a label with a "
-                "token_weight of 0, which then costs nothing, or let a first model complete the missing "
-                "ones: partial='complete'."
+                f"sequence {place[0]} has no label (None) at token {place[1]}. Use partial='complete' to "
+                "fill in missing labels by a first model, or pass any label with a token_weight of 0."
             )
 
     def _first_model(self, data: TaggedData, weight: Array | None) -> Array:
@@ -347,8 +346,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         whole = data.fully_labeled()
         if not data.counts[whole].any():
             raise ValueError(
-                "partial='complete' needs sequences that are fully labelled, and there is none. Supply "
-                "values for the missing labels, with a token_weight of 0."
+                "partial='complete' requires fully labeled sequences, but there is none. Pass any labels in "
+                "place of the missing ones, with a token_weight of 0."
             )
         some = None if weight is None else weight[whole]
         try:
@@ -363,5 +362,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
                     random_state=_seed(self.random_state),
                 ).w
         except KeyboardInterrupt as error:
-            error.add_note("This was the first model, which completes missing labels: no fit yet.")
+            error.add_note(
+                "Interrupted in the first model, which fills in missing labels: no fit yet."
+            )
             raise

@@ -142,7 +142,7 @@ class StructuredSVM(CertifiedEstimator):
         checkpoint: Any = None,
     ) -> None:
         require_task(task)
-        require_rescaling(task, rescaling)  # a missing capability is told before any work is done
+        require_rescaling(task, rescaling)  # raise before any work is done
         if kernel is not None:
             require_kernel_inputs(task)
         self.task = task
@@ -216,7 +216,7 @@ class StructuredSVM(CertifiedEstimator):
             previous, about = getattr(self, "coef_", None), self._about(X, y, sample_margin)
             kept = recall(getattr(self, "_kept", None), about, self._solver_for_sets())
         last = None if kept is None else kept.more
-        if self.kernel is not None:  # the weights shown are those of other features
+        if self.kernel is not None:  # coef_ belongs to other features
             previous = None if kept is None else np.array(kept.sets.w)
         with StructuredProblem(self, X, y, sample_margin, last) as problem:
             start = None
@@ -237,7 +237,7 @@ class StructuredSVM(CertifiedEstimator):
         """A fingerprint of everything that working sets depend on."""
         names = ["task", "rescaling", "oracle", *PARAMETERS, *KERNEL_PARAMETERS]
         if self.kernel is not None:
-            names.append("random_state")  # which draws landmarks
+            names.append("random_state")  # it determines landmarks
         return fingerprint(X, y, sample_margin, [getattr(self, name) for name in names])
 
     def _solver_for_sets(self) -> Any:

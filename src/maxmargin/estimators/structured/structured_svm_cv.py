@@ -29,7 +29,7 @@ from maxmargin.estimators.validation import loaded
 from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.base import Task
 
-#: parameters that every cell has
+#: parameters of every fit
 SHARED = (
     "rescaling",
     "kernel",
@@ -205,13 +205,13 @@ class StructuredSVMCV(NamedParameters):
         check_pairs(X, y)
         if self.scoring is not None and not callable(self.scoring):
             raise ValueError(
-                f"scoring={self.scoring!r}: give a callable scoring(estimator, X, Y), or None for the "
-                "task's own loss."
+                f"scoring={self.scoring!r}: pass a callable scoring(estimator, X, Y), or None for the loss "
+                "of the task."
             )
         weight = check_example_weights(sample_weight, len(y))
         weight = np.ones(len(y)) if weight is None else weight
         Cs = self._values()
-        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        everyone = np.arange(len(y))  # splits may be masks or negative indices
         splits = [
             (everyone[train], everyone[test])
             for train, test in check_cv(self.cv).split(everyone, None, groups)
@@ -240,7 +240,7 @@ class StructuredSVMCV(NamedParameters):
                 self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
                 self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
         if best is not None and best.stop_reason_ == "interrupted" and not returns:
-            raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
+            raise_from_search(self, f"all fits are done, best_estimator_ has gap {best.gap_:.2g}.")
         if not interrupted:
             tell_search(self, table, best)
         return self
@@ -259,7 +259,7 @@ class StructuredSVMCV(NamedParameters):
         shared = {name: getattr(self, name) for name in SHARED}
         svm = StructuredSVM(self.task, **shared)
         if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
-            # planes of examples that are held out must outlast the folds that do not ask for them
+            # keep planes of held-out examples during the folds that do not use them
             mode: Any = "expensive" if self.oracle == "expensive" else "stream"
             svm.solver = AutoStructured(mode=mode, idle=8 * (n_splits + 1))
         return svm
@@ -272,7 +272,7 @@ class StructuredSVMCV(NamedParameters):
         for i, C in enumerate(table.Cs):
             for k, (train, test) in enumerate(splits):
                 svm = self._template(len(splits)).set_params(C=float(C))
-                counts = np.bincount(train, minlength=len(weight))  # a splitter may draw twice
+                counts = np.bincount(train, minlength=len(weight))  # splitters may repeat examples
                 before = time.perf_counter()
                 last = svm._solve(problem, weight * counts, _start(last))
                 seconds = time.perf_counter() - before
@@ -297,14 +297,14 @@ class StructuredSVMCV(NamedParameters):
         means = results["mean_test_score"]
         nothing = bool(np.isnan(means).all())
         if nothing and not interrupted:
-            raise ValueError("no value of C has a score: the scorer returned NaN.")
+            raise ValueError("no value of C has a score: scoring returned NaN.")
         if not nothing:
             self.best_index_ = int(results["rank_test_score"].argmin())
             self.best_score_ = float(means[self.best_index_])
             self.best_params_ = results["params"][self.best_index_]
         if not interrupted:
             return
-        done = f"{finished_settings(means)}; the others hold NaN in cv_results_"
+        done = f"{finished_settings(means)}; the others are NaN in cv_results_"
         if nothing or not returns:
             raise_from_search(self, f"{done}, and nothing was refitted.")
         warnings.warn(
