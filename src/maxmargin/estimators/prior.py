@@ -149,7 +149,7 @@ class GaussianPrior:
             at += part.size
         if at != n:
             raise ValueError(
-                f"prior: the {out[0][1].kind} has {at} weights, but the model has {n}."
+                f"prior: the {out[0][1].kind} is for {at} weights, but the model has {n} weights."
             )
         return out
 
