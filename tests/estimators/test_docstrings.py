@@ -129,6 +129,26 @@ def test_documented_defaults_are_those_of_the_signature(name):
             assert eval(found[2]) == default, line
 
 
+#: parameters whose defaults differ, for the reasons given in maxmargin.estimators.documentation
+DIFFERENT_DEFAULTS = {"tol", "loss", "kernel", "Cs"}
+
+
+def test_shared_parameters_have_the_same_default():
+    defaults = {}
+    for name in ESTIMATORS:
+        for key, parameter in inspect.signature(getattr(maxmargin, name)).parameters.items():
+            defaults.setdefault(key, set()).add(parameter.default)
+    assert {key for key, values in defaults.items() if len(values) > 1} == DIFFERENT_DEFAULTS
+
+
+def test_what_is_learned_and_C_are_positional_and_all_else_is_named():
+    for name in ESTIMATORS:
+        parameters = inspect.signature(getattr(maxmargin, name)).parameters.values()
+        positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        assert positional[-1] in ("C", "Cs"), name
+        assert positional[:-1] in ([], ["task"], ["measure"]), name
+
+
 @pytest.mark.parametrize(("name", "params", "data"), FITS, ids=lambda value: str(value)[:40])
 def test_every_public_fitted_attribute_is_documented(name, params, data):
     estimator = getattr(maxmargin, name)(**params)

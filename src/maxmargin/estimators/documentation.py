@@ -16,28 +16,28 @@ the complete text. Only lines that hold nothing but a name in braces are replace
 In a description, ``{default}`` stands for the default value in the signature of the class or function, so the
 documented default is always the real one.
 
-Shared parameters have one meaning and one default everywhere, with these exceptions:
+A parameter has the same meaning and the same default in all estimators, with these exceptions.
+``tools/parameter_table.py`` prints all parameters and defaults.
 
-=================== ================================= ======================================================
-parameter           difference                        reason
-=================== ================================= ======================================================
-``tol``             1e-3 for vectors, 5e-2 for        The accuracy of structured models no longer improves
-                    structures, 1e-2 for latent       below a gap of about 1e-1. ``LatentStructuredSVM``
-                    variables                         limits the possible gain of a convex step instead.
-``max_iter``        ``LatentStructuredSVM`` counts    Its iterations are convex problems.
-                    convex steps
-``multi_class``     "ovr" in ``LinearSVC``, "ovo" in  Each follows its counterpart in scikit-learn.
-                    ``KernelSVC``
-``kernel``          "rbf" in ``KernelSVC``, None in   Structured models are linear unless a kernel is given.
-                    structured estimators
-``cost``            matrix in ``LinearSVC``, matrix   A dictionary assigns a cost to each true label, which
-                    or dictionary in ``SequenceTagger`` ``class_weight`` does in ``LinearSVC``.
-                    and ``GraphLabeler``
-``Cs``              10 values in ``LinearSVCCV``, 5   Each fit of a structured model takes much longer.
-                    in ``StructuredSVMCV``
-``k``               cutoff of the metric              ``MeasureSVC`` counts samples predicted as positive,
-                                                      ``RankSVM`` counts positions of the ranking.
-=================== ================================= ======================================================
+``tol``
+    1e-3 for vectors and 5e-2 for structures, whose accuracy no longer improves below a gap of about 1e-1.
+    ``LatentStructuredSVM`` has no lower bound of its optimum: there, ``tol`` (1e-2) limits the possible gain
+    of a convex step.
+``max_iter``
+    Counts convex problems in ``LatentStructuredSVM``, iterations elsewhere.
+``loss``
+    The losses of each kind of problem have their own names and defaults.
+``multi_class``
+    The alternative to "crammer_singer" is "ovr" in ``LinearSVC`` and "ovo" in ``KernelSVC``, as in their
+    counterparts in scikit-learn.
+``kernel``
+    "rbf" in ``KernelSVC``, as in scikit-learn. Structured models are linear by default (None).
+``cost``
+    A matrix. ``SequenceTagger`` and ``GraphLabeler`` also accept a dictionary with a cost per true label.
+``k``
+    The cutoff of a metric: samples predicted as positive in ``MeasureSVC``, positions in ``RankSVM``.
+``Cs``
+    10 values in ``LinearSVCCV``, as in scikit-learn, and 5 in ``StructuredSVMCV``, whose fits take longer.
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     def __init__(
         self,
         measure: Any = "f1",
-        *,
         C: float = 1.0,
+        *,
         beta: float = 1.0,
         k: int | None = None,
         rescaling: str = "margin",
@@ -241,7 +241,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             return 0.0
         if not self.intercept_scaling > 0:
             raise ValueError(
-                f"intercept_scaling={self.intercept_scaling!r} must be positive if fit_intercept=True."
+                f"intercept_scaling={self.intercept_scaling!r}: it must be positive if fit_intercept=True."
             )
         return float(self.intercept_scaling)
 
