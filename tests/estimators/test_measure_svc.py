@@ -147,7 +147,7 @@ def test_refusals():
         ({"measure": "recall_at_k", "k": 1000}, "k=1000"),
         ({"measure": "fbeta", "beta": -1.0}, "beta=-1"),
         ({"rescaling": "both"}, "rescaling='both'"),
-        ({"measure": "roc_auc", "rescaling": "slack"}, "pairs of rows"),
+        ({"measure": "roc_auc", "rescaling": "slack"}, "pairs of samples"),
         ({"measure": lambda tp, fp, fn, tn: tp}, "must be a loss"),
         ({"solver": "newton"}, "solver"),
     ]:

@@ -141,7 +141,7 @@ def test_limits_and_callbacks():
         ({"loss": "ndcg", "k": 0}, {}, "k=0"),
         ({"loss": "map"}, {}, "two levels"),
         ({"loss": "ndcg"}, {"y": -np.arange(200.0)}, "must not be negative"),
-        ({}, {"groups": np.zeros(199)}, "199 entries, but X has 200 rows"),
+        ({}, {"groups": np.zeros(199)}, "199 entries, but X has 200 samples"),
         ({}, {"groups": np.full(200, np.nan)}, "groups contains NaN"),
         ({}, {"groups": np.zeros((200, 2))}, "1d array"),
         ({}, {"groups": np.arange(200)}, "no pair to learn from"),

@@ -220,7 +220,7 @@ def penalises_all(estimator: Any) -> bool:
     """Whether every weight is penalized; otherwise a stream has no lower bound."""
     if estimator.fit_intercept and not estimator.penalize_intercept:
         raise AttributeError(
-            "partial_fit requires a penalized intercept: use penalize_intercept=True, or fit."
+            "partial_fit requires a penalized intercept: set penalize_intercept=True, or use fit."
         )
     return True
 
