@@ -76,8 +76,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # on demand: a worker of an engine needs neither scikit-learn nor most packages, and would take twice as
-    # long to start with them
+    # imported on demand: workers need neither scikit-learn nor most packages, and would take twice as long to
+    # start with them
     if name in _PACKAGES:
         return import_module(f"maxmargin.{name}")
     if name in __all__:

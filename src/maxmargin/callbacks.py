@@ -1,4 +1,4 @@
-"""Watching a fit. A callback is any callable that takes an iteration record; returning True stops the fit."""
+"""Callbacks: callables that receive the record of each iteration. If one returns True, the fit stops."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ __all__ = ["ProgressLine"]
 
 
 class ProgressLine:
-    """One live line: objective, lower bound, gap, cuts, elapsed time. What ``verbose=1`` shows.
+    """Shows progress on one line: objective, lower bound, gap, cuts, elapsed time. Used by ``verbose=1``.
 
-    On a terminal the line is rewritten in place; elsewhere only its last state is written, by
-    :meth:`close`. While an expensive oracle is asked (``oracle="expensive"``) it tells how many examples of
-    the pass have been answered.
+    On a terminal, the line is updated in place. Elsewhere, only its last state is written, by :meth:`close`.
+    With ``oracle="expensive"``, it also shows how many examples of the current pass are finished.
 
     Examples
     --------
@@ -44,13 +43,13 @@ class ProgressLine:
             self._write("\r", "")
 
     def on_oracle(self, done: int, total: int) -> None:
-        """A pass of an expensive oracle: so many of the examples have been answered."""
+        """Report the number of finished examples in a pass of an expensive oracle."""
         self._pass = f"  oracle {done}/{total}"
         if self.stream.isatty():
             self._write("\r", "")
 
     def close(self) -> None:
-        """Leave the last state on a line of its own."""
+        """Write the last state and end the line."""
         self._pass = ""
         if self.last is not None:
             self._write("\r" if self.stream.isatty() else "", "\n")
@@ -63,7 +62,7 @@ class ProgressLine:
                 f"it {r.iteration}{self._pass}  objective {r.objective:.6g}  lower bound "
                 f"{r.lower_bound:.6g}  gap {r.gap:.2e}  cuts {r.n_cuts}  {r.elapsed:.1f} s"
             )
-        if self.stream.isatty():  # a line that wraps could not be rewritten in place
+        if self.stream.isatty():  # a line that wraps cannot be updated in place
             text = text[: max(1, _columns(self.stream) - 1)]
         padding = " " * max(0, self._width - len(text))
         self._width = len(text)

@@ -1,4 +1,4 @@
-"""Pictures of a fit, in the manner of scikit-learn's displays. They need matplotlib, ``maxmargin[plot]``."""
+"""Plots of a fit, as displays in the style of scikit-learn. They require matplotlib (``maxmargin[plot]``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _X_LABELS = {
     "elapsed": "seconds",
     "oracle_calls": "passes over the data",
 }
-#: above this many points markers would run into each other
+#: with more points, markers would overlap
 _MARKERS_UP_TO = 40
 
 
@@ -27,28 +27,28 @@ def _pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            'displays need matplotlib. Install it with: pip install "maxmargin[plot]"'
+            'displays require matplotlib. Install it with: pip install "maxmargin[plot]"'
         ) from error
     return plt
 
 
 class ConvergenceDisplay:
-    """The two bounds of a fit on their way to each other, and the gap between them.
+    """Plot of the bounds of a fit and of the gap between them.
 
-    Make one with :meth:`from_estimator`. Above are the objective of the best point so far and the lower
-    bound: the optimum lies in the shaded band between them. Below is the relative gap on a logarithmic axis,
-    with a line at the tolerance.
+    Use :meth:`from_estimator` to make one. The upper axes show the objective of the best point so far and the
+    lower bound: the optimum lies in the shaded band between them. The lower axes show the relative gap on a
+    logarithmic scale, with a line at the tolerance.
 
     Parameters
     ----------
     x : array of shape (n_points,)
-        Where the points lie.
+        Horizontal positions of the points.
     objective, lower_bound : arrays of shape (n_points,)
-        The bounds there; not finite where there was none yet.
+        The bounds; not finite if there was none yet.
     x_label : str, default "iteration"
         Label of the horizontal axis.
     tol : float, optional
-        Relative gap at which the fit was to stop.
+        Tolerance of the fit, as a relative gap.
     title : str, optional
         Title of the axes.
 
@@ -57,7 +57,7 @@ class ConvergenceDisplay:
     ax_ : matplotlib axes
         The axes with the bounds.
     gap_ax_ : matplotlib axes
-        The axes with the gap, cut from the lower part of ``ax_``.
+        The axes with the gap, in the lower part of ``ax_``.
     figure_ : matplotlib figure
         The figure.
     objective_line_, lower_bound_line_, gap_line_ : matplotlib lines
@@ -97,23 +97,23 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, x: str = "iteration") -> Self:
-        """Draw the history of a fitted estimator.
+        """Plot the history of a fitted estimator.
 
-        The last point shows the certificate itself, whose bounds were computed anew at the end of the fit.
+        The last point shows the certificate, whose bounds are recomputed at the end of the fit.
 
         Parameters
         ----------
         estimator : LinearSVC, SequenceTagger or StructuredSVM
             A fitted estimator.
         ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+            The axes to use; a new figure by default.
         x : {"iteration", "elapsed", "oracle_calls"}, default "iteration"
             The horizontal axis: iterations, seconds, or passes over the data.
 
         Returns
         -------
         ConvergenceDisplay
-            The display, drawn.
+            The display.
         """
         check_is_fitted(estimator, "history_")
         if x not in _X_LABELS:
@@ -121,8 +121,8 @@ class ConvergenceDisplay:
         history = estimator.history_
         if not history:
             raise ValueError(
-                "history_ is empty, so there is nothing to draw. A model file keeps the certificate but not "
-                "the history: draw the estimator that was fitted, before it is saved."
+                "history_ is empty, so there is nothing to plot. A model file keeps the certificate but not "
+                "the history: plot the fitted estimator before it is saved."
             )
         upper, lower = (
             np.array([record[name] for record in history], dtype=np.float64)
@@ -142,12 +142,12 @@ class ConvergenceDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+            The axes to use; a new figure by default.
 
         Returns
         -------
@@ -202,20 +202,20 @@ class ConvergenceDisplay:
 
 
 class GridDisplay:
-    """Scores and certified objectives over a grid of C and class weights.
+    """Plot of scores and certified objectives over a parameter grid of C and class weights.
 
-    Make one with :meth:`from_estimator`. Above is the mean score on held-out rows, with a band of one
-    standard deviation over the folds, one curve per class weight; the best setting is marked. Below are
-    the objective per unit of C, averaged over the folds, and the proven lower bound: where the two dashes
-    cannot be told apart, every cell is as good as solved. A cell whose tolerance is not proved is marked
-    by a cross.
+    Use :meth:`from_estimator` to make one. The upper axes show the mean score on held-out samples, with a
+    band of one standard deviation over the folds and one curve per class weight; the best setting is marked.
+    The lower axes show the objective divided by C, averaged over the folds, and its lower bound. Where the
+    two curves coincide, the fits are close to the optimum. A cross marks a setting whose tolerance is not
+    proved.
 
     Parameters
     ----------
     C : array of shape (n_C,)
         Values of C.
     scores, deviations : arrays of shape (n_weights, n_C)
-        Mean and standard deviation of the score; NaN where a cell was left out.
+        Mean and standard deviation of the score; NaN for settings that were left out.
     objective, lower_bound : arrays of shape (n_weights, n_C)
         Means of the bounds.
     converged : array of shape (n_weights, n_C)
@@ -276,19 +276,19 @@ class GridDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw the grid of a fitted :class:`maxmargin.LinearSVCCV`.
+        """Plot the results of a fitted :class:`maxmargin.LinearSVCCV`.
 
         Parameters
         ----------
         estimator : LinearSVCCV
             A fitted estimator.
         ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+            The axes to use; a new figure by default.
 
         Returns
         -------
         GridDisplay
-            The display, drawn.
+            The display.
         """
         check_is_fitted(estimator, "cv_results_")
         found, splits = estimator.cv_results_, range(estimator.n_splits_)
@@ -317,12 +317,12 @@ class GridDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+            The axes to use; a new figure by default.
 
         Returns
         -------
@@ -376,13 +376,13 @@ def _title(estimator: Any) -> str:
 
 
 def _split(ax: Any) -> Any:
-    """New axes below, cut from the room of ``ax``, in any layout."""
+    """Split ``ax`` and return new axes in its lower part, in any layout."""
     place = ax.get_subplotspec()
     if place is not None:
         above, below = place.subgridspec(2, 1, height_ratios=[2, 1], hspace=0.08)
         ax.set_subplotspec(above)
         return ax.figure.add_subplot(below, sharex=ax)
-    box = ax.get_position()  # axes that were put somewhere by hand
+    box = ax.get_position()  # axes that were placed by hand
     ax.set_position([box.x0, box.y0 + 0.36 * box.height, box.width, 0.64 * box.height])
     return ax.figure.add_axes([box.x0, box.y0, box.width, 0.31 * box.height], sharex=ax)
 
@@ -392,7 +392,7 @@ def _finite(values: Array) -> Array:
 
 
 def _gaps(upper: Array, lower: Array) -> Array:
-    """Relative gaps that a logarithmic axis can show."""
+    """Relative gaps; NaN for values that a logarithmic axis cannot show."""
     gaps = np.full(len(upper), np.nan)
     shown = np.isfinite(upper) & (upper > lower) & (upper != 0.0)
     gaps[shown] = (upper[shown] - lower[shown]) / np.abs(upper[shown])
@@ -400,7 +400,7 @@ def _gaps(upper: Array, lower: Array) -> Array:
 
 
 def _limits(upper: Array, lower: Array) -> tuple[float | None, float | None]:
-    """Limits in which the end is not crushed by the first, far too large objectives."""
+    """Limits of the axis that leave out the first, very large objectives."""
     seen = upper[np.isfinite(upper)]
     floor = lower[np.isfinite(lower)]
     if not len(seen) or not len(floor):

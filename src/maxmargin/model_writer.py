@@ -1,7 +1,7 @@
-"""How ``save`` of an estimator finds the writer of model files, which stands above the estimators.
+"""The function that writes model files, for the method ``save`` of estimators.
 
-:mod:`maxmargin.persistence` knows all estimators, so they must not import it. The package registers its
-writer here when it is imported; nothing of it is loaded before a model is saved.
+:mod:`maxmargin.persistence` imports all estimators, so they must not import it. The package registers its
+writer here when it is imported. :mod:`maxmargin.persistence` is not loaded before a model is saved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _writers: list[Writer] = []
 
 
 def register_writer(writer: Writer) -> None:
-    """Let this function write fitted estimators to files."""
+    """Set the function that writes fitted estimators to files."""
     _writers[:] = [writer]
 
 

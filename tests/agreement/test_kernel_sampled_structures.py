@@ -177,17 +177,17 @@ def test_limits_stop_with_the_best_point():
 def test_refusals():
     X, Y = chains(5)
     for params, word in (
-        ({"warm_start": True}, "knows no warm_start"),
-        ({"checkpoint": "somewhere"}, "knows no checkpoint"),
-        ({"oracle": "expensive"}, "knows no oracle"),
-        ({"kernel_method": SampledCuts(constant_time=True)}, "linear time only"),
+        ({"warm_start": True}, "does not support warm_start"),
+        ({"checkpoint": "somewhere"}, "does not support checkpoint"),
+        ({"oracle": "expensive"}, "does not support oracle"),
+        ({"kernel_method": SampledCuts(constant_time=True)}, "constant_time"),
     ):
         params = {"kernel_method": "sampled", **params}
         with pytest.raises(ValueError, match=word):
             StructuredSVM(Chain(2), **RBF, **params).fit(X, Y)
-    with pytest.raises(ValueError, match="paths and grids are for"):
+    with pytest.raises(ValueError, match="for paths and cross-validation"):
         structured_path(Chain(2), X, Y, [1.0], kernel_method="sampled", **RBF)
-    with pytest.raises(ValueError, match="paths and grids are for"):
+    with pytest.raises(ValueError, match="for paths and cross-validation"):
         StructuredSVMCV(Chain(2), [1.0], cv=2, kernel_method="sampled", **RBF).fit(X, Y)
-    with pytest.raises(ValueError, match="knows no warm_start"):
+    with pytest.raises(ValueError, match="does not support warm_start"):
         SequenceTagger(kernel_method="sampled", warm_start=True, **RBF).fit(X, Y)

@@ -100,7 +100,7 @@ def test_warm_starts_with_other_margins_keep_the_bounds():
 
 def test_what_offsets_cannot_have():
     X, y, _, margin = rows(6)
-    for bad, word in ((np.ones(3), "margins are needed"), (np.full(90, np.inf), "infinite")):
+    for bad, word in ((np.ones(3), "but must have shape"), (np.full(90, np.inf), "infinite")):
         with pytest.raises(ValueError, match=word):
             LinearSVC().fit(X, y, sample_margin=bad)
     with pytest.raises(ValueError, match="offset"):

@@ -204,9 +204,9 @@ def test_frames_clones_pickles_and_pipelines():
     [
         ({"loss": "huber"}, {}, "epsilon_insensitive"),
         ({"epsilon": -1.0}, {}, "epsilon"),
-        ({}, {"sample_margin": np.ones(3)}, "margins are needed"),
+        ({}, {"sample_margin": np.ones(3)}, "but must have shape"),
         ({}, {"sample_margin": np.full(90, np.nan)}, "NaN"),
-        ({}, {"sample_margin": np.full(90, -1.0)}, "not be below 0"),
+        ({}, {"sample_margin": np.full(90, -1.0)}, "at least 0"),
         ({}, {"sample_weight": np.zeros(90)}, "non-zero"),
         ({"intercept_scaling": 0.0}, {}, "intercept_scaling"),
     ],

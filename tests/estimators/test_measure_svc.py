@@ -143,11 +143,11 @@ def test_refusals():
     X, y = rare()
     for options, text in [
         ({"measure": "f3"}, "precision_at_k"),
-        ({"measure": "precision_at_k"}, "needs k"),
+        ({"measure": "precision_at_k"}, "requires k"),
         ({"measure": "recall_at_k", "k": 1000}, "k=1000"),
         ({"measure": "fbeta", "beta": -1.0}, "beta=-1"),
         ({"rescaling": "both"}, "rescaling='both'"),
-        ({"measure": "roc_auc", "rescaling": "slack"}, "pairs of rows"),
+        ({"measure": "roc_auc", "rescaling": "slack"}, "pairs of samples"),
         ({"measure": lambda tp, fp, fn, tn: tp}, "must be a loss"),
         ({"solver": "newton"}, "solver"),
     ]:

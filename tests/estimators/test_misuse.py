@@ -109,7 +109,11 @@ def test_a_class_is_not_an_object(fit, match):
 @pytest.mark.parametrize(
     ("cls", "params", "match"),
     [
-        (LinearSVC, {"penalty": "l2"}, "unexpected keyword argument 'penalty': the regularizer is"),
+        (
+            LinearSVC,
+            {"penalty": "l2"},
+            "unexpected keyword argument 'penalty': leave it out; the regularizer is",
+        ),
         (LinearSVC, {"dual": False}, "unexpected keyword argument 'dual': .*solver="),
         (LinearSVC, {"kernel": "rbf"}, r"maxmargin\.KernelSVC"),
         (LinearSVC, {"alpha": 1e-4}, "use C"),
@@ -162,9 +166,13 @@ def test_constructors_stay_those_of_scikit_learn():
 @pytest.mark.parametrize(
     ("measure", "error", "match"),
     [
-        (f1_score, TypeError, r"measure=f1_score takes \(y_true.*\(tp, fp, fn, tn\).*measure='f1'"),
-        (log_loss, TypeError, r"measure=log_loss takes \(y_true.*\(tp, fp, fn, tn\)"),
-        (lambda tp, fp: 0.0, TypeError, r"takes \(tp, fp\), but"),
+        (
+            f1_score,
+            TypeError,
+            r"measure=f1_score has the signature \(y_true.*\(tp, fp, fn, tn\).*measure='f1'",
+        ),
+        (log_loss, TypeError, r"measure=log_loss has the signature \(y_true.*\(tp, fp, fn, tn\)"),
+        (lambda tp, fp: 0.0, TypeError, r"has the signature \(tp, fp\), but"),
         (lambda tp, fp, fn, tn: None, TypeError, "returned None for tp="),
         (lambda tp, fp, fn, tn: "x", TypeError, "returned 'x' for tp="),
         (lambda tp, fp, fn, tn: tp, ValueError, "for a table without errors"),

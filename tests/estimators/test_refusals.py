@@ -16,7 +16,7 @@ CANDIDATES = [np.eye(2), np.eye(2)]
     [
         (lambda: MeasureSVC("precision_at_k", k="3").fit(X, Y), "k='3': it must be a positive"),
         (lambda: MeasureSVC("fbeta", beta="x").fit(X, Y), "beta='x': it must be a positive"),
-        (lambda: RankSVM().fit(X, Y, ["a", None, "a", "b"]), "every row needs a query"),
+        (lambda: RankSVM().fit(X, Y, ["a", None, "a", "b"]), "a query for every sample"),
         (
             lambda: StructuredSVM(Enumerable(), nonnegative=1).fit(CANDIDATES, [0, 1]),
             "nonnegative=1: give a list of weights",

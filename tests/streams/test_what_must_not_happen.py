@@ -54,7 +54,7 @@ def test_an_interrupt_leaves_a_piece_out_or_in(
 def test_verify_refuses_rows_that_contradict_the_bound() -> None:
     X, y = stream()
     svc = LinearSVC(max_support=50).partial_fit(X, y, classes=[-1, 1])
-    with pytest.raises(ValueError, match="they are others"):
+    with pytest.raises(ValueError, match="not the rows seen by partial_fit"):
         svc.verify(100.0 * X, svc.predict(X))
     assert svc.certificate_ == "lower-only"
 

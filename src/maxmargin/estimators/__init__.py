@@ -1,4 +1,4 @@
-"""scikit-learn's face: the only room that knows it."""
+"""Estimators with the interface of scikit-learn."""
 
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.linear.linear_svc import LinearSVC

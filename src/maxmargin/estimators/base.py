@@ -1,4 +1,4 @@
-"""What all estimators share: how a fit is run, its record, scikit-learn's callbacks."""
+"""The base class of all estimators: runs a fit, stores its record, and supports scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
 from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import NamedParameters, require_object
 from maxmargin.model_writer import write_model
 from maxmargin.solvers.base import Solver
@@ -31,40 +32,26 @@ try:  # scikit-learn 1.9 or later
 except ImportError:  # pragma: no cover
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's mixin, which this version does not have."""
+        """Replaces scikit-learn's mixin, which this version does not have."""
 
     def with_callbacks(method: Any) -> Any:  # type: ignore[misc]
-        """Stands in for scikit-learn's decorator, which this version does not have."""
+        """Replaces scikit-learn's decorator, which this version does not have."""
         return method
 
 
 __all__ = ["CertifiedEstimator", "with_callbacks"]
 
-#: reasons after which nothing more of a fit is started
+#: stop reasons that end the whole fit, also if it consists of several problems
 ENDING = ("interrupted", "callback", "max_seconds")
 
 
+@documented
 class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
-    """Base of all estimators: fits a risk and keeps its certificate.
+    """Base class of all estimators: minimizes a risk and stores the certificate.
 
     Attributes
     ----------
-    objective_ : float
-        F of the returned weights: an upper bound of the optimum.
-    lower_bound_ : float
-        A lower bound of the optimum.
-    gap_ : float
-        (objective_ - lower_bound_) / objective_.
-    converged_ : bool
-        Whether the bounds prove the tolerance.
-    stop_reason_ : str
-        "gap", "max_iter", "max_seconds", "callback", "interrupted" or "stalled".
-    certificate_ : str
-        What the bounds may claim: "exact", "relaxed", "lower-only".
-    n_iter_ : int
-        Iterations.
-    history_ : list of dict
-        One record per iteration.
+    {certificate}
     """
 
     C: float
@@ -95,17 +82,18 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         keeping: FitCheckpoint | None = None,
         stopping: StoppingRule | None = None,
     ) -> SolveResult:
-        """Run the solver with this estimator's limits and watchers, and keep the certificate.
+        """Run the solver with the limits and callbacks of this estimator, and store the certificate.
 
-        ``after``: results of problems solved before, which together with this one are the fit: their
-        objectives and bounds add up, and what stopped them early stops this one after one iteration.
-        ``keeping``: the checkpoints of the fit. ``stopping``: instead of ``tol``.
+        ``after``: results of the problems that were solved before and that, together with this one, make
+        up the fit. Their objectives and bounds are added. If one of them was stopped early, this one ends
+        after one iteration. ``keeping``: the checkpoints of the fit. ``stopping``: a stopping rule in
+        place of ``tol``.
         """
         stopping = stopping or stopping_rule(self.tol)
         if keeping is None and getattr(self, "checkpoint", None) is not None:
             raise ValueError(
-                "checkpoint= is for one fit; paths and grids, whose fits go on from one another, write none. "
-                "Leave it out, or fit the values of C one by one."
+                "checkpoint= is for one fit. Paths and cross-validation, whose fits start from each other, "
+                "write no checkpoints: leave it out, or fit the values of C one by one."
             )
         require_object("solver", solver)
         if not hasattr(solver, "steps"):
@@ -144,14 +132,14 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         return result
 
     def _keep(self, results: Sequence[SolveResult]) -> None:
-        """The certificate of the problems together."""
+        """Store the certificate of all problems together."""
         self.objective_ = sum(r.objective for r in results)
         self.lower_bound_ = sum(r.lower_bound for r in results)
         self.gap_ = results[0].gap if len(results) == 1 else _gap(results)
         self.converged_ = all(r.converged for r in results)
-        # Ctrl-C was for all of them; else the first problem that did not reach its goal says why
+        # Ctrl-C ends all of them; otherwise the reason of the first problem that missed its tolerance
         reasons = [r.stop_reason for r in results if not r.converged]
-        # one whose own goal was reached without a bound to prove it is the last to say so
+        # problems that reached their own goal without a proof come last
         reasons.sort(key=lambda reason: reason in ("gap", "sampled"))
         if any(r.stop_reason == "interrupted" for r in results):
             reasons = ["interrupted"]
@@ -161,24 +149,37 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         self.certificate_ = results[0].certificate
         self.n_iter_ = max(r.n_iter for r in results)
         self.history_ = [_as_dict(record) for r in results for record in r.history]
-        #: until the caller is told, by :mod:`maxmargin.estimators.outcome`
+        #: for the warning or interrupt in :mod:`maxmargin.estimators.outcome`
         self._ended = [(r.stop_reason, r.converged) for r in results]
 
     def __getstate__(self) -> Any:
-        """Without the working sets of the last fit: they are large, and a copy can do without."""
+        """Without the working sets of the last fit, which are large and not needed by a copy."""
         state = dict(super().__getstate__())
         state.pop("_kept", None)
         state.pop("_ended", None)
         return state
 
     def save(self, path: Any) -> Self:
-        """Write the fitted estimator to one code-free file; read it with :func:`maxmargin.load`."""
+        """Write the fitted estimator to a file, which :func:`maxmargin.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. It contains no code.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
         write_model(self, path)
         return self
 
 
 def one_blas_thread() -> None:
-    """In a worker process: what this process does during a fit, for good, so that sums have the same bits."""
+    """In a worker process: limit BLAS to one thread, as this process does during a fit, so that sums are
+    bit-identical.
+    """
     _blas().limit(limits=1, user_api="blas")
 
 
@@ -202,7 +203,7 @@ def _gap(results: Sequence[SolveResult]) -> float:
 
 
 def _left(seconds: float | None, after: Sequence[SolveResult]) -> float | None:
-    """What is left of a time limit after these results."""
+    """The rest of a time limit after these results."""
     if seconds is None:
         return None
     return max(0.0, seconds - sum(r.history[-1].elapsed for r in after if r.history))
@@ -222,7 +223,7 @@ def stopping_rule(tol: Any) -> StoppingRule:
 
 
 def _seed(random_state: Any) -> int:
-    """A seed from scikit-learn's ``random_state``; None asks for a fresh one."""
+    """A seed from scikit-learn's ``random_state``; None means a new random seed."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     if random_state is None:
@@ -236,10 +237,11 @@ def _scikit_callbacks(
     fitted: Callable[[Array], Mapping[str, Any]] | None,
     data: Mapping[str, Any] | None = None,
 ) -> Iterator[Callable[[IterationRecord, Array], bool] | None]:
-    """Report each iteration to callbacks set by scikit-learn's ``set_callbacks``, if there are any.
+    """Report each iteration to callbacks that were set by scikit-learn's ``set_callbacks``, if there are any.
 
-    ``fitted`` turns weights into the attributes that make an estimator ready to predict; ``data`` are the
-    ``X`` and ``y`` of the fit, for callbacks that score (scikit-learn's ScoringMonitor logs nothing without).
+    ``fitted`` converts weights to the attributes with which an estimator can predict. ``data`` contains
+    the ``X`` and ``y`` of the fit, for callbacks that compute scores (scikit-learn's ScoringMonitor
+    requires them).
     """
     if not getattr(estimator, "_skl_callbacks", None):
         yield None

@@ -1,4 +1,4 @@
-"""Tasks that are defined where other processes cannot import them: in a notebook, at a prompt."""
+"""Tasks that are defined in a notebook or at a prompt, where other processes cannot import them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def needs_value(estimator: Any) -> bool:
-    """Whether what is sent to worker processes has to contain the code of its classes.
+    """Whether data for worker processes must include the code of its classes.
 
-    Workers import the main program if it is a file or a module. If it is neither, its classes are pickled by
-    value, with cloudpickle where that is installed.
+    Workers import the main program if it is a file or a module. Otherwise its classes are pickled by
+    value, if cloudpickle is installed.
     """
     if estimator.engine != "processes" or estimator.n_jobs in (None, 1) or _importable():
         return False
@@ -23,8 +23,7 @@ def needs_value(estimator: Any) -> bool:
             raise TypeError(
                 f"{name}: {own.__qualname__} is defined in a notebook or at a prompt, where the worker "
                 "processes of engine='processes' cannot import it. Install cloudpickle (pip install "
-                "cloudpickle), and it is sent to them by value; or define it in a module; or use "
-                "engine='threads'."
+                "cloudpickle), define the class in a module, or use engine='threads'."
             )
     return False
 

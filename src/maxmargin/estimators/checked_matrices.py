@@ -1,5 +1,8 @@
-"""scikit-learn's checks of matrices, and before them those of the indices of sparse ones: conversions with
-wrong ones crash, also scikit-learn's. What is not finite is named by its row and column."""
+"""Validation of matrices by scikit-learn, after a check of the indices of sparse matrices.
+
+Conversions of sparse matrices with wrong indices crash, also in scikit-learn. A value that is not finite
+is reported with its row and column.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
     )  # fmt: skip
     rows = out[0] if isinstance(out, tuple) else out
     if sp.issparse(rows):
-        if rows is not X:  # cast, say: numbers that do not fit are infinite then
+        if rows is not X:  # converted, perhaps to a type in which large numbers are infinite
             check_rows(rows.indptr, rows.indices, rows.data, rows.shape)
     elif not is_finite(rows):
         at = first_not_finite(rows)

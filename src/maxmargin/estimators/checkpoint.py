@@ -1,8 +1,9 @@
-"""Checkpoints of an estimator's fit: what they are about, who writes them, and where to go on.
+"""Checkpoints of the fit of an estimator: writing them, and checking that a checkpoint belongs to a fit.
 
-A checkpoint holds planes and multipliers of the examples it was made for; with others in their place bounds
-would be false. So it carries a hash of everything ``fit`` was given, to the last bit, and the parameters
-that say which problem it is. A data set on disk is known by its checksums, and is not read for that.
+A checkpoint contains cutting planes and dual variables of the examples of its fit. With other examples,
+bounds would be wrong. Therefore it contains a hash of all data that were passed to ``fit``, and the
+parameters that define the problem. A data set on disk is identified by its checksums, and not read for
+that.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from maxmargin.checkpoints import CheckpointError, as_checkpoint
 from maxmargin.estimators.warm_start import HOW, fingerprint
 from maxmargin.solvers.checkpointing import CheckpointWriter, read_parts
 
-#: parameters that may change between a fit and its continuation; the solver is compared by itself
+#: parameters that may change between a fit and its continuation; the solver is compared separately
 FREE = frozenset(HOW) - {"C"}
 
 
@@ -27,13 +28,13 @@ class FitCheckpoint:
     Parameters
     ----------
     estimator : CertifiedEstimator
-        With its parameter ``checkpoint``.
+        The estimator, with its parameter ``checkpoint``.
     resume_from : path or None
-        The checkpoint to go on from.
+        The checkpoint from which to continue.
     task : Task, optional
         The user's task after ``setup``, which may number features in an order of its own.
     **given
-        What ``fit`` was given, by name.
+        The arguments of ``fit``, by name.
     """
 
     def __init__(self, estimator: Any, resume_from: Any, task: Any = None, **given: Any) -> None:
@@ -55,21 +56,21 @@ class FitCheckpoint:
             self.recorder = CheckpointWriter(as_checkpoint(checkpoint), about, self._parts)
 
     def expect(self, n_parts: int) -> None:
-        """The fit is so many problems, one after the other."""
+        """Set the number of problems that the fit solves, one after the other."""
         if len(self._parts) > n_parts:
             raise CheckpointError(
-                f"{self._file}: the checkpoint holds {len(self._parts)} problems, the fit is {n_parts}."
+                f"{self._file}: the checkpoint has {len(self._parts)} problems, but this fit has {n_parts}."
             )
         if self.recorder is not None:
             self.recorder.n_parts = n_parts
 
     def part(self, k: int) -> dict[str, Any] | None:
-        """The state of the k-th problem, if the checkpoint has it."""
+        """The state of problem k, if the checkpoint contains it."""
         return self._parts[k] if k < len(self._parts) else None
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    """The parameters that say which problem it is; those that are not plain, by a hash."""
+    """The parameters that define the problem; a hash for those that are not plain values."""
     out: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name in FREE:
@@ -79,7 +80,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
             out[name] = value
         elif isinstance(value, float):
             out[name] = float(value) if math.isfinite(value) else repr(value)
-        else:  # a task of which no hash can be taken is known by its class
+        else:  # a task that cannot be hashed is identified by its class
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             out[name] = f"{kind} {fingerprint(_plain(value)) or ''}".strip()
     return out
@@ -93,15 +94,15 @@ def _contents(name: str, value: Any) -> str | None:
     found = fingerprint(_plain(value) if known is None else list(known))
     if found is None:
         raise ValueError(
-            f"a checkpoint must tell the data of its fit from others by a hash, but {name}, a "
-            f"{type(value).__name__}, cannot be pickled. Give plain data, or leave checkpoint= and "
-            "resume_from= out."
+            f"a checkpoint identifies the data of its fit by a hash, but {name}, a "
+            f"{type(value).__name__}, cannot be pickled. Pass data that can be pickled, or leave out "
+            "checkpoint= and resume_from=."
         )
     return found
 
 
 def _plain(value: Any) -> Any:
-    """Without what SciPy notes down about a matrix when it is used."""
+    """The data without the flags that SciPy caches in a matrix when it is used."""
     if sp.issparse(value):
         rows = value.tocsr()
         return ("sparse", rows.shape, rows.data, rows.indices, rows.indptr)

@@ -1,4 +1,4 @@
-"""Checks of examples that are not rows of a matrix."""
+"""Validation of examples that are not rows of a matrix."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ METHODS = ("setup", "joint_feature", "loss", "inference", "loss_augmented_infere
 
 
 def require_task(task: Any) -> None:
-    """A task is an object with the five methods."""
+    """Raise TypeError unless this is an object with the five methods of a task."""
     require_object("task", task)
     missing = [name for name in METHODS if not callable(getattr(task, name, None))]
     if missing:
         raise TypeError(
-            f"task is a {type(task).__name__} without {', '.join(missing)}: see maxmargin.tasks.Task for the "
-            "five methods that a task needs."
+            f"task is a {type(task).__name__} without {', '.join(missing)}. A task has five methods: see "
+            "maxmargin.tasks.Task."
         )
 
 
 def check_pairs(X: Any, y: Any) -> None:
-    """X and y must be sequences of the same length, not empty."""
+    """Raise an error unless X and y are sequences of the same length and not empty."""
     for name, value in (("X", X), ("y", y)):
         if not hasattr(value, "__len__"):
             raise TypeError(
-                f"{name} must be a sequence (a list, for example); it is a {type(value).__name__}."
+                f"{name} must be a sequence (for example, a list), but it is a {type(value).__name__}."
             )
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} examples but y has {len(y)}.")
@@ -36,7 +36,7 @@ def check_pairs(X: Any, y: Any) -> None:
 
 
 def check_example_weights(sample_weight: Any, n: int) -> Array | None:
-    """One finite, non-negative weight per example, not all of them zero."""
+    """Validate sample weights: one finite, nonnegative number per example, not all of them zero."""
     if sample_weight is None:
         return None
     weight = check_weights(sample_weight, n)

@@ -1,10 +1,10 @@
-"""Margins of single rows: what ``sample_margin`` asks of them.
+"""Required margins of single samples, from ``sample_margin``.
 
-    two classes   max(0, m_i - y_i f(x_i))                     a margin of 0, an offset -y_i m_i of the score
-    K classes     max_k m_i cost[y_i, k] + f_k - f_{y_i}       costs of 0, an offset m_i cost[y_i, k]
-    regression    max(0, |y_i - f(x_i)| - m_i)                 the half width of the row's interval
+    two classes   max(0, m_i - y_i f(x_i))                     a margin of 0, an offset -y_i m_i of the
+    score K classes     max_k m_i cost[y_i, k] + f_k - f_{y_i}       costs of 0, an offset m_i cost[y_i, k]
+    regression    max(0, |y_i - f(x_i)| - m_i)                 the sample's own epsilon
 
-so that no solver has to know of them, and margins of any size keep all their digits.
+With these offsets solvers need no special case, and margins of any size keep full precision.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from maxmargin.losses import ScoreLoss
 
 
 def check_margins(sample_margin: Any, n: int, least: float = -np.inf) -> Array | None:
-    """One finite number per row, at least ``least``; None if none were given."""
+    """Validate one finite number per sample, at least ``least``; None if none were given."""
     if sample_margin is None:
         return None
     margin = np.ascontiguousarray(sample_margin, dtype=np.float64)
     if margin.shape != (n,):
-        raise ValueError(f"sample_margin has shape {margin.shape}; {n} margins are needed.")
+        raise ValueError(f"sample_margin has shape {margin.shape}, but must have shape ({n},).")
     if not np.isfinite(margin).all():
         raise ValueError("sample_margin contains NaN or infinite numbers.")
     if (margin < least).any():
-        raise ValueError(f"sample_margin must not be below {least:g}; {margin.min():g} is.")
+        raise ValueError(
+            f"sample_margin must be at least {least:g}, but its minimum is {margin.min():g}."
+        )
     return margin
 
 
 def with_margins(
     loss: ScoreLoss, targets: tuple[Any, ...], margin: Array | None
 ) -> tuple[ScoreLoss, tuple[Array | None, ...]]:
-    """The loss that asks for nothing of its own, and what is added to the scores of each problem instead."""
+    """The loss without a margin, and the offsets that are added to the scores of each problem instead."""
     if margin is None or (margin == 1.0).all():
         return loss, (None,) * len(targets)
     bare = loss.without_margin()
     if bare is None:
         raise TypeError(
-            f"sample_margin has no meaning for the loss {type(loss).__name__}: it does not say what it is "
-            "without a margin. Implement without_margin()."
+            f"sample_margin cannot be used with the loss {type(loss).__name__}, which does not implement "
+            "without_margin()."
         )
     return bare, tuple(_offset(loss, target, margin) for target in targets)
 
@@ -58,7 +60,7 @@ def _offset(loss: ScoreLoss, target: Any, margin: Array) -> Array:
 
 
 def tube_targets(y: Column, margin: Array | None) -> Column:
-    """Targets of a regression as its loss wants them, with the half widths of the rows if there are any."""
+    """Targets of a regression in the form of its loss, with an epsilon per sample if there is one."""
     if isinstance(y, LazyColumn):
         return LazyColumn(len(y), partial(_tubes, y, margin))
     return _tubes(y, margin, 0, len(y))

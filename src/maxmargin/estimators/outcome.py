@@ -1,7 +1,7 @@
-"""What a fit tells its caller when it is over: the interrupt that ended it, or that it did not reach ``tol``.
+"""How a fit ends for its caller: an interrupt is raised again, and a missed tolerance gives a warning.
 
-There is one place for both, around every public ``fit``: whatever a fit consists of (classes, pairs, folds,
-values of C), everything is stored by then, and the caller is told once.
+Both happen in one place, around every public ``fit``. At that time all results are stored, whatever the
+fit consists of (classes, pairs, folds, values of C), and there is one warning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from maxmargin.estimators.grid_table import GridTable
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
-#: endings that somebody asked for, or that are a method's own goal
+#: endings that were requested, or that are a method's own goal
 PLANNED = ("callback", "interrupted", "partial", "cccp", "sampled")
 
 ADVICE = {
@@ -32,13 +32,13 @@ ADVICE = {
     "time.",
     "one pass": "Use another schedule of the solver, or loosen tol.",
     "stalled": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
-    "lower-only": "Use an exact argmax, or one that answers with a bound (maxmargin.tasks.Bounded).",
+    "lower-only": "Use exact inference, or return an upper bound with the output (maxmargin.tasks.Bounded).",
     "measured": "Use a positive semidefinite kernel, such as 'rbf', for a certified gap.",
 }
 
 
 def certified_fit(fit: Fit) -> Fit:
-    """Decorate a public ``fit``: scikit-learn's callbacks around it, and what its caller is told after it."""
+    """Decorate a public ``fit`` with scikit-learn's callbacks, and with the interrupt or warning after it."""
     inner = with_callbacks(fit)
 
     @wraps(inner)
@@ -57,7 +57,7 @@ def certified_fit(fit: Fit) -> Fit:
 
 
 def _forget_bounds(estimator: Any) -> None:
-    """After an error, or a late Ctrl-C, when the bounds of a fit were set and its weights perhaps not."""
+    """Reset the bounds after an error or a late Ctrl-C, when bounds were stored and weights perhaps not."""
     if estimator.__dict__.pop("_ended", None) is not None:
         estimator.objective_, estimator.lower_bound_ = float("nan"), -float("inf")
         estimator.gap_, estimator.converged_ = float("inf"), False
@@ -76,7 +76,7 @@ def tell(estimator: Any, *, returns: bool) -> None:
     kind = _shortfall(estimator, ended)
     if kind is not None:
         missed = [why for why, converged in ended if not converged]
-        # those that reached their own goal, where others did not
+        # do not count problems that reached their own goal if others did not
         missed = [why for why in missed if why not in ("gap", "sampled")] or missed
         several = f" in {len(missed)} of {len(ended)} problems" if len(ended) > 1 else ""
         _warn(
@@ -85,7 +85,7 @@ def tell(estimator: Any, *, returns: bool) -> None:
 
 
 def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
-    """The same for the fits of a path. ``interrupted``: Ctrl-C came between two of them."""
+    """The same for the fits of a path. ``interrupted``: whether Ctrl-C was pressed between two of them."""
     kinds = [_shortfall(fit, fit.__dict__.pop("_ended", ())) for fit in fits]
     torn = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
     if interrupted or torn:
@@ -109,7 +109,7 @@ def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: boo
 
 
 def tell_search(search: Any, table: GridTable, best: Any) -> None:
-    """One warning for the cells of a search and the fit after it, None if there was none."""
+    """Give one warning for all fits of a search, including the final one (``best``, None without a refit)."""
     name, missed = type(search).__name__, [done for done in table.done if not done.converged]
     kinds = [
         _kind(result.stop_reason, result.certificate, search.max_iter)
@@ -135,14 +135,14 @@ def tell_search(search: Any, table: GridTable, best: Any) -> None:
 
 
 def raise_from_search(search: Any, note: str) -> NoReturn:
-    """Let Ctrl-C go on from a search that has stored what is done."""
+    """Raise Ctrl-C again from a search that has stored its results."""
     raise interrupt(
         f"{type(search).__name__}: {note} The search is error.estimator.", estimator=search
     )
 
 
 def finished_settings(scores: Array) -> str:
-    """How much of a search is done, from the mean scores of its settings."""
+    """Number of finished settings of a search, in words, from their mean scores."""
     return f"{np.isfinite(scores).sum()} of {len(scores)} settings were trained on every fold"
 
 
@@ -157,12 +157,15 @@ def _warn(text: str, stacklevel: int) -> None:
 
 
 def _shortfall(estimator: Any, ended: Sequence[tuple[str, bool]] = ()) -> str | None:
-    """Why a fit did not reach its tolerance, as a key of :data:`ADVICE`; None if it did, or if it ended as it
-    was meant to. ``ended``: stop reason and success of each problem it consists of."""
+    """Why a fit did not reach its tolerance, as a key of :data:`ADVICE`.
+
+    None if it did, or if it ended as planned. ``ended``: stop reason and success of each problem of the
+    fit.
+    """
     reason = estimator.stop_reason_
     if estimator.converged_ or reason in PLANNED or any(why == "callback" for why, _ in ended):
         return None
-    # the goal of landmarks and of sampled cuts is another one, and they have their own numbers for it
+    # landmarks and sampled cuts have other goals, with attributes of their own
     own_goal = hasattr(estimator, "restricted_gap_") or hasattr(estimator, "probabilistic_bound_")
     if reason == "gap" and own_goal and estimator.certificate_ in ("restricted", "measured"):
         return None
@@ -170,12 +173,12 @@ def _shortfall(estimator: Any, ended: Sequence[tuple[str, bool]] = ()) -> str | 
 
 
 def _kind(reason: str, certificate: str, max_iter: int | None) -> str:
-    """The key of :data:`ADVICE` for an ending that is no success."""
+    """The key of :data:`ADVICE` for a fit that missed its tolerance."""
     if reason == "max_iter" and max_iter is None:
         return "one pass"
     if reason in ("max_iter", "max_seconds"):
         return reason
-    # "gap" without a proof: where bounds could be had, rounding stands between
+    # "gap" without a proof: if bounds exist, rounding errors are the reason
     return certificate if certificate in ("lower-only", "measured") else "stalled"
 
 
@@ -186,7 +189,7 @@ def _cause(kind: str, estimator: Any) -> str:
     return {
         "one pass": f"ended after the one pass of the schedule, {before}",
         "stalled": f"stalled {before}",
-        "lower-only": "without an upper bound, because the argmax may miss the maximum",
+        "lower-only": "without an upper bound, because inference may miss the maximum",
         "measured": "without a lower bound, because the kernel is not positive semidefinite",
     }[kind]
 
@@ -197,7 +200,7 @@ def _largest(gaps: Sequence[float]) -> str:
 
 
 def _reached(estimator: Any) -> str:
-    """The bounds of a fit in words; also those of the problem it solved instead."""
+    """The bounds of a fit in words, including those of a restricted problem."""
     objective = estimator.objective_
     if estimator.certificate_ == "local":
         return (

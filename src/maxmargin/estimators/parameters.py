@@ -1,8 +1,8 @@
-"""Parameters that an estimator does not have, and classes where objects belong: what to use instead.
+"""Error messages for unknown parameters, and for classes where objects are expected.
 
-``__init__`` of an estimator lists its parameters, as scikit-learn asks for, so Python refuses all other names
-by itself. ``__new__`` runs before it and only speaks of names that are not in that list; what ``get_params``,
-``clone`` and ``help`` see is the signature of ``__init__``.
+``__init__`` of an estimator lists its parameters, as scikit-learn requires, so Python rejects all other
+names. ``__new__`` runs before it and only handles names that are not in that list. ``get_params``,
+``clone`` and ``help`` use the signature of ``__init__``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 
 _SOLVER = "the method is chosen by solver=, and every fit ends with a primal and a dual bound: leave it out"
-_NO_L1 = "the regularizer is 1/2 |w|^2, scikit-learn's 'l2', or prior=: leave it out"
-_KERNEL = "the model is linear; maxmargin.KernelSVC is the classifier with kernels"
+_NO_L1 = "leave it out; the regularizer is 1/2 |w|^2 (scikit-learn's 'l2') or set by prior="
+_KERNEL = "the model is linear; for kernels use maxmargin.KernelSVC"
 
-#: parameters of other libraries, and what they are here
+#: parameters of other libraries, and what to use instead
 _INSTEAD = {
     "penalty": _NO_L1,
     "l1_ratio": _NO_L1,
@@ -65,7 +65,7 @@ _INSTEAD = {
 
 
 class NamedParameters(BaseEstimator):
-    """A parameter with an unknown name is refused with what to use instead."""
+    """Rejects unknown parameters with a message that says what to use instead."""
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         for name in _unknown(cls, params):
@@ -99,7 +99,7 @@ class NamedParameters(BaseEstimator):
 
 
 def _unknown(cls: Any, params: Mapping[str, Any]) -> list[str]:
-    """Names that are not parameters; none if a subclass takes all of them."""
+    """Names that are not parameters; none if a subclass accepts any name."""
     if not params:
         return []
     known = inspect.signature(cls.__init__).parameters
@@ -109,7 +109,7 @@ def _unknown(cls: Any, params: Mapping[str, Any]) -> list[str]:
 
 
 def _advice(cls: Any, name: str) -> str:
-    """What to use instead of a parameter that is not there, if that is known."""
+    """What to use instead of an unknown parameter, or an empty string."""
     known = [*inspect.signature(cls.__init__).parameters][1:]
     advice = _INSTEAD.get(name, "")
     if advice.startswith("use ") and advice.split()[1].strip(",=") not in known:
@@ -122,7 +122,7 @@ def _advice(cls: Any, name: str) -> str:
 
 
 def check_parameters(estimator: BaseEstimator) -> None:
-    """Refuse a class where an object belongs: it has all methods, and none of them works."""
+    """Raise TypeError for a class where an object is expected: it has all methods, but none of them works."""
     for name, value in estimator.get_params(deep=False).items():
         require_object(name, value)
         if name == "callbacks" and isinstance(value, list | tuple):
@@ -131,7 +131,7 @@ def check_parameters(estimator: BaseEstimator) -> None:
 
 
 def require_object(name: str, value: Any) -> None:
-    """Refuse a class as the value of this parameter."""
+    """Raise TypeError if the value of this parameter is a class."""
     if isinstance(value, type):
         raise TypeError(
             f"{name}={value.__name__} is a class, not an object: use {name}={value.__name__}(...), with "

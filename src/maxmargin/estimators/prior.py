@@ -1,4 +1,4 @@
-"""GaussianPrior: what is known of the weights before the data."""
+"""GaussianPrior: what is known about the weights before the data."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
 
-#: a pivot of a matrix of unit diagonal below which it is singular
+#: a matrix with unit diagonal is singular if a pivot is below this
 SINGULAR = 1e-13
 FORMS = ("variance", "covariance", "precision", "factor")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianPrior:
-    """A Gaussian prior of the weights: a centre, and how far from it they may go.
+    """A Gaussian prior of the weights: a center, and how far from it the weights may be.
 
-    With mean m and covariance S the term ``1/2 |w|^2`` of an estimator becomes
-    ``1/2 (w - m)' S^-1 (w - m)``. The plain norm is mean 0 and variance 1. At most one of ``variance``,
-    ``covariance``, ``precision`` and ``factor`` is given.
+    With mean m and covariance S, the term ``1/2 |w|^2`` of an estimator becomes
+    ``1/2 (w - m)' S^-1 (w - m)``. The plain norm has mean 0 and variance 1. Give at most one of
+    ``variance``, ``covariance``, ``precision`` and ``factor``.
 
     Parameters
     ----------
     mean : array of shape (n_features,) or (n_classes, n_features), optional
-        The centre, in the shape of ``coef_``: last month's weights, say. Zero by default.
+        The center, in the shape of ``coef_``; for example, the weights of an earlier fit. Zero by default.
     variance : float or array of shape (n_features,), optional
-        Variances of independent weights: small where a weight should stay near its centre.
+        Variances of independent weights: small if a weight should stay near its center.
     covariance : array of shape (n_features, n_features) or list of square arrays, optional
         A symmetric, positive definite matrix, or its diagonal blocks in the order of the features.
     precision : float, array or list of arrays, optional
-        The inverse of any of these: the strength of regularisation by feature, or S^-1 as a matrix or blocks.
+        The inverse of one of these: the strength of regularization of each feature, or S^-1 as a matrix or
+        blocks.
     factor : array, sparse matrix or scipy.sparse.linalg.LinearOperator, optional
-        A square T with S = T T'. An operator must know its adjoint (``rmatvec``); S is never formed.
+        A square T with S = T T'. An operator must have an adjoint (``rmatvec``); S is never formed.
     intercept_mean : float or array of shape (n_classes,), optional
-        The centre of the intercept, in the shape of ``intercept_``. How strongly the intercept is penalised
-        is said by the estimator's ``intercept_scaling`` and ``penalize_intercept``; it is correlated with no
-        feature. Without effect where the intercept is not penalised, or there is none.
+        The center of the intercept, in the shape of ``intercept_``. The estimator's ``intercept_scaling``
+        and ``penalize_intercept`` set how strongly the intercept is penalized; it is not correlated with
+        any feature. Ignored if the intercept is unpenalized or there is none.
 
     Examples
     --------
-    The strength of regularisation by feature is another way to scale the features:
+    Different strengths of regularization have the same effect as scaled features:
 
     >>> from sklearn.datasets import load_iris
     >>> from maxmargin import GaussianPrior, LinearSVC
@@ -57,7 +58,7 @@ class GaussianPrior:
     >>> bool(abs(by_prior.objective_ - scaled.objective_) < 1e-3 * scaled.objective_)
     True
 
-    A new month starts from the weights of the last one:
+    Use the weights of an earlier fit as the center:
 
     >>> update = LinearSVC(C=0.01, prior=GaussianPrior.around(scaled)).fit(X, y)
     """
@@ -73,7 +74,7 @@ class GaussianPrior:
         given = [name for name in FORMS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
-                f"GaussianPrior takes one of {', '.join(FORMS)}, but {' and '.join(given)} are given."
+                f"GaussianPrior takes at most one of {', '.join(FORMS)}, but {' and '.join(given)} are given."
             )
         for name in ("mean", "intercept_mean"):
             if getattr(self, name) is not None:
@@ -83,12 +84,12 @@ class GaussianPrior:
 
     @classmethod
     def around(cls, model: Any, **spread: Any) -> Self:
-        """A prior whose centre are the weights of a fitted model.
+        """Return a prior whose center is the weights of a fitted model.
 
         Parameters
         ----------
         model : estimator
-            One with ``coef_``, and ``intercept_`` if it has any.
+            A fitted estimator with ``coef_``, and perhaps ``intercept_``.
         **spread
             ``variance``, ``covariance``, ``precision`` or ``factor``.
 
@@ -103,7 +104,7 @@ class GaussianPrior:
         return cls(mean=centre, intercept_mean=bias, **spread)
 
     def _parts(self) -> Iterator[Part]:
-        """The spread as matrices along the diagonal; none where it is a number or one per weight."""
+        """The spread as matrices along the diagonal; none if it is a number or one number per weight."""
         name = next((name for name in FORMS if getattr(self, name) is not None), None)
         if name is None:
             return
@@ -119,7 +120,8 @@ class GaussianPrior:
             yield Part(name, _square(value, name))
         elif name == "covariance":
             raise ValueError(
-                "covariance: give a square matrix or a list of them; one number per weight is a variance."
+                "covariance must be a square matrix or a list of them. For one number per weight use "
+                "variance=."
             )
         else:
             _positive(value, name)
@@ -133,20 +135,21 @@ class GaussianPrior:
         value = np.ones(n) if value is None else np.asarray(value, dtype=np.float64)
         if value.shape not in ((), (n,)):
             raise ValueError(
-                f"prior: {name} has shape {value.shape}; a number or {n} of them, one per weight, are needed."
+                f"prior: {name} has shape {value.shape}; it must be a number or have shape ({n},), one "
+                "number per weight."
             )
         root: Array = np.sqrt(np.broadcast_to(value, (n,)))
         return 1.0 / root if name == "precision" else root
 
     def parts(self, n: int) -> list[tuple[IntArray, Part]]:
-        """The matrices along the diagonal, with the weights they are about."""
+        """The matrices along the diagonal, with the indices of their weights."""
         out, at = [], 0
         for part in self._parts():
             out.append((np.arange(at, at + part.size), part))
             at += part.size
         if at != n:
             raise ValueError(
-                f"prior: the {out[0][1].kind} is of {at} weights, but there are {n} to learn."
+                f"prior: the {out[0][1].kind} is for {at} weights, but the model has {n} weights."
             )
         return out
 
@@ -171,12 +174,12 @@ class Part:
             _check_adjoint(self.matrix)
         elif np.linalg.matrix_rank(self.matrix) < self.size:
             raise ValueError(
-                "prior: the factor does not have full rank, so some weights would have no spread at all. Use "
-                "fixed= for weights that are not to be learned."
+                "prior: the factor does not have full rank, so some weights would have no spread. Use fixed= "
+                "for weights that are not learned."
             )
 
     def alone(self, k: int) -> bool:
-        """Whether weight k is correlated with no other one."""
+        """Whether weight k is uncorrelated with all others."""
         if not isinstance(self.matrix, np.ndarray):
             return False
         M = self.matrix
@@ -184,16 +187,18 @@ class Part:
         return not (M[k, others].any() or M[others, k].any())
 
     def given(self, held: IntArray, shift: Array) -> tuple[Array, Any]:
-        """What is left when the weights ``held`` are at ``shift`` from their mean: how far the mean of the
-        others moves, and a T of their covariance."""
+        """Condition on the weights ``held``, at ``shift`` from their mean.
+
+        Returns how far the mean of the other weights moves, and a factor T of their covariance.
+        """
         rest = np.setdiff1d(np.arange(self.size), held)
         if self.kind == "factor":
             if len(held) == 0:
                 return np.zeros((self.size, shift.shape[1])), _operator(self.matrix)
             if not isinstance(self.matrix, np.ndarray):
                 raise ValueError(
-                    "prior: a factor that is an operator cannot be combined with fixed weights. Give "
-                    "the covariance as a matrix."
+                    "prior: a factor that is an operator cannot be combined with fixed weights. Pass "
+                    "covariance= as a matrix instead."
                 )
             return Part("covariance", self.matrix @ self.matrix.T).given(held, shift)
         M = self.matrix
@@ -230,23 +235,23 @@ def _dense(value: Any) -> Any:
 def _numbers(value: Any, what: str, most: int) -> Array:
     array: Array = np.asarray(value, dtype=np.float64)
     if array.ndim > most or not np.isfinite(array).all():
-        raise ValueError(f"prior: {what} must hold finite numbers in at most {most} dimensions.")
+        raise ValueError(f"prior: {what} must contain finite numbers in at most {most} dimensions.")
     return array
 
 
 def _positive(value: Any, what: str) -> None:
     if not (_numbers(value, what, 1) > 0.0).all():
-        zero = "nothing is known of a weight" if what == "precision" else "a weight is not learned"
+        zero = "that nothing is known" if what == "precision" else "that a weight is not learned"
         raise ValueError(
-            f"prior: {what} must be positive. Zero would say that {zero}: "
-            + ("give it a small number." if what == "precision" else "use fixed= for that.")
+            f"prior: {what} must be positive. Zero would mean {zero}: "
+            + ("use a small number." if what == "precision" else "use fixed= for that.")
         )
 
 
 def _square(value: Any, what: str) -> Array:
     matrix = _numbers(_dense(value), what, 2)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"prior: {what} has shape {matrix.shape}; square matrices are needed.")
+        raise ValueError(f"prior: {what} has shape {matrix.shape}, but must be square.")
     return matrix
 
 
@@ -257,7 +262,7 @@ def _cholesky(matrix: Array, what: str) -> Array:
     diagonal = np.diagonal(matrix)
     wrong = (
         f"prior: the {what} matrix is not positive definite (it is singular or has negative eigenvalues). "
-        "Add a little to its diagonal, or use fixed= for weights that are not to be learned."
+        "Add a small number to its diagonal, or use fixed= for weights that are not learned."
     )
     if not (diagonal > 0.0).all():
         raise ValueError(wrong)
@@ -272,9 +277,11 @@ def _cholesky(matrix: Array, what: str) -> Array:
 
 
 def _check_adjoint(T: Any) -> None:
-    """Raise unless the operator is square and its adjoint is its adjoint: a random product says so."""
+    """Raise ValueError unless the operator is square and the adjoint is consistent, tested with random
+    vectors.
+    """
     if T.shape[0] != T.shape[1]:
-        raise ValueError(f"prior: factor has shape {T.shape}; a square one is needed.")
+        raise ValueError(f"prior: factor has shape {T.shape}, but must be square.")
     T = _operator(T)
     rng = np.random.default_rng(0)
     u, v = rng.normal(size=(2, T.shape[0]))
@@ -282,7 +289,7 @@ def _check_adjoint(T: Any) -> None:
         one, other = float(u @ T.matvec(v)), float(T.rmatvec(u) @ v)
     except NotImplementedError:
         raise ValueError(
-            "prior: factor is an operator without an adjoint: define rmatvec, the product with T'."
+            "prior: factor is an operator without an adjoint. Define rmatvec, the product with T'."
         ) from None
     size = float(np.linalg.norm(u) * np.linalg.norm(T.matvec(v)))
     if not abs(one - other) <= 1e-8 * max(size, abs(one)):

@@ -1,7 +1,7 @@
-"""What comes in at an estimator's door: a matrix, a design, or a data set on disk.
+"""Input validation: a matrix, matrix-free features, or a data set on disk.
 
-Matrices go through scikit-learn's checks. A design (features computed on the fly, a file) is taken as it
-is; a data set brings its own labels and weights, which are read a range at a time.
+Matrices are validated by scikit-learn. Matrix-free features (computed on the fly, or read from a file) are
+used as they are. A data set has its own labels and weights, which are read in ranges.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from maxmargin.risks.lines.evaluation import check_weights
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """Rows with their labels and weights, checked."""
+    """Validated samples with their labels and weights."""
 
     design: Design
     y: Column
@@ -40,7 +40,7 @@ class Training:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
+        """Number of samples."""
         return self.design.shape[0]
 
     @property
@@ -49,36 +49,36 @@ class Training:
         return self.design.shape[1]
 
     def largest_norm(self) -> float:
-        """The largest norm of a row."""
+        """The largest norm of a sample."""
         return float(np.sqrt(largest_square(self.design)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
-    """The distinct labels, and for every row which one it has."""
+    """The distinct labels, and the index of the label of every sample."""
 
     names: Any
     codes: Column
     counts: IntArray
-    #: a column that is quicker to compare than the codes are to compute, and its value for each class
+    #: a column that is faster to compare than codes are to compute, and its value for each class
     labels: LazyColumn | None = None
     values: Any = None
 
     def signs(self, k: int) -> Column:
-        """+1 for rows of class k, -1 for the others."""
+        """+1 for samples of class k, -1 for the others."""
         if self.labels is None:
             return signs(self.codes[:], k).astype(np.float64)
         return Signs(self.labels, self.values[k])
 
 
 def require_no_path(X: Any) -> None:
-    """Refuse the name of a file where data is expected."""
+    """Raise TypeError for the name of a file where data are expected."""
     if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
         shown = repr(X) if len(repr(X)) <= 200 else repr(X)[:197] + "..."
         raise TypeError(
-            f"X is {shown}, a {type(X).__name__}, where data is expected. To train on a data set on disk "
-            "pass maxmargin.data.open(path); maxmargin.data.read_svmlight and read_parquet read files of "
-            "other formats. Sequences are lists of tokens, not strings."
+            f"X must be data, but it is {shown}, a {type(X).__name__}. To train on a data set on disk, "
+            "pass maxmargin.data.open(path). maxmargin.data.read_svmlight and read_parquet read other "
+            "formats. Sequences are lists of tokens, not strings."
         )
 
 
@@ -91,8 +91,11 @@ def training(
     numeric: bool = False,
     reset: bool = True,
 ) -> Training:
-    """Check what was given to ``fit``. ``numeric``: labels are numbers; ``reset=False``: more rows of data
-    that are known already."""
+    """Validate the arguments of ``fit``.
+
+    ``numeric``: labels are numbers. ``reset=False``: further samples for an estimator that already knows
+    the number of features.
+    """
     check_parameters(estimator)
     require_no_path(X)
     if not is_design(X):
@@ -102,8 +105,8 @@ def training(
     data = X if isinstance(X, Dataset) else None
     if data is not None and data.ragged:
         raise ValueError(
-            f"this is a data set of sequences, but {type(estimator).__name__} learns from single rows. "
-            "Sequences are for SequenceTagger and StructuredSVM."
+            f"X is a data set of sequences, but {type(estimator).__name__} learns from single samples. Use "
+            "SequenceTagger or StructuredSVM for sequences."
         )
     n = int(X.shape[0])
     if reset:
@@ -115,11 +118,11 @@ def training(
         labels = _labels(y, n, estimator, numeric)
         if not isinstance(X, DenseDesign | CSRDesign):
             return Training(X, labels, _weights(sample_weight, n))
-        if isinstance(X, DenseDesign):  # sparse ones were checked when they were made
+        if isinstance(X, DenseDesign):  # sparse ones were validated when they were made
             check_dense(X.X)
         return Training(X, labels, check_weights(sample_weight, n))
     if y is not None and data.y is not None:
-        raise ValueError("y is given, but the data set has labels of its own: leave y out.")
+        raise ValueError("y is given, but the data set has labels of its own: leave out y.")
     if sample_weight is not None and data.weight is not None:
         raise ValueError(
             "sample_weight is given, but the data set has weights of its own: leave it out."
@@ -130,7 +133,7 @@ def training(
 
 
 def rows_for(estimator: Any, X: Any) -> Design:
-    """Check rows that are to be predicted."""
+    """Validate samples for a prediction."""
     require_no_path(X)
     if not is_design(X):
         return as_design(validate_data(estimator, X, reset=False), checked=True)
@@ -143,17 +146,18 @@ def rows_for(estimator: Any, X: Any) -> Design:
 
 
 def finite_scores(scores: Array) -> Array:
-    """Scores of rows that were not checked, those of a design; a label by NaN would be no prediction."""
+    """Raise ValueError if a score is not finite: matrix-free features are not validated."""
     if not is_finite(scores):
         row = first_not_finite(scores) // (scores.shape[1] if scores.ndim == 2 else 1)
         raise ValueError(
-            f"the score of row {row} is NaN or infinite: its features are, or so large that it overflows."
+            f"the score of row {row} is NaN or infinite: its features are not finite, or too large. Check "
+            "and scale them."
         )
     return scores
 
 
 def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """A data set's rows or sequences, labels and weights in memory; anything else as it is."""
+    """The samples or sequences, labels and weights of a data set in memory; anything else unchanged."""
     require_no_path(X)
     if not isinstance(X, Dataset):
         return X, y, sample_weight
@@ -172,7 +176,7 @@ def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def scored(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """Labels and weights to score by: those given, else those of a data set."""
+    """Labels and weights for a score: the given ones, or those of a data set."""
     require_no_path(X)
     if isinstance(X, Dataset) and not X.ragged:
         if y is None and X.y is not None:
@@ -181,14 +185,14 @@ def scored(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
             sample_weight = np.asarray(X.weight)
     if y is None:
         raise ValueError(
-            "score requires y to be passed, but it is None; only a data set that was written with labels has "
-            "its own."
+            "score requires y to be passed, but it is None. It may be omitted only for a data set that was "
+            "written with labels."
         )
     return y, sample_weight
 
 
 def classes_of(data: Training, X: Any) -> Classes:
-    """The classes of the labels; ``X`` is what was given to ``fit``, which may know them."""
+    """The classes of the labels. ``X``, the argument of ``fit``, may already know them."""
     if isinstance(X, Dataset) and X.classes is not None:
         check_classification_targets(X.classes)
         texts = X.classes.dtype.kind not in "iufb"
@@ -202,7 +206,7 @@ def classes_of(data: Training, X: Any) -> Classes:
     y = data.y[:]
     check_classification_targets(y)
     names = np.unique(y)
-    codes = np.searchsorted(names, y)  # np.unique would sort to find them
+    codes = np.searchsorted(names, y)  # faster than the inverse of np.unique, which sorts
     return Classes(names, codes, np.bincount(codes, minlength=len(names)))
 
 
@@ -224,7 +228,7 @@ def _labels(y: Any, n: int, estimator: Any, numeric: bool) -> Column:
     elif not isinstance(y, LazyColumn):
         y = column_or_1d(np.asarray(y), warn=True)
     if len(y) != n:
-        raise ValueError(f"X has {n} rows, but y has {len(y)}: one label each is needed.")
+        raise ValueError(f"X has {n} samples, but y has {len(y)}: pass one label each.")
     if numeric and not all(np.isfinite(y[lo:hi]).all() for lo, hi in chunks(n)):
         raise ValueError("y contains NaN or infinite values.")
     return y

@@ -1,7 +1,8 @@
-"""What ``prior``, ``fixed``, ``nonnegative`` and ``nonpositive`` say about an estimator's weights.
+"""How the weights of an estimator are learned, from ``prior``, ``fixed``, ``nonnegative`` and
+``nonpositive``.
 
-Everything becomes one change of variables and one norm: see :mod:`maxmargin.risks.weight_map`. A bound
-w_k >= 0 is v_k >= -m_k / t_k where the weight has the mean m_k and the standard deviation t_k of its own.
+All of them become one change of variables and one norm: see :mod:`maxmargin.risks.weight_map`. A
+constraint w_k >= 0 becomes v_k >= -m_k / t_k if the weight has mean m_k and standard deviation t_k.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ class Weighing:
 
     @property
     def centre_only(self) -> bool:
-        """Whether a centre is all that is asked for."""
+        """Whether the prior has only a center."""
         plain = not len(self.norm.nonnegative)
         return self.map is not None and not self.map.stretches and plain
 
     def whole(self, w: Array) -> Array:
-        """The weights the user means."""
+        """The user-space weights."""
         return w if self.map is None else self.map.whole(w)
 
     def learned(self, w: Array) -> Array:
-        """The weights a solver sees."""
+        """The weights in the variables of the solver."""
         return w if self.map is None else self.map.learned(w)
 
     def with_free(self, free: IntArray, bound: float) -> Weighing:
-        """The same without a penalty on some weights."""
+        """The same, with some weights unpenalized."""
         return replace(self, norm=replace(self.norm, free=free, free_bound=bound))
 
 
 def says_something(estimator: Any) -> list[str]:
-    """The parameters about weights that were given."""
+    """The names of the parameters about weights that were given."""
     return [name for name in PARAMETERS if _given(getattr(estimator, name, None))]
 
 
@@ -76,16 +77,16 @@ def weigh(
     intercept: float = 0.0,
     column: int | None = None,
 ) -> Weighing:
-    """Check the parameters against ``n`` weights, each of them once per column.
+    """Validate the parameters for ``n`` weights in each of ``columns`` columns.
 
-    ``intercept`` is the constant feature whose weight comes last, 0 for none; ``column`` picks one of several
-    columns that are learned one by one.
+    ``intercept`` is the constant feature whose weight comes last, 0 for none. ``column`` selects one of
+    several columns that are learned separately.
     """
     if not says_something(estimator):
         return Weighing(SquaredNorm())
     prior = getattr(estimator, "prior", None)
     if not isinstance(prior, GaussianPrior | None):
-        raise TypeError(f"prior={prior!r}: give a maxmargin.GaussianPrior.")
+        raise TypeError(f"prior={prior!r}: give a maxmargin.GaussianPrior object.")
     prior = prior or GaussianPrior()
     mean = _means(prior.mean, n, columns)
     held, values = _held(getattr(estimator, "fixed", None), n, names, columns)
@@ -94,7 +95,10 @@ def weigh(
     if len(wrong):
         value = values[np.flatnonzero(held == wrong[0])[0]]
         kind = "negative" if signs[wrong[0]] > 0.0 else "positive"
-        raise ValueError(f"weight {wrong[0]} is fixed at {value[0]} but must not be {kind}.")
+        raise ValueError(
+            f"weight {wrong[0]} is fixed at {value[0]}, but must not be {kind}. Change fixed=, nonnegative= "
+            "or nonpositive=."
+        )
     signs[held] = 0.0
     centre, scale, blocks = _spread(prior, mean, held, values, signs)
     if intercept != 0.0:
@@ -116,7 +120,7 @@ def weigh(
 def _spread(
     prior: GaussianPrior, mean: Array, held: IntArray, values: Array, signs: Array
 ) -> tuple[Array, Array, tuple[tuple[IntArray, Any], ...]]:
-    """Centre, diagonal and blocks of the map, given the weights that are held."""
+    """Center, diagonal and blocks of the map, given the weights that are fixed."""
     n = len(mean)
     centre = mean.copy()
     centre[held] = values
@@ -133,9 +137,9 @@ def _spread(
         for k in np.flatnonzero(signs[where]):
             if not part.alone(int(k)):
                 raise ValueError(
-                    f"weight {where[k]} has a sign, and the prior correlates it with others: then the "
-                    "optimum is not that of independent bounds. Give it a variance of its own (zeros in its "
-                    "row and column), or leave out the sign."
+                    f"weight {where[k]} must have a sign, but the prior correlates it with other weights. "
+                    "Make it independent (zeros in its row and column), or leave it out of nonnegative= and "
+                    "nonpositive=."
                 )
         moved, T = part.given(here, (values - mean[held])[np.isin(held, where)])
         rest = np.delete(where, here)
@@ -147,7 +151,7 @@ def _spread(
 
 
 def _steps(signed: IntArray, scale: Array, blocks: tuple[tuple[IntArray, Any], ...]) -> Array:
-    """T's entry on the diagonal for weights that are correlated with no other one."""
+    """The diagonal entries of T for weights that are uncorrelated with all others."""
     diagonal = scale.copy()
     for where, T in blocks:
         if np.isin(where, signed).any():
@@ -156,7 +160,7 @@ def _steps(signed: IntArray, scale: Array, blocks: tuple[tuple[IntArray, Any], .
 
 
 def _means(mean: Any, n: int, columns: int) -> Array:
-    """The centre as (n, columns)."""
+    """The center as an array of shape (n, columns)."""
     given = np.zeros(()) if mean is None else np.asarray(mean, dtype=np.float64)
     if given.shape in ((), (n,)):
         return np.array(np.broadcast_to(given.reshape(-1, 1), (n, columns)))
@@ -170,7 +174,7 @@ def _intercepts(mean: Any, columns: int) -> Array:
     given = np.zeros(()) if mean is None else np.asarray(mean, dtype=np.float64)
     if given.shape not in ((), (1,), (columns,)):
         raise ValueError(
-            f"prior: intercept_mean has shape {given.shape}; a number or {columns} of them are needed."
+            f"prior: intercept_mean has shape {given.shape}; it must be a number or have shape ({columns},)."
         )
     return np.array(np.broadcast_to(given, (columns,)))
 
@@ -178,7 +182,7 @@ def _intercepts(mean: Any, columns: int) -> Array:
 def _held(
     fixed: Any, n: int, names: Sequence[Hashable] | None, columns: int
 ) -> tuple[IntArray, Array]:
-    """Weights that are not learned, ascending, and their values in all columns."""
+    """Fixed weights, ascending, and their values in all columns."""
     if not _given(fixed):
         return np.empty(0, dtype=np.int64), np.empty((0, columns))
     if not isinstance(fixed, Mapping):
@@ -192,7 +196,7 @@ def _held(
         if row.shape not in ((), (columns,)) or not np.isfinite(row).all():
             many = f" or {columns} of them, one per class" if columns > 1 else ""
             raise ValueError(
-                f"fixed: weight {key!r} has the value {value!r}; a finite number{many} is needed."
+                f"fixed: weight {key!r} has the value {value!r}, but must be a finite number{many}."
             )
         values.append(np.broadcast_to(row, (columns,)))
     order = np.argsort(indices)
@@ -208,7 +212,7 @@ def _signs(estimator: Any, n: int, names: Sequence[Hashable] | None) -> Array:
         both = found[signs[found] != 0.0]
         if len(both):
             raise ValueError(
-                f"weight {both[0]} is in nonnegative and in nonpositive: to keep it at zero use fixed=."
+                f"weight {both[0]} is in nonnegative and in nonpositive. To keep it at zero use fixed=."
             )
         signs[found] = sign
     return signs
@@ -217,7 +221,7 @@ def _signs(estimator: Any, n: int, names: Sequence[Hashable] | None) -> Array:
 def find_weights(
     keys: Iterable[Any], dim: int, names: Sequence[Hashable] | None, what: str
 ) -> IntArray:
-    """Indices of weights given by index or by name; ``what`` is the parameter that names them."""
+    """Indices of weights given by index or by name. ``what`` is the name of the parameter, for messages."""
     if isinstance(keys, str) or not isinstance(keys, Iterable):
         raise ValueError(f"{what}={keys!r}: give a list of weights, by index or by name.")
     place = {} if names is None else {name: k for k, name in enumerate(names)}
@@ -229,9 +233,9 @@ def find_weights(
             found.append(int(key) % dim)
         else:
             known = f"an index below {dim}" + (f" or one of {list(place)}" if place else "")
-            raise ValueError(f"{what} names a weight {key!r}: give {known}.")
+            raise ValueError(f"{what} contains {key!r}, which is not a weight: use {known}.")
     if len(set(found)) < len(found):
-        raise ValueError(f"{what} names a weight twice.")
+        raise ValueError(f"{what} contains a weight twice.")
     return np.array(found, dtype=np.int64)
 
 
@@ -246,19 +250,19 @@ def free_bound(
     offset: Array | None = None,
     reach: float = 1.0,
 ) -> float:
-    """How far an optimal intercept that is not penalised can be from its centre.
+    """How far an optimal unpenalized intercept can be from its center.
 
-    From the first point v_0, Omega(v*) <= F(v_0); so |v*| is at most W = sqrt(2 F(v_0)), and the scores
-    without intercept are within W max|T'x| of those of the centre. The rest is as without a prior: an
-    intercept further out than all scores, and the largest cost, would lose rows for nothing. ``offset`` is
-    added to the scores so that they ask for other margins; ``reach`` is the largest of them, the largest cost
-    times it, or the largest target of a regression.
+    At the first point v_0, Omega(v*) <= F(v_0). So |v*| is at most W = sqrt(2 F(v_0)), and the scores
+    without intercept are within W max|T'x| of those at the center. The rest is as without a prior: an
+    intercept beyond all scores plus the largest cost would only increase the loss. ``offset`` is added to
+    the scores to require other margins. ``reach`` is the largest of these margins, the largest cost times
+    it, or the largest target of a regression.
     """
     n, d = design.shape
     if not hasattr(design, "block"):
         raise TypeError(
-            f"{type(design).__name__} shows no rows: an intercept that is not penalised, together with a "
-            "prior, fixed or signed weights, needs a method block(lo, hi)."
+            f"{type(design).__name__} has no block() method. An unpenalized intercept with a prior, fixed or "
+            "signed weights requires block(lo, hi)."
         )
     columns = loss.n_outputs()
     shape = (-1,) if columns is None else (-1, columns)

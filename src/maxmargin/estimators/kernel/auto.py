@@ -1,14 +1,15 @@
-"""``method="auto"``: an exact fit while its kernel values are within the budget, landmarks otherwise.
+"""``method="auto"``: an exact fit while its kernel values are within the budget, otherwise landmarks.
 
-The work of an exact fit is counted in kernel values, and these go with n times the number of support vectors:
-each pass over the rows needs the kernel of all of them with those that changed. Where n^2 of them would be
-affordable there is nothing to forecast. Otherwise the support vectors are, by a power law through exact fits
-to two seeded samples of the rows (the pilots), which cost some thousandth of the whole:
+The cost of an exact fit is counted in kernel values. It is proportional to n times the number of support
+vectors: each pass over the rows computes the kernel of all rows with those that changed. If n^2 kernel
+values are affordable, no forecast is needed. Otherwise the number of support vectors is extrapolated by a
+power law from exact fits to two random samples of the rows (the pilots), which cost about a thousandth of
+the whole:
 
     support(n) = support(m) (n / m)^p,     p = log2(support(m) / support(m / 2)),  between 0 and 1
     values(n)  = PASSES n support(n)
 
-Only counts enter, never a clock, so that a fit repeats. The choice itself is a pure function.
+The forecast does not depend on timing, so fits are repeatable. The choice itself is a pure function.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution, M
 from maxmargin.kernels import EmpiricalMap, Nystrom
 from maxmargin.solvers import KernelBlocks
 
-#: the larger pilot has this part of the rows, but not fewer or more than these
+#: the larger pilot has one in PART rows, at least FEWEST and at most MOST
 PART, FEWEST, MOST = 20, 2_000, 20_000
-#: kernel values of an exact fit in units of n times its support vectors: 2.5 to 9 on the benchmark's data
+#: kernel values of an exact fit in units of n times its support vectors: 2.5 to 9 on the benchmark data
 PASSES = 5.0
-#: bytes of a row that an exact fit works with besides the data and the blocks
+#: bytes per row that an exact fit needs besides the data and the blocks
 ROW_BYTES = 64
-#: rows up to which several classes at once are solved by the map of all rows
+#: rows up to which joint multiclass problems are solved by the map of all rows
 MAPPED = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Automatic:
-    """Exact while that is affordable, landmarks otherwise: ``method="auto"``."""
+    """Settings of ``method="auto"``: exact if affordable, otherwise landmarks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What an exact fit would take."""
+    """The expected cost of an exact fit."""
 
     support: float
     kernel_values: float
@@ -56,13 +57,13 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The name of a method, and why."""
+    """The name of a method, and why it was chosen."""
 
     method: str
     why: str
 
 
-#: what can be chosen: how it is fitted, and its settings
+#: the methods to choose from, and their settings
 CHOICES: dict[str, tuple[Method, Any]] = {
     "exact": (solve_exactly, KernelBlocks()),
     "map": (fit_map, EmpiricalMap()),
@@ -71,7 +72,7 @@ CHOICES: dict[str, tuple[Method, Any]] = {
 
 
 def pilot_rows(n: int) -> int:
-    """Rows of the larger pilot.
+    """Number of rows of the larger pilot.
 
     Examples
     --------
@@ -82,11 +83,11 @@ def pilot_rows(n: int) -> int:
 
 
 def forecast(n: int, pilot: int, support: int, support_half: int) -> Forecast:
-    """From the support vectors of exact fits to ``pilot`` rows and to half of them.
+    """Forecast from the numbers of support vectors of exact fits to ``pilot`` rows and to half of them.
 
     Examples
     --------
-    >>> forecast(100_000, 2_000, 400, 200)              # half of twice as many: a fifth of the rows
+    >>> forecast(100_000, 2_000, 400, 200)              # proportional to n: a fifth of the rows
     Forecast(support=20000.0, kernel_values=10000000000.0)
     """
     power = math.log2(max(1, support) / max(1, support_half))
@@ -103,7 +104,7 @@ def choose(
     memory: int,
     expected: Forecast | None,
 ) -> Choice | None:
-    """The method for a problem; None if that takes a forecast which is not there.
+    """Choose the method for a problem; None if a forecast is required and missing.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def choose(
 def fit_automatically(
     estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: Automatic
 ) -> KernelSolution:
-    """Choose, and solve."""
+    """Choose a method and solve the problem."""
     n, expected = problem.X.shape[0], None
     known: dict[str, Any] = {
         "joint": problem.n_classes is not None,
@@ -155,7 +156,7 @@ def fit_automatically(
         for rows in (m, m // 2):
             pilots.append(_pilot(estimator, problem, rows, [*after, *_results(pilots)]))
             tried += int(pilots[-1].extras["kernel_values_"])
-            if pilots[-1].result.stop_reason in ENDING:  # meant for the whole fit
+            if pilots[-1].result.stop_reason in ENDING:  # ends the whole fit
                 return _ended(estimator, problem, pilots, tried)
         expected = forecast(n, m, *(len(pilot.support) for pilot in pilots))
         choice = choose(n, expected=expected, **known)
@@ -175,7 +176,7 @@ def _results(pilots: Sequence[KernelSolution]) -> list[SolveResult]:
 
 
 def _later(result: SolveResult, pilots: Sequence[KernelSolution]) -> SolveResult:
-    """The result with the pilots' time in its records: it counts toward that of the fit."""
+    """The result with the time of the pilots added to its records."""
     spent = sum(r.history[-1].elapsed for r in _results(pilots) if r.history)
     if not spent:
         return result
@@ -185,7 +186,7 @@ def _later(result: SolveResult, pilots: Sequence[KernelSolution]) -> SolveResult
 def _ended(
     estimator: Any, problem: KernelProblem, pilots: Sequence[KernelSolution], tried: int
 ) -> KernelSolution:
-    """The best constant: a limit or Ctrl-C came while support vectors were counted."""
+    """The best constant, if a limit or Ctrl-C ended the fit during the pilots."""
     part, last = ClassProblem(np.arange(len(problem.y)), problem.y), pilots[-1].result
     fitted = untouched(part, problem.weight, problem.C, problem.fit_intercept, last)
     result = replace(fitted.result, history=_later(last, pilots[:-1]).history[-1:])
@@ -196,7 +197,7 @@ def _ended(
 def _pilot(
     estimator: Any, problem: KernelProblem, m: int, after: Sequence[SolveResult]
 ) -> KernelSolution:
-    """An exact fit to a sample of the rows, in what ``after`` has left of the time."""
+    """An exact fit to a sample of the rows, within the time that ``after`` has left."""
     some = sample(problem.y, m, _seed(estimator.random_state))
     small = replace(
         problem, X=problem.X[some], y=problem.y[some], weight=problem.weight[some], start=None
@@ -208,7 +209,7 @@ def _pilot(
 
 
 def sample(y: Any, m: int, seed: int) -> IntArray:
-    """About ``m`` rows, ascending, with every label in proportion."""
+    """About ``m`` rows, ascending, stratified by label."""
     rng = np.random.default_rng(seed)
     chosen = []
     for label in np.unique(y):

@@ -1,9 +1,9 @@
 """From classes to kernel problems and back.
 
-Two classes are one problem. More are one problem for each pair of them (one against one, as LIBSVM), on the
-rows of the two, or one problem for all (Crammer and Singer's). The functions of the pairs are kept as
-LIBSVM does: a row of class c occurs in the K - 1 pairs of c only, so K - 1 coefficients say it all, the
-r-th for the pair with the r-th of the other classes.
+Two classes are one problem. More classes are one problem for each pair (one-vs-one, as in LIBSVM), on the
+rows of the two classes, or one problem for all (Crammer and Singer). The functions of the pairs are stored
+as in LIBSVM: a row of class c occurs only in the K - 1 pairs of c, so K - 1 coefficients suffice.
+Coefficient r belongs to the pair with the r-th of the other classes.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from maxmargin.estimators.kernel.problem import KernelSolution
 from maxmargin.kernels.extent import warn_of_no_kernel
 
 KINDS = ("auto", "ovo", "crammer_singer")
-#: what else methods say that adds up over problems
+#: further attributes of methods that are added over problems
 ADDED = ("restricted_lower_bound_", "kernel_values_", "expected_kernel_values_")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassProblem:
-    """One problem: which rows, and what they are called in it."""
+    """One problem: its rows, and their labels in it."""
 
     rows: IntArray
     y: Any
-    #: the classes of a pair, the first of which is called +1; None where all rows are in the problem
+    #: the classes of a pair, the first of which has the label +1; None if the problem has all rows
     pair: tuple[int, int] | None = None
     #: None for one function
     n_classes: int | None = None
 
     @property
     def one_sided(self) -> bool:
-        """Whether there is one class only: the other one has no weight."""
+        """Whether there is only one class, because the other one has no weight."""
         return self.n_classes is None and not np.any(self.y != self.y[:1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion:
-    """The functions of all problems over the rows that any of them needs, by class and then ascending."""
+    """The functions of all problems over all rows they use, sorted by class and then ascending."""
 
     support: IntArray
     n_support: IntArray
@@ -63,14 +63,12 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
 def is_joint(kind: str, n_classes: int) -> bool:
     """Whether several classes are one problem."""
     if kind not in KINDS:
-        raise ValueError(
-            f"multi_class={kind!r} is not known; use 'auto', 'ovo' or 'crammer_singer'."
-        )
+        raise ValueError(f"multi_class={kind!r} is unknown; use 'auto', 'ovo' or 'crammer_singer'.")
     return n_classes > 2 and kind == "crammer_singer"
 
 
 def parts(kind: str, codes: IntArray, weight: Array, n_classes: int) -> list[ClassProblem]:
-    """The problems, without the rows of weight zero, which have no say."""
+    """The problems, without rows of weight zero."""
     some = np.flatnonzero(weight > 0.0)
     own = codes[some]
     if is_joint(kind, n_classes):
@@ -87,7 +85,7 @@ def parts(kind: str, codes: IntArray, weight: Array, n_classes: int) -> list[Cla
 def join(
     found: Sequence[KernelSolution], split: Sequence[ClassProblem], codes: IntArray, K: int
 ) -> Expansion:
-    """One expansion from the answers to the problems."""
+    """One expansion from the solutions of the problems."""
     used = [part.rows[fit.support] for part, fit in zip(split, found, strict=True)]
     support = np.unique(np.concatenate(used))
     support = support[np.argsort(codes[support], kind="stable")]
@@ -106,7 +104,7 @@ def join(
 
 
 def columns(K: int) -> list[IntArray]:
-    """For each class, which pairs its K - 1 coefficients belong to."""
+    """For each class, the pairs to which its K - 1 coefficients belong."""
     number = {pair: k for k, pair in enumerate(pairs(K))}
     others = [[o for o in range(K) if o != c] for c in range(K)]
     return [
@@ -118,7 +116,7 @@ def columns(K: int) -> list[IntArray]:
 def by_row(
     part: ClassProblem, codes: IntArray, support: IntArray, coef: Array, outputs: int
 ) -> Array:
-    """The coefficients of an earlier expansion, for every row of a problem: where a fit may start."""
+    """The coefficients of an earlier expansion for every row of a problem, to start from."""
     inside = np.isin(support, part.rows)
     where = np.searchsorted(part.rows, support[inside])
     out = np.zeros((len(part.rows), outputs))
@@ -132,8 +130,11 @@ def by_row(
 
 
 def constant(part: ClassProblem, weight: Array, C: float, fit_intercept: bool) -> KernelSolution:
-    """The best constant of a problem with two classes: that of the heavier one, whose F is 2 C times the
-    weight of the other. No F is negative, so where there is no other this is the optimum."""
+    """The best constant function for two classes: the sign of the heavier class.
+
+    Its objective is 2 C times the weight of the other class. If that is zero, this is the optimum, because
+    no objective is negative.
+    """
     heavy = np.array([weight[part.y > 0].sum(), weight[part.y < 0].sum()])
     sign = (1.0 if heavy[0] >= heavy[1] else -1.0) if fit_intercept else 0.0
     F = float(C * (2.0 * heavy.min() if fit_intercept else heavy.sum()))
@@ -147,7 +148,7 @@ def constant(part: ClassProblem, weight: Array, C: float, fit_intercept: bool) -
 def untouched(
     part: ClassProblem, weight: Array, C: float, fit_intercept: bool, last: SolveResult
 ) -> KernelSolution:
-    """The answer to a problem that is not begun, because the fit was stopped in ``last``."""
+    """The solution of a problem that was not started, because the fit was stopped in ``last``."""
     fitted = constant(part, weight, C, fit_intercept)
     result = replace(
         fitted.result, stop_reason=last.stop_reason, certificate=last.certificate, converged=False
@@ -158,7 +159,7 @@ def untouched(
 
 
 def interrupted(semidefinite: bool) -> SolveResult:
-    """Ctrl-C before there was any result."""
+    """The result of a fit that was interrupted by Ctrl-C before it had any."""
     kind: Certificate = "exact" if semidefinite else "measured"
     return SolveResult(np.zeros(0), np.inf, 0.0, np.inf, False, "interrupted", kind, 0, [])
 
@@ -171,12 +172,15 @@ def not_worse(
     fit_intercept: bool,
     rule: StoppingRule,
 ) -> KernelSolution:
-    """The answer to a problem of two classes, or the best constant where that is better: after a limit, or
-    with a function that is no kernel. No true lower bound is above the F of the constant."""
+    """The solution of a problem with two classes, or the best constant if that is better.
+
+    This happens after a limit, or if the function is not a kernel. No valid lower bound is above the
+    objective of the constant.
+    """
     if part.n_classes is not None:
         return fitted
     plain, result = constant(part, weight, C, fit_intercept), fitted.result
-    # not below the sum of weights as it is
+    # at least the exact sum of weights
     F = plain.result.objective * (1.0 + (len(part.y) + 4) * float(np.finfo(np.float64).eps))
     if result.lower_bound > F * (1.0 + 1e-9):
         warn_of_no_kernel()
@@ -195,15 +199,18 @@ def not_worse(
 
 
 def weakest(results: Sequence[SolveResult]) -> Certificate:
-    """What the certificates of several problems may claim together."""
+    """What the certificates of several problems guarantee together."""
     held = {result.certificate for result in results}
     order: tuple[Certificate, ...] = ("measured", "restricted", "exact")
     return next((kind for kind in order if kind in held), results[0].certificate)
 
 
 def joined_extras(found: Sequence[KernelSolution], method: str) -> dict[str, Any]:
-    """What the methods say besides. Of several problems: bounds and counts add up, the rest is one value if
-    all agree and else a list. ``method`` is what was done where nothing else is said."""
+    """Further attributes of the methods, joined over problems.
+
+    Bounds and counts are added. Other values are kept if all problems agree, otherwise they become a list.
+    ``method`` is the default of ``method_``.
+    """
     found = [replace(fit, extras={"method_": method, **fit.extras}) for fit in found]
     if len(found) == 1:
         return dict(found[0].extras)

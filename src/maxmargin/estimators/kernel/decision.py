@@ -1,4 +1,4 @@
-"""Kernel classifiers once they are fitted: scores and labels."""
+"""Predictions of fitted kernel classifiers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.matrices import is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.scores import KernelScores, Segment
 from maxmargin.estimators.validation import loaded, scored
@@ -21,7 +22,7 @@ from maxmargin.kernels import Kernel
 
 
 class KernelDecision(ClassifierMixin):
-    """What ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``classes_`` say about new rows."""
+    """Predictions from ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``classes_``."""
 
     kernel: Any
     kernel_: Kernel
@@ -34,26 +35,27 @@ class KernelDecision(ClassifierMixin):
     n_jobs: int | None
 
     def decision_function(self, X: Any) -> Array:
-        """Scores.
+        """Return scores.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The rows.
+            The samples.
 
         Returns
         -------
         array of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
-            Two classes: the larger, the more of the second class. Several, one against one: with
-            ``decision_function_shape="ovr"`` the votes of each class and, in the digits behind, how clear
-            they were; with "ovo" the functions of the pairs (0, 1), (0, 2), ..., positive for the first
-            class of the pair. Crammer and Singer: the function of each class.
+            Two classes: the larger, the more confident the prediction of the second class. Several classes,
+            one-vs-one: with ``decision_function_shape="ovr"``, the number of votes for each class plus a
+            fraction that measures their confidence; with "ovo", the scores of the pairs (0, 1), (0, 2), ...,
+            positive for the first class of the pair. Crammer and Singer: the score of each class.
 
         Notes
         -----
-        With 1000 support vectors or more kernel values are in single precision: scores have errors of about
-        1e-7 times the sum of the coefficients' sizes, and may differ by as much between calls with other rows
-        besides. Rows whose label that might change are computed in double precision, so labels are right.
+        With 1000 support vectors or more, kernel values are computed in single precision. Scores then have
+        errors of about 1e-7 times the sum of the absolute coefficients, and may differ by as much between
+        calls with different other samples. Samples whose label such an error could change are computed in
+        double precision, so labels are right.
         """
         scores = self._scores(X)
         if len(self.classes_) == 2:
@@ -64,18 +66,18 @@ class KernelDecision(ClassifierMixin):
         return scores
 
     def predict(self, X: Any) -> Any:
-        """The class of each row: by the sign, by the votes of the pairs (the first of the classes that have
-        most), or by the largest score.
+        """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
+        first class), or by the largest score.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The rows.
+            The samples.
 
         Returns
         -------
         array of shape (n_samples,)
-            Labels.
+            Class labels.
         """
         scores = self._scores(X)
         if len(self.classes_) == 2:
@@ -84,17 +86,17 @@ class KernelDecision(ClassifierMixin):
             return self.classes_[scores.argmax(axis=1)]
         return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
 
+    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy: the share of samples with the right label.
+        """Return the accuracy: the fraction of samples with the right label.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
-        y : array of shape (n_samples,)
-            True labels; left out for a data set, which has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the samples; those of a data set by default.
+        {y}
+            True labels.
+        {score_weight}
 
         Returns
         -------
@@ -106,7 +108,7 @@ class KernelDecision(ClassifierMixin):
 
     @property
     def coef_(self) -> Array:
-        """Weights of the features, one row per function; for ``kernel="linear"`` only."""
+        """Weights of the features, one row per function; only for ``kernel="linear"``."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self, "dual_coef_")
@@ -117,7 +119,7 @@ class KernelDecision(ClassifierMixin):
 
     @property
     def _voting(self) -> bool:
-        """Whether the functions are those of pairs."""
+        """Whether the functions belong to pairs of classes."""
         return 2 < len(self.classes_) == len(self.dual_coef_) + 1
 
     def _segments(self) -> list[Segment]:
@@ -137,18 +139,18 @@ class KernelDecision(ClassifierMixin):
         X = validate_data(self, X, reset=False)
         if sp.issparse(X) and not is_canonical(X):
             X = summed(X)
-        if "_evaluator" not in self.__dict__:  # a copy, or read from a file
+        if "_evaluator" not in self.__dict__:  # after copying or loading
             self._ready()
         return self._evaluator(X, self.n_jobs, self._in_doubt)
 
     def _ready(self) -> None:
-        """What predictions are made with."""
+        """Prepare predictions."""
         self._evaluator = KernelScores(
             self.kernel_, self.support_vectors_, self._segments(), self.intercept_
         )
 
     def _in_doubt(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
-        """Rows whose label such errors might change."""
+        """Samples whose label could be changed by such errors."""
         if len(self.classes_) == 2:
             return np.asarray(np.abs(scores[:, 0]) <= error)
         if self._voting:
@@ -174,7 +176,7 @@ class KernelDecision(ClassifierMixin):
 
 
 def _votes(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], K: int) -> IntArray:
-    """Votes by class, from the pairs that are for their first and for their second class."""
+    """Votes for each class, from the pairs that favor their first and their second class."""
     votes = np.zeros((len(first), K), dtype=np.int64)
     for k, (i, j) in enumerate(pairs(K)):
         votes[:, i] += first[:, k]

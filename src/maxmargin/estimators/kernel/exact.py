@@ -1,4 +1,4 @@
-"""Kernel machines solved exactly, by blocks."""
+"""Exact solution of kernel problems, by blocks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from maxmargin.solvers import KernelBlocks
 def solve_exactly(
     estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: KernelBlocks
 ) -> KernelSolution:
-    """Two classes, with the certificate of the problem itself."""
+    """Solve a problem with two classes, with a certificate of the full problem."""
     if problem.n_classes is not None:
         raise ValueError(
-            "method='exact' solves problems of two classes: use multi_class='ovo', or method='map' for "
-            "several classes at once."
+            "method='exact' solves problems with two classes: use multi_class='ovo', or method='map' for "
+            "joint multiclass training."
         )
     sound = looks_semidefinite(problem.kernel, problem.X)
     with estimator._workers() as engine:

@@ -1,4 +1,4 @@
-"""KernelSVC: classification with kernels, with a certificate of what was solved."""
+"""KernelSVC: classification with kernels and a certificate."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import is_design
 from maxmargin.estimators.base import ENDING, CertifiedEstimator, _seed, stopping_rule
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,
     by_row,
@@ -38,100 +39,101 @@ from maxmargin.kernels import Kernel, make_kernel
 from maxmargin.kernels.extent import precision
 
 
+@documented
 class KernelSVC(KernelDecision, CertifiedEstimator):
-    """Support vector classification with kernels, certified.
+    """Support vector classification with kernels and a certificate.
 
-    Minimises ``1/2 |f|^2 + C sum_i s_i max(0, 1 - y_i (f(x_i) + b))`` over the functions f of a kernel's
-    space and the intercept b, which is not penalised: the problem of :class:`sklearn.svm.SVC`, with its
-    parameters. Several classes are trained one against one, as there, or jointly (Crammer and Singer).
+    Minimizes ``1/2 |f|^2 + C sum_i s_i max(0, 1 - y_i (f(x_i) + b))`` over the functions f in the space of a
+    kernel and the unpenalized intercept b. This is the problem of :class:`sklearn.svm.SVC`, with its
+    parameters. Multiclass problems are trained one-vs-one, as in scikit-learn, or jointly (Crammer and
+    Singer).
 
-    What a fit may claim depends on the method; ``certificate_`` says it, and the user guide, "Kernels", when
-    to use which:
+    What is guaranteed depends on the method and is stated by ``certificate_``. The user guide, "Kernels",
+    explains which method to use:
 
-    * "exact": bounds ``lower_bound_ <= F* <= objective_`` of the full problem (kernels that are positive
-      semidefinite);
-    * "nystrom": ``objective_`` is true, the gap that was closed is that of a smaller set of functions:
-      certificate "restricted", ``restricted_gap_``;
-    * "sampled", "sampled-constant": ``objective_`` is measured, there is no lower bound: "measured".
+    * "exact" gives bounds ``lower_bound_ <= F* <= objective_`` of the full problem, if the kernel is positive
+      semidefinite.
+    * "nystrom" gives the true ``objective_``, but the fit minimizes over a smaller set of functions: the
+      certificate is "restricted", and ``restricted_gap_`` is the gap of that problem.
+    * "sampled" and "sampled-constant" measure ``objective_`` and give no lower bound: the certificate is
+      "measured".
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss, as in scikit-learn: it multiplies a sum over rows.
-    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, default "rbf"
-        The kernel, with scikit-learn's names and conventions. A callable ``f(X, Z)`` returns the matrix of
-        values; set its attribute ``positive_semidefinite`` to False if it is not.
-    gamma : {"scale", "auto"} or float, default "scale"
-        Factor of "rbf", "poly" and "sigmoid": 1 / (n_features * X.var()), 1 / n_features, or a number.
-    degree : int, default 3
-        Of "poly".
-    coef0 : float, default 0.0
-        Constant of "poly" and "sigmoid".
-    method : str or settings, default "auto"
-        "exact", "nystrom", "sampled", "sampled-constant", "map" (exact, for small data, also jointly for
-        several classes), or an object with the settings of one, such as ``kernels.Nystrom(...)``. "auto"
-        counts the kernel values that an exact fit would take and compares with ``max_kernel_values``.
+    {C}
+        It multiplies a sum over samples, as in scikit-learn.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
+    method : str or settings object, default "auto"
+        "exact", "nystrom", "sampled", "sampled-constant" or "map" (exact, for small data, also for joint
+        multiclass training), or an object with the settings of a method, such as ``kernels.Nystrom(...)``.
+        "auto" estimates the number of kernel values that an exact fit computes and compares it with
+        ``max_kernel_values``.
     multi_class : {"auto", "ovo", "crammer_singer"}, default "auto"
-        Several classes: a problem for each pair of them, whose objectives and bounds add up ("auto"), or one
-        problem, for the methods that can.
-    fit_intercept : bool, default True
-        Whether there is an intercept.
+        How to train more than two classes: one problem for each pair of classes, whose objectives and bounds
+        are added ("auto" and "ovo"), or one problem for all classes, for the methods that support it.
+    {fit_intercept}
     class_weight : dict or "balanced", optional
-        Factors of C by class.
+        Per-class multipliers of C.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
-        What ``decision_function`` returns for several classes, one against one.
-    tol : float or stopping rule, default 1e-3
-        Relative gap at which to stop.
+        Whether ``decision_function`` returns one column per class or one per pair of classes, if several
+        classes were trained one-vs-one.
+    {tol}
     memory : int, default 2**31
-        Bytes that blocks of kernel values, features of landmarks and planes of sampled cuts may take. On top
-        come the data, some numbers per row and some tens of megabytes of work space.
+        Maximum size in bytes of blocks of kernel values, features of landmarks and planes of sampled cuts.
+        The data, a few numbers per sample and a few tens of megabytes of work space are not included.
     max_kernel_values : float, default 1e11
-        Kernel values that "auto" may expect an exact fit to take; each of several pairs has its share.
-    max_iter, max_seconds : optional
-        Limits, of each problem and of the whole fit. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads, for the fit and for predictions. Results have the same bits for any number of them.
-    warm_start : bool, default False
-        Start from the coefficients of the previous fit, if that had the same number of rows. For "exact", and
-        "auto" where it is exact; the other methods begin anew.
-    random_state : int, default 0
-        Seed of landmarks and samples.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
+        Largest expected number of kernel values for which "auto" chooses an exact fit. With several pairs of
+        classes, each pair has a share of it.
+    {limits}
+        ``max_iter`` applies to each problem, ``max_seconds`` to the whole fit.
+    {n_jobs}
+        Predictions use it, too.
+    {warm_start}
+        Its coefficients are reused if the number of samples is the same. This applies to "exact", and to
+        "auto" if it chooses "exact"; the other methods start from scratch.
+    {random_state}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
-        Rows of the training data that the functions are made of, by class and then ascending.
+        Indices of the support vectors, sorted by class and then ascending.
     support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        These rows.
+        The support vectors.
     n_support_ : array of shape (n_classes,)
-        How many of them each class has.
+        Number of support vectors of each class.
     dual_coef_ : array of shape (n_outputs, n_SV)
-        Their coefficients. Two classes: one row. One against one: n_classes - 1 rows in LIBSVM's order: of
-        a vector of class c, the coefficients in the pairs of c with each of the other classes. Crammer and
-        Singer: one row per class.
+        Coefficients of the support vectors. Two classes: one row. One-vs-one: n_classes - 1 rows in the order
+        of LIBSVM; the column of a vector of class c has its coefficients in the pairs of c with each other
+        class. Crammer and Singer: one row per class.
     intercept_ : array of shape (1,), (n_pairs,) or (n_classes,)
         Intercepts.
     coef_ : array of shape (n_functions, n_features)
-        Weights, for ``kernel="linear"`` only.
-    classes_ : array
-        The classes.
+        Weights, only for ``kernel="linear"``.
+    {classes_}
     kernel_ : Kernel
-        The kernel with its numbers.
+        The kernel with its parameters.
     method_ : str or list of str
-        What was done; after "auto", why. A list if it differs between pairs of classes, in their order.
-    n_features_in_, feature_names_in_
-        Number of features; their names, if X had names.
-    probabilistic_bound_, probabilistic_bound_is_vacuous_, reduced_value_
-        After "sampled" and "sampled-constant": how far ``objective_`` is from the optimum at most, with
-        probability 0.95; whether that says nothing; the value over the planes drawn, which bounds nothing.
-    restricted_lower_bound_, restricted_gap_ : float
-        After "nystrom": bound and gap of the problem that was solved.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        The method; after "auto", also why it was chosen. A list if it differs between pairs of classes, in
+        their order.
+    shape_fit_ : tuple of int
+        Shape of the training data.
+    {n_features_in_}
+    {feature_names_in_}
+    {kernel_values_}
+    expected_kernel_values_ : float
+        After "auto", unless the data are small: the estimated number of kernel values of an exact fit.
+    n_landmarks_ : int
+        After "nystrom": number of landmarks.
+    {restricted}
+    {probabilistic}
+    reduced_value_ : float
+        After a fit with sampled cuts: optimum over the sampled cuts. It bounds nothing.
+    {certificate}
 
     Examples
     --------
@@ -148,7 +150,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     0.99
     """
 
-    #: what the workers of a fit are
+    #: workers are threads
     engine = "threads"
 
     def __init__(
@@ -197,18 +199,18 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         self.verbose = verbose
 
     @certified_fit
+    @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            float32 and float64 data are used as they are (dense: C order; sparse: CSR). A data set on disk
-            is read into memory.
-        y : array of shape (n_samples,)
-            Labels of any kind.
-        sample_weight : array of shape (n_samples,), optional
-            Factors of C by row.
+            The samples. float32 and float64 data are used without a copy if they are in C order (dense) or
+            CSR format (sparse). A data set on disk is read into memory.
+        {y}
+            Class labels of any type.
+        {sample_weight}
 
         Returns
         -------
@@ -220,8 +222,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         X, y, sample_weight = loaded(X, y, sample_weight)
         if is_design(X):
             raise TypeError(
-                f"KernelSVC needs rows, and a {type(X).__name__} only multiplies: pass an array or a sparse "
-                "matrix."
+                f"KernelSVC requires rows, but a {type(X).__name__} only computes products: pass an array or "
+                "a sparse matrix."
             )
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
@@ -234,7 +236,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         return self
 
     def _settings(self) -> Any:
-        """Those of the method, with the parameters that do not depend on the data checked."""
+        """The settings of the method, after checks of the parameters that do not depend on the data."""
         if self.decision_function_shape not in ("ovr", "ovo"):
             raise ValueError(
                 f"decision_function_shape={self.decision_function_shape!r}: use 'ovr' or 'ovo'."
@@ -242,7 +244,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         for name in ("memory", "max_kernel_values"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not float(value) >= 0.0:
-                raise ValueError(f"{name}={value!r}: use a number that is not negative.")
+                raise ValueError(f"{name}={value!r}: use a nonnegative number.")
         settings = self.method
         if isinstance(settings, str):
             settings = NAMED.get(settings)
@@ -263,7 +265,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         with np.errstate(over="ignore"):
             kernel = self._kernel(X)
             if not callable(self.kernel):
-                precision(kernel, X)  # refuses values that are not finite
+                precision(kernel, X)  # raises if values are not finite
         split = parts(self.multi_class, codes, weight, K)
         draw = None
         if len(split) > 1:
@@ -285,7 +287,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
                 draw=None if draw is None else draw[part.rows],
                 share=len(part.rows) ** 2 / work,
             )
-            # what counts of the problems before: why and when they ended
+            # of the problems before, only why and when they ended matters
             before = [replace(fit.result, history=fit.result.history[-1:]) for fit in found]
             found.append(self._answer(problem, part, before, settings))
         self._take(found, split, classes, kernel, X)
@@ -303,7 +305,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             try:
                 fitted = METHODS[type(settings)].fit(self, problem, before, settings)
                 return not_worse(fitted, *of, stopping_rule(self.tol))
-            except KeyboardInterrupt:  # before the solver began, or after it
+            except KeyboardInterrupt:  # before or after the solver
                 fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
         said = METHODS[type(settings)].of_constant(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
@@ -319,7 +321,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         )
 
     def _start(self, part: ClassProblem, classes: Classes) -> Array | None:
-        """The coefficients of the previous fit, if that was about as many rows of the same classes."""
+        """The coefficients of the previous fit, if it had as many samples of the same classes."""
         codes = classes.codes[:]
         if not self.warm_start or getattr(self, "shape_fit_", (0,))[0] != len(codes):
             return None
@@ -337,10 +339,10 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         kernel: Kernel,
         X: Any,
     ) -> None:
-        """Everything that a fit leaves behind."""
+        """Set the fitted attributes."""
         for name in getattr(
             self, "_said", ()
-        ):  # by the last fit, which may have been another method's
+        ):  # attributes of the last fit, perhaps by another method
             self.__dict__.pop(name, None)
         codes = classes.codes[:]
         whole = join(found, split, codes, len(classes.names))
@@ -362,7 +364,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
 
 
 def _matrix(design: Any) -> Any:
-    """The array or CSR matrix of checked data."""
+    """The array or CSR matrix of validated data."""
     if not hasattr(design, "indptr"):
         return design.X
     arrays = (design.data, design.indices, design.indptr)
@@ -375,7 +377,7 @@ def _variance(X: Any) -> float:
     mean = float(X.sum(dtype=np.float64)) / size
     if sp.issparse(X):
         return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
-    steps = range(0, len(X), 4096)  # a piece at a time: no second matrix in double precision
+    steps = range(0, len(X), 4096)  # in blocks, without a copy in double precision
     return (
         sum(float(np.square(X[k : k + 4096] - mean, dtype=np.float64).sum()) for k in steps) / size
     )

@@ -1,19 +1,19 @@
-"""Kernel problems as linear ones: by the empirical map of all rows, or by functions of some landmarks.
+"""Kernel problems as linear problems: by the empirical map of all rows, or by functions of some landmarks.
 
-What the bounds may claim. The linear problem has features that carry rounding; the claims are about the
-kernel in double precision.
+What the bounds guarantee. The features of the linear problem have rounding errors; the guarantees hold for
+the kernel in double precision.
 
-Upper bound: F is computed anew for the function returned, from kernel values in double precision.
+Upper bound: the objective is recomputed for the returned function, from kernel values in double precision.
 
-Lower bound of the map. Let K~ be the features' own inner products and d >= |K - K~|. For dual points alpha,
-D(alpha) >= D~(alpha) - d/2 |beta|^2 with |beta_i| <= alpha_i (two classes), sqrt(2) alpha_i (several), and at
-D~'s maximum sum_i alpha_i = F~* + |w|^2 / 2 <= 2 F~*; with alpha_i <= C_i = C s_i,
+Lower bound of the map. Let K~ be the inner products of the features and d >= |K - K~|. For dual points
+alpha, D(alpha) >= D~(alpha) - d/2 |beta|^2 with |beta_i| <= alpha_i (two classes), sqrt(2) alpha_i
+(several), and at the maximum of D~ sum_i alpha_i = F~* + |w|^2 / 2 <= 2 F~*; with alpha_i <= C_i = C s_i,
 
-    F* >= D(alpha~*) >= F~* - d max_i C_i F~*        (several classes: twice of that).
+    F* >= D(alpha~*) >= F~* - d max_i C_i F~*        (several classes: twice as much).
 
-Lower bound of the restricted problem. Features phi are computed in double precision and may be kept in single
-precision, phi~; e >= |phi_i - phi~_i| for all rows. With u = sum_i beta_i phi_i and the same alpha~*,
-|u - u~| <= e' = e sum_i |beta_i|, so
+Lower bound of the restricted problem. Features phi are computed in double precision and may be stored in
+single precision, phi~; e >= |phi_i - phi~_i| for all rows. With u = sum_i beta_i phi_i and the same
+alpha~*, |u - u~| <= e' = e sum_i |beta_i|, so
 
     F* >= F~* - e' |w~*| - e'^2 / 2,      |w~*| <= |w| + sqrt(2 (upper - lower)).
 """
@@ -46,17 +46,17 @@ from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
-#: features are kept in single precision where there are more than this many, and the tolerance allows
+#: features are stored in single precision if there are more than this many and the tolerance allows it
 MANY, LOOSE = 2**22, 1e-4
-#: the part of the tolerance that is then asked of the linear problem
+#: the tolerance of the linear problem is then this fraction of the tolerance
 FINER = 0.75
-#: rows that k-means++ looks at for each landmark
+#: number of candidate rows of k-means++ per landmark
 POOL = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
-    """The linear problem's answer."""
+    """The solution of the linear problem."""
 
     result: SolveResult
     #: one column per output
@@ -65,7 +65,7 @@ class Linear:
 
     @property
     def sum_of_multipliers(self) -> float:
-        """A bound of the sum of the optimal ones: F + |w|^2 / 2."""
+        """A bound of the sum of the optimal dual variables: F + |w|^2 / 2."""
         return self.result.objective + 0.5 * self.longest**2
 
     @property
@@ -84,7 +84,7 @@ def solve_linear(
     engine: Any,
     stopping: StoppingRule | None = None,
 ) -> Linear:
-    """Minimise over functions of these features, none of which is longer than ``largest``."""
+    """Minimize over functions of these features, whose rows have norms of at most ``largest``."""
     risk, d = risk_on(problem, design, engine), design.shape[1]
     norm = _norm(problem, d, largest, risk.rows.loss)
     result = estimator._minimize(risk, Auto(), regularizer=norm, after=after, stopping=stopping)
@@ -94,7 +94,7 @@ def solve_linear(
 
 
 def risk_on(problem: KernelProblem, design: Design, engine: Any) -> ScoreRisk:
-    """The problem's loss on these features."""
+    """The loss of the problem on these features."""
     loss: ScoreLoss = Hinge()
     y: Any = np.asarray(problem.y, dtype=np.float64)
     if problem.n_classes is not None:
@@ -113,8 +113,8 @@ def _norm(problem: KernelProblem, d: int, largest: float, loss: ScoreLoss) -> Sq
     by_class = np.bincount(codes, weights=problem.weight)
     if (by_class == 0.0).any() or len(by_class) < (problem.n_classes or 2):
         raise ValueError(
-            "a class has no weight: an intercept that is not penalised would be infinite. Remove the class "
-            "or use fit_intercept=False."
+            "a class has no weight, so an unpenalized intercept would be infinite. Remove the class or use "
+            "fit_intercept=False."
         )
     return free_intercepts(problem.C * float(by_class.sum()), d, largest, loss)
 
@@ -122,14 +122,14 @@ def _norm(problem: KernelProblem, d: int, largest: float, loss: ScoreLoss) -> Sq
 def _claimed(
     estimator: Any, problem: KernelProblem, linear: Linear, objective: float, allowance: float
 ) -> SolveResult:
-    """The result with bounds of the kernel's problem instead of those of its features."""
+    """The result with bounds of the kernel problem instead of those of the linear problem."""
     result = linear.result
     lower = max(0.0, min(objective, result.lower_bound - allowance))
     slack = 1e-12 * abs(objective)
     met = stopping_rule(estimator.tol).met(Bounds(objective - slack, lower, problem.C))
     reason = result.stop_reason
     if reason == "gap" and not met:
-        reason = "stalled"  # the tolerance is finer than the features' rounding
+        reason = "stalled"  # the tolerance is finer than the rounding errors of the features
     return replace(
         result,
         objective=objective,
@@ -143,12 +143,12 @@ def _claimed(
 def fit_map(
     estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: EmpiricalMap
 ) -> KernelSolution:
-    """By the features of all rows."""
+    """Fit with features of all rows."""
     n = problem.X.shape[0]
     if n > settings.max_rows:
         raise ValueError(
-            f"method='map' needs the whole kernel matrix of {n} rows, and {settings.max_rows} are allowed: "
-            "use method='exact', or EmpiricalMap(max_rows=...)."
+            f"method='map' requires the kernel matrix of {n} rows, more rows than max_rows="
+            f"{settings.max_rows}. Use method='exact', or EmpiricalMap(max_rows=...)."
         )
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
         made = whole_map(problem.kernel, problem.X, problem.centre())
@@ -177,16 +177,16 @@ def fit_map(
 def fit_nystrom(
     estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: Nystrom
 ) -> KernelSolution:
-    """By functions of some landmarks."""
+    """Fit with functions of some landmarks."""
     seed = _seed(estimator.random_state)
     chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw, problem.rows)
-    # one thread of BLAS everywhere: then the bits do not depend on the number of ours
+    # one BLAS thread everywhere, so that results do not depend on the number of workers
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
         features = NystromMap(problem.kernel, problem.X[chosen], problem.centre())
         implicit = KernelDesign(features, problem.X)
         largest = float(np.sqrt(implicit.largest_square)) * (1.0 + 1e-6)
         design, error = _features(estimator, problem, implicit, engine)
-        # what is kept in single precision is paid for in the bounds: a little more is asked for
+        # a smaller tolerance makes up for the rounding errors of single precision
         finer = RelativeGap(FINER * estimator.tol) if error else None
         linear = solve_linear(estimator, problem, after, design, largest, engine, finer)
         coef = features.coefficients(linear.W)
@@ -196,14 +196,14 @@ def fit_nystrom(
         F = norm + problem.C * audit.upper
         objective = problem.upper(F, rounding, coef, linear.intercept)
     several = 1.0 if problem.n_classes is None else float(np.sqrt(2.0))
-    # rounding of the kernel's values passes through the factor; that of the factor is of the same kind
+    # rounding errors of kernel values are multiplied by the factor, whose own errors are similar
     wrong = rounding.value * np.sqrt(len(coef)) * float(np.linalg.norm(features.factor))
     moved = several * (error * largest + wrong) * linear.sum_of_multipliers
     allowance = moved * linear.longest + 0.5 * moved**2 + rounding.of_norm(coef)
     inside = _claimed(estimator, problem, linear, objective, allowance)
     kind: Any = "restricted" if problem.kernel.positive_semidefinite else "measured"
     order = np.argsort(chosen[features.kept])
-    # features in memory are computed once; others for every product, at most two for a point
+    # features in memory are computed once, others for every product, at most twice per point
     passes = 1 if design is not implicit else 2 * int(np.ceil(linear.result.oracle_calls))
     extras = {
         "n_landmarks_": features.n_features,
@@ -216,15 +216,15 @@ def fit_nystrom(
 
 
 def check_landmarks(settings: Any, weight: Array) -> None:
-    """Refuse landmarks that are not among the training rows with these weights, or have none."""
+    """Raise ValueError for landmarks that are not training rows, or have no weight."""
     if not isinstance(settings, Nystrom) or isinstance(settings.landmarks, str):
         return
     chosen = settings.numbers(len(weight))
     idle = chosen[weight[chosen] == 0.0]
     if len(idle):
         raise ValueError(
-            f"landmarks: row {idle[0]} has no weight, so it is not trained on; leave it out ({len(idle)} of "
-            f"{len(chosen)} landmarks are such rows)."
+            f"landmarks: row {idle[0]} has no weight, so it is not in the training data: leave it out "
+            f"({len(idle)} of {len(chosen)} landmarks are such rows)."
         )
 
 
@@ -236,7 +236,7 @@ def choose_landmarks(
     draw: Array | None = None,
     rows: IntArray | None = None,
 ) -> IntArray:
-    """Places in X, ascending. ``rows``: which training rows X has, where it has not all of them."""
+    """Indices of landmarks in X, ascending. ``rows``: the training rows that X contains, if not all."""
     n = X.shape[0]
     rng = np.random.default_rng(seed)
     if not isinstance(settings.landmarks, str):
@@ -245,7 +245,7 @@ def choose_landmarks(
         own = np.flatnonzero(np.isin(rows, np.asarray(settings.landmarks)))
         if not len(own):
             raise ValueError(
-                "landmarks: a pair of classes has none of them; each pair needs rows of one of its classes."
+                "landmarks: a pair of classes has none. Choose rows of at least one class of each pair."
             )
         return own
     k = settings.count(n, memory)
@@ -258,14 +258,14 @@ def choose_landmarks(
         _, which = kmeans_plusplus(X[pool], k, random_state=int(rng.integers(2**31)))
         return np.unique(pool[which])
     raise ValueError(
-        f"landmarks={settings.landmarks!r}: use 'random', 'kmeans++' or numbers of training rows."
+        f"landmarks={settings.landmarks!r}: use 'random', 'kmeans++' or indices of training rows."
     )
 
 
 def _features(
     estimator: Any, problem: KernelProblem, implicit: KernelDesign, engine: Any
 ) -> tuple[Design, float]:
-    """The features in memory if there is room, and the relative error that their precision makes."""
+    """The features in memory if they fit, and the relative error of their precision."""
     n, k = implicit.shape
     single = n * k > MANY and isinstance(estimator.tol, Real) and float(estimator.tol) >= LOOSE
     dtype = np.dtype(np.float32 if single else np.float64)
@@ -279,7 +279,7 @@ def _features(
 
 
 class _Filler:
-    """Computes the features of the rows ``lo .. hi-1`` into their place. (For engines of this process.)"""
+    """Computes the features of the rows ``lo .. hi-1`` in place. (For engines in this process.)"""
 
     def __init__(self, implicit: KernelDesign, Z: Any, rows: tuple[int, int]) -> None:
         self._implicit, self._Z, self._rows = implicit, Z, rows
@@ -291,7 +291,7 @@ class _Filler:
 
 
 def _flat(problem: KernelProblem, coef: Array, linear: Linear) -> Array:
-    """Coefficients and intercepts as a risk wants them."""
+    """Coefficients and intercepts in the layout of a risk."""
     return np.concatenate(
         [coef, linear.intercept[None]] if problem.fit_intercept else [coef]
     ).ravel()

@@ -1,4 +1,4 @@
-"""The methods of kernel machines, by the settings that ``method=`` takes: small frozen dataclasses."""
+"""The methods of kernel machines, by the type of their settings."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ def _no_samples(F: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class KernelMethod:
-    """How a method fits a problem, and the attributes of an estimator for which a constant function is the
-    answer (given its F), because a class has no weight or the fit was stopped before."""
+    """How a method fits a problem, and its attributes for a constant function.
+
+    A constant function (with objective F) is the solution if a class has no weight or the fit was stopped
+    before.
+    """
 
     fit: Method
     of_constant: Callable[[float], dict[str, Any]] = _nothing

@@ -1,9 +1,9 @@
-"""Kernel problems by cuts that are drawn: :class:`maxmargin.solvers.SampledCuts`.
+"""Kernel problems by sampled cuts: :class:`maxmargin.solvers.SampledCuts`.
 
-The planes are made in single precision unless the tolerance asks for more. What is claimed at the end, F of
-the function that is returned, is measured by one pass over all rows in double precision: n times the number
-of support vectors kernel values. There is no lower bound; the value of the reduced problem over drawn cuts is
-none.
+Planes are computed in single precision unless the tolerance requires more. At the end, the objective of
+the returned function is measured by one pass over all rows in double precision, which takes n times the
+number of support vectors kernel values. There is no lower bound; the value of the reduced problem over
+sampled cuts is none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from maxmargin.risks.kernels.sampled import SampledKernelRisk
 from maxmargin.risks.kernels.shard import AuditShard, KernelPart
 from maxmargin.solvers.sampled import SampledCuts
 
-#: below this tolerance single precision is too coarse; below so many rows double precision is as quick
+#: below this tolerance single precision is too coarse; below this number of rows double precision is as fast
 SINGLE_FROM, FEW_ROWS = 1e-4, 4096
-#: rows that are measured at a time
+#: number of rows that are measured at a time
 PIECE = 2048
 
 
@@ -72,11 +72,11 @@ def fit_sampled(
             values += n * len(support)
         elif settings.constant_time:
             objective = float("nan")
-    # in constant time free coordinates are drawn too: all of them together are not larger than this
+    # in constant time, unpenalized coordinates are sampled too; their norm is at most this
     drawn_free = settings.constant_time and problem.fit_intercept
     reach = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
-    # there the point of a cut is somewhere on a line, where the draw says: each row changes its answer there
-    # less often than there are outputs, and has one of its own at each of these kinks
+    # with a line search, the point of a cut depends on the sample: along the line, each row changes its
+    # maximizer less often than there are outputs, so there are at most this many different cuts
     on_a_line = settings.constant_time and settings.line_search
     choices = 1 + 2 * n * risk.n_columns if on_a_line else 1
     extras = _said(result, settings, problem.C, objective, reach, choices)
@@ -94,7 +94,7 @@ def _measured(
     intercept: Array,
     engine: Engine,
 ) -> float:
-    """F of a function, in double precision: |f|^2 is the sum of coef_j f(z_j)."""
+    """The objective of a function, in double precision: |f|^2 is the sum of coef_j f(z_j)."""
     rows = KernelRows(problem.kernel, problem.X, np.float64, centre)
     n = len(rows)
     parts = [
@@ -124,7 +124,7 @@ def _said(
     reach: float,
     choices: int,
 ) -> dict[str, Any]:
-    """The probabilistic bound of F(w) - F*, and whether it says anything: F* >= 0 is known anyway."""
+    """The probabilistic bound of F(w) - F*, and whether it is vacuous: F* >= 0 is known anyway."""
     record = result.dual.record
     bound = excess_bound(record, objective, C, settings.delta, reach=reach, choices=choices)
     return {

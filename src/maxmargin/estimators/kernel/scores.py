@@ -1,8 +1,8 @@
-"""Sums over support vectors at new rows, a tile of kernel values at a time.
+"""Sums over support vectors at new rows, one tile of kernel values at a time.
 
-Where there are many support vectors, values and the sums of a tile are in single precision, and tiles are
-added up in double. Next to the sums goes that of the terms' sizes, which tells how far rounding can have
-moved them: rows whose label that might change are computed once more in double precision.
+With many support vectors, values and the sums of a tile are in single precision, and tiles are added in
+double precision. The sum of the absolute terms is computed as well and bounds the rounding error. Rows
+whose label it could change are computed again in double precision.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from maxmargin.estimators.base import _blas
 from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, centre_of
 from maxmargin.kernels.thin import is_thin, thin_squares
 
-#: rows that a thread takes at a time: fixed, so that the number of threads changes no bit
+#: rows per work item of a thread: fixed, so that results are bit-identical for any number of threads
 ROWS = 256
-#: support vectors of a tile; the values of both stay in the cache
+#: support vectors per tile, so that a block of kernel values stays in the cache
 TILE = 1024
-#: with fewer support vectors all is done in double precision
+#: with fewer support vectors everything is in double precision
 FEW = 1000
-#: error of a term in single precision, in units of its size
+#: relative error of a term in single precision
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 
 
 class Segment(NamedTuple):
-    """Neighbouring support vectors with the outputs that they belong to."""
+    """Consecutive support vectors with the outputs that they belong to."""
 
     rows: slice
     #: one row each, one column per output
     coef: Array
-    #: which outputs these are
+    #: indices of the outputs
     columns: IntArray | slice
 
 
@@ -59,7 +59,7 @@ class KernelScores:
     ) -> None:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
         movable = kernel.shift_invariant and not is_thin(rows) and rows.shape[0]
-        # rows far from zero would lose digits in differences
+        # differences of rows far from zero would lose precision
         self._centre = centre_of(rows) if movable else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
         pieces = (rows[lo : lo + TILE] for lo in range(0, rows.shape[0], TILE))
@@ -69,19 +69,21 @@ class KernelScores:
 
     @cached_property
     def _tiles(self) -> list[Tile]:
-        """Packed once, when they are needed: then single rows are quick."""
+        """Tiles that are packed once, when they are first needed, so that predictions of single rows are
+        fast.
+        """
         return self._packed(np.float64 if self._double else np.float32)
 
     def __call__(
         self, X: Any, n_jobs: int | None, in_doubt: Callable[[Array, Array], npt.NDArray[np.bool_]]
     ) -> Array:
-        """All outputs at some rows. ``in_doubt(scores, errors)`` says which rows are not clear."""
+        """All outputs at some rows. ``in_doubt(scores, errors)`` returns which rows need double precision."""
         out, error = np.empty((X.shape[0], len(self.intercept))), np.empty(X.shape[0])
-        tiles = self._tiles  # before threads ask for them
+        tiles = self._tiles  # computed before the threads start
 
         def work(lo: int) -> None:
             here = slice(lo, lo + ROWS)
-            # what is too large for single precision is done again
+            # values that are too large for single precision are computed again
             with np.errstate(over="ignore", invalid="ignore"):
                 out[here], error[here] = self._sums(X[here], tiles)
 
@@ -112,7 +114,7 @@ class KernelScores:
         return out
 
     def _sums(self, X: Any, tiles: Sequence[Tile]) -> tuple[Array, Array]:
-        """Outputs, and how far rounding may have moved them."""
+        """Outputs, and bounds of their rounding errors."""
         scores, size = np.zeros((X.shape[0], len(self.intercept))), np.zeros(X.shape[0])
         if not tiles:
             return scores + self.intercept, size
@@ -126,12 +128,12 @@ class KernelScores:
         return scores + self.intercept, ROUNDING * self._growth(X, size)
 
     def _growth(self, X: Any, size: Array) -> Array:
-        """The error of a sum in units of one operation's; ``size`` is that of its terms, sum |c_j| |k_j|.
+        """The error of a sum in units of one operation; ``size`` is sum |c_j| |k_j|.
 
-        RBF: the exponent's error is one of gamma (|x|^2 + |z|^2). Otherwise the argument t of the function is
-        wrong by r = gamma |x| |z|, however small t itself is, and t^p by p (|t| + r)^(p - 1) r. Hoelder's and
-        Minkowski's inequalities sum this: sum |c| (|t| + r)^(p - 1) <= S ((size / S)^(1/p) + r)^(p - 1) with
-        S = sum |c|. (tanh is no steeper than p = 1.)
+        RBF: the error of the exponent is proportional to gamma (|x|^2 + |z|^2). Otherwise the argument t
+        of the function has an error of r = gamma |x| |z|, however small t is, and t^p one of p (|t| +
+        r)^(p - 1) r. The inequalities of Hoelder and Minkowski sum this: sum |c| (|t| + r)^(p - 1) <= S
+        ((size / S)^(1/p) + r)^(p - 1) with S = sum |c|. (tanh is no steeper than p = 1.)
         """
         squares = _squares(X, self._centre)
         if isinstance(self.kernel, RBF):
@@ -154,7 +156,7 @@ def _squares(X: Any, centre: Array | None) -> Array:
 
 
 def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
-    """All items, by this many threads; BLAS has one each, so that sums have the same bits."""
+    """Process all items in this many threads, with one BLAS thread each, so that sums are bit-identical."""
     n = (
         1
         if n_jobs is None

@@ -1,1 +1,1 @@
-"""Linear models: classification, regression, measures, ranking, and grids of them."""
+"""Linear models: classification, regression, non-decomposable metrics, ranking, cross-validation."""

@@ -1,4 +1,4 @@
-"""Linear classifiers once they are fitted: scores and labels."""
+"""Predictions of fitted linear classifiers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.validation import finite_scores, rows_for, scored
 
 
 class LinearDecision(ClassifierMixin):
-    """What ``coef_``, ``intercept_`` and ``classes_`` say about new rows."""
+    """Predictions from ``coef_``, ``intercept_`` and ``classes_``."""
 
     coef_: Array
     intercept_: Array
     classes_: Any
 
+    @documented
     def decision_function(self, X: Any) -> Array:
-        """Scores: one per row for two classes, else one column per class.
+        """Return scores: one per sample for two classes, otherwise one column per class.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The rows.
+        {X}
 
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
-            The larger, the more of the (second) class.
+            The larger, the more confident the prediction of the (second) class.
         """
         check_is_fitted(self, "coef_")
         design = rows_for(self, X)
@@ -40,34 +41,33 @@ class LinearDecision(ClassifierMixin):
             return finite_scores(scores)
         return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
 
+    @documented
     def predict(self, X: Any) -> Any:
-        """The class of the largest score.
+        """Predict the class with the largest score.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The rows.
+        {X}
 
         Returns
         -------
         array of shape (n_samples,)
-            Labels.
+            Class labels.
         """
         scores = self.decision_function(X)
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[which]
 
+    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy: the share of samples with the right label.
+        """Return the accuracy: the fraction of samples with the right label.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The samples.
-        y : array of shape (n_samples,)
-            True labels; left out for a data set, which has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the samples; those of a data set by default.
+        {X}
+        {y}
+            True labels.
+        {score_weight}
 
         Returns
         -------

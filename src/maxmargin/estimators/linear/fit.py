@@ -1,4 +1,4 @@
-"""How linear estimators are fitted: one problem after the other, from the last fit if that is asked."""
+"""Fits of linear estimators: one problem after the other, with warm starts."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from maxmargin.estimators.linear.refit import KeptPlanes, bundles_for, grow, kee
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
-#: methods whose multipliers one fit can hand to the next
+#: methods whose dual variables the next fit can reuse
 COORDINATE_METHODS = ("coordinate", "stream")
 
 
 class LinearFits(NamedTuple):
-    """What a fit leaves for the next one on a path."""
+    """What the next fit of a path starts from."""
 
     design: Design
     results: list[SolveResult]
 
 
 class LinearFit(CertifiedEstimator):
-    """What linear estimators share."""
+    """Base class of linear estimators."""
 
     solver: Any
     warm_start: bool
@@ -44,13 +44,13 @@ class LinearFit(CertifiedEstimator):
         grown: Any = None,
         keeping: FitCheckpoint | None = None,
     ) -> LinearFits:
-        """Solve the problems of the model, going on from ``last``: the same data with another C.
+        """Solve the problems of the model, continuing from ``last``: a fit to the same data with another C.
 
-        ``grown``: a data set that says all there is to say about the rows, and may be one that an earlier
-        fit saw, with more rows.
+        ``grown``: a data set that contains all labels and weights, and may be the one of an earlier fit
+        with more rows.
         """
-        self.__dict__.pop("_streams", None)  # of partial_fit: another fit begins
-        # taken out: they are changed in place, and if this fit fails they are nobody's any more
+        self.__dict__.pop("_streams", None)  # of partial_fit, which this fit ends
+        # removed, because they are changed in place and are invalid if this fit fails
         planes = self.__dict__.pop("_planes", None)
         design = last.design if last is not None else compact(design)
         results: list[SolveResult] = []
@@ -102,7 +102,7 @@ class LinearFit(CertifiedEstimator):
         grown: Any,
         planes: KeptPlanes | None,
     ) -> Start | None:
-        """The previous fit's weights, planes and multipliers, as far as they fit this problem."""
+        """The weights, planes and dual variables of the previous fit, as far as they match this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
         weights = model.flatten(self.coef_, self.intercept_)
@@ -125,7 +125,7 @@ class LinearFit(CertifiedEstimator):
 
 
 def _multipliers(result: SolveResult) -> tuple[str, float, Array | None]:
-    """C and the multipliers of the coordinate methods, if one ran: feasible for any rows in their place."""
+    """C and the dual variables of the coordinate methods, if one ran; they are feasible for any rows."""
     for method in COORDINATE_METHODS:
         duals = result.duals.get(method)
         if duals is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.problem import linear_model
@@ -17,78 +18,65 @@ from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import Classes, classes_of, training
 
 
+@documented
 class LinearSVC(PartialFit, LinearDecision, LinearFit):
-    """Linear support vector classification, certified.
+    """Linear support vector classification with a certificate.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i loss_i``: the hinge loss (or its square) for two classes,
-    Crammer and Singer's for more, or each class against the rest. Takes the place of
-    :class:`sklearn.svm.LinearSVC`; the differences are
+    Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss or its square for two
+    classes. Multiclass problems use the loss of Crammer and Singer or one-vs-rest. The class can replace
+    :class:`sklearn.svm.LinearSVC`, with these differences:
 
-    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``; none "fails to converge";
-    * ``loss="hinge"`` is the default (scikit-learn: squared hinge), and several classes are
-      trained jointly (scikit-learn: one against the rest);
-    * ``tol`` is the relative gap of the objective, not a threshold on a gradient;
-    * ``max_iter=None``: no limit by default; ``random_state=0``: runs repeat bit for bit;
-    * new: ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``warm_start``,
-      ``callbacks``.
+    * Every fit ends with bounds ``lower_bound_ <= F* <= objective_`` of the optimum F*.
+    * The default is ``loss="hinge"`` (scikit-learn: squared hinge), and multiclass problems are trained
+      jointly (scikit-learn: one-vs-rest).
+    * ``tol`` is the relative gap of the objective, not a threshold on a gradient.
+    * By default there is no limit of iterations (``max_iter=None``), and fits are repeatable
+      (``random_state=0``).
+    * ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``warm_start`` and
+      ``callbacks`` are new.
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss, as in scikit-learn: it multiplies a sum over rows.
-    tol : float or stopping rule, default 1e-3
-        Relative gap at which to stop.
+    {C}
+        It multiplies a sum over samples, as in scikit-learn.
+    {tol}
     loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
-        The loss of one score; several classes with another loss than the hinge are trained one-vs-rest. Pass
-        an object for other parameters, or for a loss of your own; see the user guide, "A loss of your own".
+        The loss function. Multiclass problems with a loss other than the hinge loss are trained one-vs-rest.
+        Pass an object for other parameters or for a loss of your own; see the user guide, "A loss of your
+        own".
     multi_class : {"auto", "crammer_singer", "ovr"}, default "auto"
-        Several classes: all in one problem (Crammer and Singer), or one problem for each class against
-        the rest, whose objectives and bounds add up. "auto" is joint for the hinge loss.
-    fit_intercept : bool, default True
-        Whether there is an intercept.
-    intercept_scaling : float, default 1.0
-        The constant feature whose weight gives the intercept; the larger, the less it is penalised.
-    penalize_intercept : bool, default True
-        As scikit-learn's LinearSVC, put the intercept's weight into the norm. False leaves it out,
-        exactly.
+        How to train more than two classes: all in one problem (Crammer and Singer), or one problem per class
+        against the rest, whose objectives and bounds are added. "auto" is "crammer_singer" for the hinge loss
+        and "ovr" for others.
+    {fit_intercept}
+    {intercept_scaling}
+    {penalize_intercept}
     class_weight : dict or "balanced", optional
-        Factors of C by class.
+        Per-class multipliers of C.
     cost : array of shape (n_classes, n_classes), optional
-        Cost of predicting the column's class for a row of the row's class, in the order of
-        ``classes_``; zero on the diagonal. All errors cost 1 by default.
-    prior : GaussianPrior, optional
-        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors". With
-        several classes each has the same spread, and a centre of its own if the mean has a row per class.
-    fixed : dict, optional
-        Weights that are not learned, ``{index or name of a feature: value}``; with several classes one value
-        for all or one for each. Their share of the norm, a constant, is not part of ``objective_``.
-    nonnegative, nonpositive : list, optional
-        Features (indices or names) whose weights must not become negative, or positive; with several classes,
-        in each of them.
-    solver : "auto" or solver object, default "auto"
-        The method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and switches
-        when the gap falls too slowly; ``history_`` says what it did.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads. The result has the same bits for any number of them.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the weights, and where the solver keeps them the multipliers, of the previous fit. On a
-        data set on disk that has only grown since, also from its planes.
-    random_state : int, default 0
-        Seed for solvers that visit rows in random order.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i, in the order of
+        ``classes_``. The diagonal is zero. By default all errors cost 1.
+    {prior}
+        With several classes, each has the same spread. It has a center of its own if the mean has a row per
+        class.
+    {fixed}
+        With several classes, give one value for all classes or one for each.
+    {signs}
+    {solver}
+        "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
+        methods.
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Its weights are reused, and the dual variables if the solver keeps them. If a data set on disk has
+        only grown since then, its cutting planes are reused as well.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
     max_support : int, default 10000
-        Rows that ``partial_fit`` keeps; ``fit`` does not look at it.
+        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -96,22 +84,18 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         Weights.
     intercept_ : array of shape (1,) or (n_classes,)
         Intercepts.
-    classes_ : array
-        The classes.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array
-        Names of the features, if X had names.
+    {classes_}
+    {n_features_in_}
+    {feature_names_in_}
     n_seen_, n_support_ : int
-        After ``partial_fit``: rows seen so far, and rows kept.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    {certificate}
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from maxmargin import LinearSVC
-    >>> X, y = load_breast_cancer(return_X_y=True)     # unscaled, as it comes
+    >>> X, y = load_breast_cancer(return_X_y=True)     # unscaled features
     >>> svc = LinearSVC().fit(X, y)
     >>> svc.gap_ <= 1e-3, svc.certificate_, svc.stop_reason_
     (True, 'exact', 'gap')
@@ -173,6 +157,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         self.max_support = max_support
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Any,
@@ -185,18 +170,18 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            float32 and float64 data are used without a copy (dense: C order; sparse: CSR). Designs compute
-            their features on the fly; a data set (:func:`maxmargin.data.open`) is read from disk.
-        y : array of shape (n_samples,)
-            Labels of any kind; left out for a data set, which has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Factors of C by row.
+        {X}
+            float32 and float64 data are used without a copy if they are in C order (dense) or CSR format
+            (sparse). Matrix-free features are computed on the fly. A data set (:func:`maxmargin.data.open`)
+            is read from disk.
+        {y}
+            Class labels of any type.
+        {sample_weight}
         sample_margin : array of shape (n_samples,), optional
-            The margin asked of each row in place of 1: ``max(0, m_i - y_i f(x_i))``; with several classes a
-            factor of its costs. See the user guide, "Margins of single rows".
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            Required margin of each sample, 1 by default: the loss is ``max(0, m_i - y_i f(x_i))``. With
+            several classes it multiplies the costs of the sample. See the user guide, "Margins of single
+            rows".
+        {resume_from}
 
         Returns
         -------
@@ -217,7 +202,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         sample_margin: Any = None,
         keeping: FitCheckpoint | None = None,
     ) -> LinearFits:
-        """Fit, going on from ``last``: the same data with another C."""
+        """Fit, continuing from ``last``: a fit to the same data with another C."""
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
         self.classes_ = classes.names
@@ -233,30 +218,31 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
     @available_if(penalises_all)
+    @documented
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Learn from the next rows of a stream; each row is seen once.
+        """Update the model with the next samples of a stream, each of which is seen once.
 
-        At most ``max_support`` rows are kept; others that had a say are folded into one plane. After every
-        call ``lower_bound_`` is a lower bound of the optimum over *all rows seen so far*. An upper bound
-        needs the rows again: until :meth:`verify`, ``objective_`` and ``gap_`` are infinite,
-        ``converged_`` is False and ``certificate_`` is "lower-only".
+        At most ``max_support`` samples are kept. Other samples that contributed to the solution are merged
+        into one cutting plane. After every call, ``lower_bound_`` is a lower bound of the optimum over *all
+        samples seen so far*. An upper bound requires another pass over the samples: until :meth:`verify` is
+        called, ``objective_`` and ``gap_`` are infinite, ``converged_`` is False and ``certificate_`` is
+        "lower-only".
 
-        The order of a stream matters: rows that come sorted, by class or by time, are learned and half
-        forgotten in turn. Shuffle them, or mix several files. Batches of some hundred rows or more are
-        quicker than single rows. A call of ``fit`` ends the stream.
+        The order of the stream matters. If samples are sorted by class or by time, the model partly forgets
+        the earlier ones: shuffle them, or mix several files. Batches of a few hundred samples or more are
+        faster than single samples. A call of ``fit`` ends the stream.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The next rows.
-        y : array of shape (n_samples,)
-            Their labels.
+        {X}
+        {y}
+            Class labels.
         classes : array, optional
-            All classes that will ever come; needed in the first call (after ``fit``: those are taken).
-        sample_weight : array of shape (n_samples,), optional
-            Factors of C by row.
+            All classes that occur in the stream. Required in the first call, unless ``fit`` was called
+            before: then its classes are the default.
+        {sample_weight}
 
         Returns
         -------
@@ -296,8 +282,8 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         check_streamable(self)
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"class_weight={self.class_weight!r} needs the labels of all rows, which a stream does not "
-                "have: give the weights as a dict."
+                f"class_weight={self.class_weight!r} requires the labels of all samples, which are not known "
+                "in a stream: give the weights as a dict."
             )
         rows = training(self, X, y, sample_weight, reset=first)
         y = rows.y[:]

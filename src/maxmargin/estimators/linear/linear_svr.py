@@ -1,4 +1,4 @@
-"""LinearSVR: linear regression with a tube and a certificate."""
+"""LinearSVR: linear regression with the epsilon-insensitive loss and a certificate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import regression_model
 from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, penalises_all
@@ -19,67 +20,52 @@ from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
 
 
+@documented
 class LinearSVR(PartialFit, RegressorMixin, LinearFit):
-    """Linear support vector regression, certified.
+    """Linear support vector regression with a certificate.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the squares of these terms.
-    Takes the place of :class:`sklearn.svm.LinearSVR`; the differences are
+    Minimizes ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the same with the squares of
+    these losses. The class can replace :class:`sklearn.svm.LinearSVR`, with these differences:
 
-    * every fit ends with bounds ``lower_bound_ <= F* <= objective_``; none "fails to converge";
-    * ``tol`` is the relative gap of the objective, not a threshold on a gradient;
-    * ``max_iter=None``: no limit by default; ``random_state=0``: runs repeat bit for bit;
-    * new: ``penalize_intercept``, ``prior``, ``fixed``, ``nonnegative``, ``nonpositive``, ``solver``,
-      ``max_seconds``, ``n_jobs``, ``warm_start``, ``callbacks``, and tubes of single rows.
+    * Every fit ends with bounds ``lower_bound_ <= F* <= objective_`` of the optimum F*.
+    * ``tol`` is the relative gap of the objective, not a threshold on a gradient.
+    * By default there is no limit of iterations (``max_iter=None``), and fits are repeatable
+      (``random_state=0``).
+    * ``penalize_intercept``, ``prior``, ``fixed``, ``nonnegative``, ``nonpositive``, ``solver``,
+      ``max_seconds``, ``n_jobs``, ``warm_start``, ``callbacks`` and an epsilon per sample are new.
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss, as in scikit-learn: it multiplies a sum over rows.
-    tol : float or stopping rule, default 1e-3
-        Relative gap at which to stop.
+    {C}
+        It multiplies a sum over samples, as in scikit-learn.
+    {tol}
     epsilon : float, default 0.0
-        Half the width of the tube inside which nothing is lost. It has the scale of y.
+        Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
     loss : str or loss object, default "epsilon_insensitive"
-        "epsilon_insensitive" or "squared_epsilon_insensitive"; with ``epsilon=0`` absolute errors, or least
-        squares. Or an object, such as a loss of your own (:doc:`/own_loss`): it has its own parameters, and
-        ``epsilon`` is not used.
-    fit_intercept : bool, default True
-        Whether there is an intercept.
-    intercept_scaling : float, default 1.0
-        The constant feature whose weight gives the intercept; the larger, the less it is penalised.
-    penalize_intercept : bool, default True
-        As scikit-learn's LinearSVR, put the intercept's weight into the norm. False leaves it out,
-        exactly; targets far from zero ask for it.
-    prior : GaussianPrior, optional
-        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
-    fixed : dict, optional
-        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
-        constant, is not part of ``objective_``.
-    nonnegative, nonpositive : list, optional
-        Features (indices or names) whose weights must not become negative, or positive.
-    solver : "auto" or solver object, default "auto"
-        The method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and switches
-        when the gap falls too slowly; ``history_`` says what it did.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads. The result has the same bits for any number of them.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the weights, and where the solver keeps them the multipliers, of the previous fit.
-    random_state : int, default 0
-        Seed for solvers that visit rows in random order.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+        "epsilon_insensitive" or "squared_epsilon_insensitive". With ``epsilon=0`` these are absolute errors
+        and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it has its own
+        parameters, and ``epsilon`` is ignored.
+    {fit_intercept}
+    {intercept_scaling}
+    {penalize_intercept}
+        This is recommended for targets that are far from zero.
+    {prior}
+    {fixed}
+    {signs}
+    {solver}
+        "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
+        methods.
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Its weights are reused, and the dual variables if the solver keeps them.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
     max_support : int, default 10000
-        Rows that ``partial_fit`` keeps; ``fit`` does not look at it.
+        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -87,14 +73,11 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         Weights.
     intercept_ : array of shape (1,)
         The intercept.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array
-        Names of the features, if X had names.
+    {n_features_in_}
+    {feature_names_in_}
     n_seen_, n_support_ : int
-        After ``partial_fit``: rows seen so far, and rows kept.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    {certificate}
 
     Examples
     --------
@@ -158,6 +141,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         self.max_support = max_support
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Any,
@@ -170,17 +154,16 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            float32 and float64 data are used without a copy (dense: C order; sparse: CSR). Designs compute
-            their features on the fly; a data set (:func:`maxmargin.data.open`) is read from disk.
-        y : array of shape (n_samples,)
-            Targets; left out for a data set, which has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Factors of C by row.
+        {X}
+            float32 and float64 data are used without a copy if they are in C order (dense) or CSR format
+            (sparse). Matrix-free features are computed on the fly. A data set (:func:`maxmargin.data.open`)
+            is read from disk.
+        {y}
+            Target values.
+        {sample_weight}
         sample_margin : array of shape (n_samples,), optional
-            Half the width of each row's own tube, in place of ``epsilon``: how exactly its target is known.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
+        {resume_from}
 
         Returns
         -------
@@ -196,20 +179,19 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         return self
 
     @available_if(penalises_all)
+    @documented
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from the next rows of a stream; each row is seen once.
+        """Update the model with the next samples of a stream, each of which is seen once.
 
-        As in :meth:`LinearSVC.partial_fit`: ``lower_bound_`` is a lower bound of the optimum over all rows
-        seen so far, and an upper bound comes with :meth:`verify`.
+        As in :meth:`LinearSVC.partial_fit`, ``lower_bound_`` is a lower bound of the optimum over all samples
+        seen so far. Call :meth:`verify` for an upper bound.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The next rows.
-        y : array of shape (n_samples,)
-            Their targets.
-        sample_weight : array of shape (n_samples,), optional
-            Factors of C by row.
+        {X}
+        {y}
+            Target values.
+        {sample_weight}
 
         Returns
         -------
@@ -239,13 +221,13 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )
 
+    @documented
     def predict(self, X: Any) -> Array:
-        """The values of the linear function.
+        """Predict target values.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The rows.
+        {X}
 
         Returns
         -------
@@ -257,17 +239,16 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
         return finite_scores(scores)
 
+    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The coefficient of determination R^2 of the predictions.
+        """Return the coefficient of determination R^2 of the predictions.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The samples.
-        y : array of shape (n_samples,)
-            True values; left out for a data set, which has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the samples; those of a data set by default.
+        {X}
+        {y}
+            True values.
+        {score_weight}
 
         Returns
         -------

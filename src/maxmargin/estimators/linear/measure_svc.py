@@ -14,6 +14,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.measures import (
     as_copies,
@@ -31,66 +32,52 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
 
+@documented
 class MeasureSVC(LinearDecision, CertifiedEstimator):
-    """Linear classification of two classes, trained for a joint measure, certified.
+    """Linear binary classification that optimizes a non-decomposable metric, with a certificate.
 
-    Minimises ``1/2 |w|^2 + C R(w)``, where ``R(w)`` is the maximum over labellings v of the training set of
-    ``n loss(v) + sum_i 1/2 (v_i - y_i) s_i`` with scores ``s = X w + intercept``: a convex bound of n times
-    the measure's loss. With ``measure="error"`` this is ``LinearSVC`` at the same C. The second of
-    ``classes_`` is the positive class.
+    Minimizes ``1/2 |w|^2 + C R(w)``. ``R(w)`` is the maximum over labelings v of the training set of ``n
+    loss(v) + sum_i 1/2 (v_i - y_i) s_i``, with scores ``s = X w + intercept``: a convex upper bound of n
+    times the loss of the metric. With ``measure="error"`` this is ``LinearSVC`` with the same C. The second
+    of ``classes_`` is the positive class.
 
     Parameters
     ----------
     measure : str, callable or loss object, default "f1"
-        "error", "balanced_error", "f1", "fbeta", "prbep" (the break-even point of precision and recall),
-        "precision_at_k", "recall_at_k", "roc_auc"; for quantifiers "ae", "nae", "rae", "kld", "nkld", "q".
-        A callable ``(tp, fp, fn, tn) -> loss`` may be any loss of the table, 0 if there are no errors. All
-        tables are tried, so more than 4 million of them (4,000 rows if half are positive) are refused. An
-        object of a class derived from :class:`maxmargin.losses.TableLoss` has no such limit; see the user
-        guide, "A measure of your own".
-    C : float, default 1.0
-        Weight of R.
+        The metric: "error", "balanced_error", "f1", "fbeta", "prbep" (precision-recall break-even point),
+        "precision_at_k", "recall_at_k" or "roc_auc"; for quantification "ae", "nae", "rae", "kld", "nkld" or
+        "q". A callable ``(tp, fp, fn, tn) -> loss`` may be any function of the confusion matrix that is 0 if
+        there are no errors. It is evaluated for all confusion matrices, of which at most 4 million are
+        allowed (about 4,000 samples, half of them positive). An object of a subclass of
+        :class:`maxmargin.losses.TableLoss` has no such limit; see the user guide, "A measure of your own".
+    {C}
+        It multiplies R.
     beta : float, default 1.0
-        For "fbeta" and "q".
+        Parameter of "fbeta" and "q".
     k : int, optional
-        For "precision_at_k" and "recall_at_k": training rows called positive.
+        For "precision_at_k" and "recall_at_k": number of training samples that are predicted as positive.
     rescaling : {"margin", "slack"}, default "margin"
-        "slack" maximises ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)``, by trying all tables: the same
-        limit. Not for "roc_auc".
-    tol : float or stopping rule, default 1e-3
-        Relative gap at which to stop.
-    fit_intercept : bool, default True
-        Whether there is an intercept. It cannot matter for "roc_auc" and "prbep": there the problem has none,
-        and it is set after training so that as many training rows are called positive as are positive.
-    intercept_scaling : float, default 1.0
-        The constant feature whose weight gives the intercept; the larger, the less it is penalised.
-    prior : GaussianPrior, optional
-        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
-    fixed : dict, optional
-        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
-        constant, is not part of ``objective_``.
-    nonnegative, nonpositive : list, optional
-        Features (indices or names) whose weights must not become negative, or positive.
-    solver : "auto" or solver object, default "auto"
-        "auto" is optimised cutting planes, and for "error" the portfolio of ``LinearSVC``.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads. The result has the same bits for any number of them.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the weights of the previous fit.
-    random_state : int, default 0
-        Seed for solvers that visit rows in random order.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+        "slack" maximizes ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)`` instead. It evaluates all confusion
+        matrices, with the same limit as above, and is not available for "roc_auc".
+    {tol}
+    {fit_intercept}
+        "roc_auc" and "prbep" do not depend on an intercept. It is then set after training, so that the number
+        of training samples predicted as positive is the number of positive samples.
+    {intercept_scaling}
+    {prior}
+    {fixed}
+    {signs}
+    {solver}
+        "auto" is the optimized cutting plane method, and for "error" the methods of ``LinearSVC``.
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Its weights are reused.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
 
     Attributes
     ----------
@@ -98,14 +85,11 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         Weights.
     intercept_ : array of shape (1,)
         Intercept.
-    classes_ : array of shape (2,)
-        The classes; the second is the positive one.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array
-        Names of the features, if X had names.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+    {classes_}
+        The second is the positive class.
+    {n_features_in_}
+    {feature_names_in_}
+    {certificate}
 
     Examples
     --------
@@ -126,8 +110,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     def __init__(
         self,
         measure: Any = "f1",
-        *,
         C: float = 1.0,
+        *,
         beta: float = 1.0,
         k: int | None = None,
         rescaling: str = "margin",
@@ -173,6 +157,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self.checkpoint = checkpoint
 
     @certified_fit
+    @documented
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
     ) -> Self:
@@ -180,15 +165,15 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            float32 and float64 data are used without a copy (dense: C order; sparse: CSR).
-        y : array of shape (n_samples,)
+        {X}
+            float32 and float64 data are used without a copy if they are in C order (dense) or CSR format
+            (sparse).
+        {y}
             Labels of two classes.
         sample_weight : array of shape (n_samples,), optional
-            Weights of the rows. Any for "error", "balanced_error" and "roc_auc"; whole numbers for the other
-            measures, which count rows: a row of weight 2 is two rows.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            Sample weights: any nonnegative numbers for "error", "balanced_error" and "roc_auc". The other
+            metrics count samples and require integers: a sample of weight 2 counts as two samples.
+        {resume_from}
 
         Returns
         -------
@@ -222,7 +207,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 data=data,
                 keeping=keeping,
             )
-            found = self._attributes(  # now the workers are free to compute scores
+            found = self._attributes(  # the workers are now free to compute scores
                 weights.whole(result.w), risk, lambda coef: risk.scores(risk.evaluate(coef))
             )
         for name, value in found.items():
@@ -236,7 +221,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}: MeasureSVC measures a positive class against a negative one."
+                f"{type_of_target(y)}, but MeasureSVC separates a positive class from a negative one."
             )
         if len(self.classes_) < 2:
             raise ValueError(
@@ -256,12 +241,12 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             return 0.0
         if not self.intercept_scaling > 0:
             raise ValueError(
-                f"intercept_scaling={self.intercept_scaling!r}: it must be positive with fit_intercept=True."
+                f"intercept_scaling={self.intercept_scaling!r}: it must be positive if fit_intercept=True."
             )
         return float(self.intercept_scaling)
 
     def _declared(self) -> ScoreLoss | None:
-        """The loss that ``measure`` stands for, if it is a name or an object."""
+        """The loss of ``measure``, if it is a string or an object."""
         return declared(self.measure, self.beta, self.k)
 
     def _set_afterwards(self) -> bool:
@@ -281,7 +266,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         return {"coef_": coef[None], "intercept_": np.array([bias])}
 
     def _start(self, n_features: int, intercept: float, weights: Weighing) -> Start | None:
-        """The previous fit's weights, as far as they fit this problem."""
+        """The weights of the previous fit, if their shape is right for this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
         if self.coef_.shape != (1, n_features):
@@ -289,26 +274,27 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
         return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
 
+    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The measure that the classifier was trained for: 1 - its loss, so that higher is better.
+        """Return the metric that the classifier was trained for, as 1 - loss: the higher, the better.
 
-        F1 for ``measure="f1"``, accuracy for "error", balanced accuracy for "balanced_error", the ROC AUC for
-        "roc_auc", 1 - the quantification error for "ae" and the like, 1 - what it returns for a callable.
-        "prbep", "precision_at_k" and "recall_at_k" are those of the P or k highest scores. 1 is the best.
+        This is F1 for ``measure="f1"``, accuracy for "error", balanced accuracy for "balanced_error", ROC AUC
+        for "roc_auc", 1 - the quantification error for "ae" and the like, and 1 - the value of a callable.
+        "prbep", "precision_at_k" and "recall_at_k" are computed from the P or k highest scores. The best
+        value is 1.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The samples.
-        y : array of shape (n_samples,)
-            True labels; left out for a data set, which has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the samples, as in ``fit``; those of a data set by default.
+        {X}
+        {y}
+            True labels.
+        {score_weight}
+            They are used as in ``fit``.
 
         Returns
         -------
         float
-            1 - the loss.
+            1 - loss.
 
         Examples
         --------
@@ -327,7 +313,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         strange = ~np.isin(y, self.classes_)
         if strange.any():
             raise ValueError(
-                f"y holds the label '{y[strange][0]}', which is not one of the classes {self.classes_}."
+                f"y contains the label '{y[strange][0]}', which is not one of the classes {self.classes_}."
             )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         positive, called = y == self.classes_[1], scores > 0

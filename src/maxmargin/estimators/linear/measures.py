@@ -1,4 +1,4 @@
-"""From the name of a measure to its loss."""
+"""From the name of a metric to its loss."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LOSSES: dict[str, Callable[[float, Any], ScoreLoss]] = {
 }
 
 
-#: what scikit-learn calls them
+#: names in scikit-learn
 _OTHER_NAMES = {
     "accuracy": "error",
     "accuracy_score": "error",
@@ -63,7 +63,9 @@ _OTHER_NAMES = {
 
 def _given(k: Any) -> int:
     if k is None:
-        raise ValueError("this measure needs k, the number of rows to be called positive.")
+        raise ValueError(
+            "this metric requires k, the number of samples that are predicted as positive."
+        )
     number: int = k
     return number
 
@@ -77,7 +79,7 @@ def _balanced_error(tp: float, fp: float, fn: float, tn: float) -> float:
 
 
 def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) -> ScoreLoss:
-    """The loss of a measure for these labels, -1 and +1."""
+    """The loss of a metric for these labels, -1 and +1."""
     if rescaling not in ("margin", "slack"):
         raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
     P, N = int(np.sum(y > 0)), int(np.sum(y <= 0))
@@ -93,16 +95,16 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
     if isinstance(measure, str):
         table = of_rows.get(measure, table)
     if table is None:
-        named = "the ROC area" if measure == "roc_auc" else repr(measure)
+        named = "the ROC AUC" if measure == "roc_auc" else repr(measure)
         raise ValueError(
-            f"rescaling='slack' needs a measure of contingency tables; {named} is one of pairs of rows or of "
-            "scores. Use rescaling='margin'."
+            f"rescaling='slack' requires a metric of confusion matrices; {named} depends on pairs of samples "
+            "or on scores. Use rescaling='margin'."
         )
     return AllTables(table_losses(table, P, N), "slack")
 
 
 def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
-    """The loss that a name or an object stands for; None for a callable of the four counts."""
+    """The loss of a string or an object; None for a callable of the four counts."""
     if isinstance(measure, type):
         raise TypeError(
             f"measure={measure.__name__} is a class, not an object: use {measure.__name__}(...), with "
@@ -111,8 +113,8 @@ def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
     if isinstance(measure, ScoreLoss):
         if measure.label_kind != "sign" or measure.n_outputs() is not None:
             raise ValueError(
-                f"measure={measure!r} cannot train a classifier of two classes: one score per row and labels "
-                '-1 and +1 are needed (label_kind = "sign").'
+                f"measure={measure!r} cannot train a binary classifier: it must have one score per sample "
+                'and labels -1 and +1 (label_kind = "sign").'
             )
         return deepcopy(measure)  # set_params must not change the loss of a fitted model
     if callable(measure):
@@ -120,7 +122,7 @@ def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
     if not isinstance(measure, str) or measure not in _LOSSES:
         instead = _OTHER_NAMES.get(measure) if isinstance(measure, str) else None
         raise ValueError(
-            f"measure={measure!r} is not known; use {f'{instead!r}. Known are' if instead else 'one of'} "
+            f"measure={measure!r} is unknown; use {f'{instead!r}. Known are' if instead else 'one of'} "
             f"{', '.join(_LOSSES)}, a callable (tp, fp, fn, tn) -> loss, or an object of a class derived "
             "from maxmargin.losses.TableLoss."
         )
@@ -128,19 +130,19 @@ def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
 
 
 def require_counts(measure: Callable[..., Any]) -> None:
-    """A measure of the user's own takes the four counts of a confusion matrix."""
+    """Raise TypeError unless a callable takes the four counts of a confusion matrix."""
     try:
         signature = inspect.signature(measure)
         signature.bind(1, 1, 1, 1)
-    except ValueError:  # compiled: it does not say what it takes
+    except ValueError:  # compiled functions may have no signature
         return
     except TypeError as error:
         name = getattr(measure, "__name__", repr(measure))
         instead = _OTHER_NAMES.get(name)
         raise TypeError(
-            f"measure={name} takes {signature}, but a measure is called with the four counts "
-            "(tp, fp, fn, tn) of true positives, false positives, false negatives and true negatives, and "
-            "returns a loss: 0 without errors, about 1 for the worst."
+            f"measure={name} has the signature {signature}, but a metric is called with the four counts "
+            "(tp, fp, fn, tn) of true positives, false positives, false negatives and true negatives. It "
+            "returns a loss: 0 without errors, about 1 in the worst case."
             + (f" Use measure={instead!r}." if instead else "")
         ) from error
 
@@ -148,10 +150,10 @@ def require_counts(measure: Callable[..., Any]) -> None:
 def measured(
     measure: Any, beta: float, k: Any, scores: Array, positive: Any, called: Any, weight: Array
 ) -> float:
-    """1 - the loss of a measure for decisions about some rows.
+    """1 - the loss of a metric for predictions.
 
-    ``positive``: which rows are; ``called``: which the classifier says are. Measures of the k highest scores
-    count ties in part, and do not look at ``called``.
+    ``positive``: the samples that are positive. ``called``: the samples that are predicted as positive.
+    Metrics of the k highest scores count ties partly and ignore ``called``.
     """
     P, n = float(np.sum(weight[positive])), float(np.sum(weight))
     if measure == "roc_auc":
@@ -161,7 +163,7 @@ def measured(
         count = P if measure == "prbep" else float(_given(k))
         if count > n:
             raise ValueError(
-                f"k={k} samples are to be called positive, but there are {len(scores)}."
+                f"k={k} samples are predicted as positive, but there are {len(scores)} samples."
             )
         if measure != "precision_at_k":
             _require_both(measure, P, n)
@@ -183,17 +185,17 @@ def measured(
 
 
 def _loss_of_table(measure: ScoreLoss, *table: float) -> float:
-    """The loss of a confusion matrix, as an object of the user's own says."""
+    """The loss of a confusion matrix, from the method ``loss`` of a user's object."""
     loss = getattr(measure, "loss", None)
     if loss is None:
         raise TypeError(
-            f"{measure!r} has no method loss(tp, fp, fn, tn), by which score would measure predictions."
+            f"{measure!r} has no method loss(tp, fp, fn, tn), which score() requires: implement it."
         )
     found = float(loss(*table))
     if found < 0.0:
         raise ValueError(
             f"{measure!r} does not allow the confusion matrix tp={table[0]:g}, fp={table[1]:g}, "
-            f"fn={table[2]:g}, tn={table[3]:g} of these predictions: score has no meaning."
+            f"fn={table[2]:g}, tn={table[3]:g} of these predictions, so they have no score."
         )
     return found
 
@@ -201,12 +203,13 @@ def _loss_of_table(measure: ScoreLoss, *table: float) -> float:
 def _require_both(measure: str, P: float, n: float) -> None:
     if P in (0.0, n):
         raise ValueError(
-            f"the samples to score are all {'positive' if P else 'negative'}: {measure} compares two classes."
+            f"the samples to score are all {'positive' if P else 'negative'}: {measure} compares two "
+            "classes. Pass samples of both."
         )
 
 
 def _hits(scores: Array, positive: Any, weight: Array, count: float) -> float:
-    """Positives among the ``count`` highest scores; of rows that tie for the last places their share."""
+    """Positives among the ``count`` highest scores; samples that tie for the last places count partly."""
     order = np.argsort(-scores, kind="stable")
     last = order[np.searchsorted(np.cumsum(weight[order]), count * (1.0 - 1e-12))]
     above, tied = scores > scores[last], scores == scores[last]
@@ -219,30 +222,35 @@ def _roc_auc(scores: Array, positive: Any, weight: Array) -> float:
 
 
 def counts_rows(loss: ScoreLoss | None, rescaling: str) -> bool:
-    """Whether a row counts as one, so that its weight can only be a number of copies; ``loss`` is what
-    :func:`declared` returns."""
+    """Whether a metric counts samples, so that a sample weight must be a number of copies.
+
+    ``loss`` is what :func:`declared` returns.
+    """
     return rescaling != "margin" or loss is None or not loss.weighted
 
 
 def as_copies(weight: Array, measure: Any) -> Any:
-    """The rows with each repeated as often as its weight says; weights that are no numbers of copies are
-    refused: no measure of whole rows is defined for them."""
+    """Indices of the samples, each repeated as often as its weight.
+
+    Weights that are not integers are an error, because metrics that count samples are not defined for
+    them.
+    """
     copies = weight.astype(np.int64)
     if (copies != weight).any():
-        name = measure if isinstance(measure, str) else "a measure of your own"
+        name = measure if isinstance(measure, str) else "a metric of your own"
         raise ValueError(
-            f"{name} counts rows: sample weights must be whole numbers, a row of weight 2 being two rows. "
-            "With margin rescaling error, balanced_error and roc_auc take any weights."
+            f"{name} counts samples: sample weights must be whole numbers, and a sample of weight 2 counts "
+            "as two samples. With margin rescaling, error, balanced_error and roc_auc accept any weights."
         )
     return np.repeat(np.arange(len(weight)), copies)
 
 
 def threshold(scores: Array, weight: Array, positive: float) -> float:
-    """The number between two scores above which lies this much weight."""
+    """The value between two scores above which this much weight lies."""
     there = np.flatnonzero(weight > 0.0)
     order = there[np.argsort(-scores[there], kind="stable")]
     above = np.cumsum(weight[order])
     last = int(np.searchsorted(above, positive * (1.0 - 1e-12)))
-    split = above[last] > positive * (1.0 + 1e-12)  # part of this row's weight would be enough
+    split = above[last] > positive * (1.0 + 1e-12)  # a part of this sample's weight is enough
     following = last if split else min(last + 1, len(order) - 1)
     return 0.5 * float(scores[order[last]] + scores[order[following]])

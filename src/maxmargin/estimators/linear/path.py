@@ -1,4 +1,4 @@
-"""A path of C: every fit starts where the one before ended."""
+"""A regularization path: each fit starts from the one before."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from maxmargin.estimators.outcome import tell_path
 def svc_path(
     X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **params: Any
 ) -> list[LinearSVC]:
-    """Fit a :class:`LinearSVC` for each C, for little more than the price of the hardest one.
+    """Fit a :class:`LinearSVC` for each C, in little more time than the hardest one takes.
 
-    From one C to the next larger one multipliers and weights are scaled and planes are kept, which saves
-    most of the work wherever the rows that decide hardly change.
+    From one C to the next larger one, dual variables and weights are scaled and cutting planes are kept.
+    This saves most of the work if the margin violators hardly change.
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n_samples, n_features)
-        The rows.
+        The samples.
     y : array of shape (n_samples,)
-        Labels.
+        Class labels.
     Cs : sequence of float
         Values of C, in any order.
     sample_weight : array of shape (n_samples,), optional
-        Factors of C by row.
+        Per-sample multipliers of C.
     **params
         Further parameters of :class:`LinearSVC`.
 
@@ -38,13 +38,14 @@ def svc_path(
     -------
     list of LinearSVC
         Fitted estimators, each with its own certificate, in the order of ``Cs``. A callback or
-        ``max_seconds`` (of one fit) ends the path: then those that are done, the smallest C first of all.
+        ``max_seconds`` (of one fit) ends the path: then only finished fits are returned. Fits run from the
+        smallest C to the largest.
 
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C: ``error.result`` is the list of the estimators that are done, the interrupted one
-        included; that is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
+        After Ctrl-C. ``error.result`` is the list of the finished estimators and the interrupted one,
+        which is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From an estimator's parameters and checked data to the problems that a solver minimises."""
+"""From the parameters of an estimator and validated data to the problems that a solver minimizes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from maxmargin.estimators.validation import Classes, Training
 from maxmargin.estimators.weights import Weighing, free_bound, says_something, weigh
 from maxmargin.losses import CrammerSinger, DualTerms, Hinge, ScoreLoss, SquaredHinge
 
-#: losses of one score that have a name
+#: losses of one score, by name
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 KINDS = ("auto", "crammer_singer", "ovr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
-    """What the parameters of a linear estimator say about the problem, once there is data.
+    """The problem of a linear estimator, from its parameters and the data.
 
-    With one target the problem is one; one-against-the-rest has a target per class. Regression has no
-    classes, and its ``coef_`` one dimension, as in scikit-learn.
+    One target is one problem; one-vs-rest has a target per class. Regression has no classes, and its
+    ``coef_`` has one dimension, as in scikit-learn.
     """
 
     loss: ScoreLoss
@@ -55,7 +55,7 @@ class LinearModel:
         return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
 
     def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
-        """The flat weights of fitted attributes, as solvers see them, if they fit these problems."""
+        """The flat weights of fitted attributes, in the solvers' variables; None if the shapes differ."""
         columns, coef = (self.loss.n_outputs() or 1) * len(self.targets), np.atleast_2d(coef)
         if coef.shape != (columns, self.n_features):
             return None
@@ -76,7 +76,7 @@ class LinearModel:
 def linear_model(
     estimator: Any, data: Training, classes: Classes, margin: Array | None = None
 ) -> LinearModel:
-    """Check the parameters against the data; ``margin`` is what each row is asked for, 1 by default."""
+    """Validate the parameters for the data. ``margin``: the required margin of each sample, 1 by default."""
     weight = _weights(estimator.class_weight, data.weight, classes)
     loss, targets = _loss(estimator, classes)
     intercept = intercept_feature(estimator)
@@ -102,7 +102,7 @@ def linear_model(
 
 
 def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
-    """Weights of rows times those of their classes."""
+    """Sample weights times class weights."""
     if class_weight is not None:
         factors, codes = class_factors(class_weight, classes), classes.codes
         if isinstance(weight, LazyColumn) or isinstance(codes, LazyColumn):
@@ -120,7 +120,7 @@ def some_weight(weight: Column) -> Column:
 
 
 def class_factors(class_weight: Any, classes: Classes) -> Array:
-    """scikit-learn's class weights, from the number of rows of each class."""
+    """scikit-learn's class weights, from the number of samples of each class."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         factors: Array = classes.counts.sum() / (len(classes.names) * classes.counts)
         return factors
@@ -134,9 +134,7 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     binary = score_loss(estimator.loss)
     name = estimator.loss if isinstance(estimator.loss, str) else repr(binary)
     if kind not in KINDS:
-        raise ValueError(
-            f"multi_class={kind!r} is not known; use 'auto', 'crammer_singer' or 'ovr'."
-        )
+        raise ValueError(f"multi_class={kind!r} is unknown; use 'auto', 'crammer_singer' or 'ovr'.")
     if kind == "auto":
         kind = "crammer_singer" if name == "hinge" else "ovr"
     if estimator.cost is not None:
@@ -144,8 +142,8 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     if n_classes > 2 and kind == "crammer_singer":
         if name != "hinge":
             raise ValueError(
-                f"Crammer and Singer's loss is a hinge; for loss={estimator.loss!r} and several classes use "
-                "multi_class='ovr'."
+                f"the loss of Crammer and Singer is a hinge loss. For loss={estimator.loss!r} and several "
+                "classes use multi_class='ovr'."
             )
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
     positive = [1] if n_classes == 2 else range(n_classes)
@@ -153,7 +151,7 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
 
 
 def score_loss(given: Any) -> ScoreLoss:
-    """The loss of one score per row and a sign that a name or an object stands for."""
+    """The loss for a string or an object: one score per sample, labels -1 and +1."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given]()
     if isinstance(given, type):
@@ -163,7 +161,7 @@ def score_loss(given: Any) -> ScoreLoss:
     if not isinstance(given, ScoreLoss):
         names = ", ".join(repr(name) for name in LOSSES)
         raise ValueError(
-            f"loss={given!r} is not known; use one of {names}, or an object of a class derived from "
+            f"loss={given!r} is unknown; use one of {names}, or an object of a class derived from "
             "maxmargin.losses.ScoreLoss."
         )
     why = _unfit(given)
@@ -173,14 +171,14 @@ def score_loss(given: Any) -> ScoreLoss:
 
 
 def _unfit(loss: ScoreLoss) -> str | None:
-    """Why a loss is none of one score per row and a sign; None if it is."""
+    """Why a loss is not a sum over samples of one score and a sign; None if it is."""
     if loss.n_outputs() is not None:
-        return f"it has {loss.n_outputs()} scores per row, and one is needed"
+        return f"it has {loss.n_outputs()} scores per sample, and must have one"
     if not loss.decomposable:
-        return "it is no sum over rows; MeasureSVC trains measures of whole data sets"
+        return "it is not a sum over samples; use MeasureSVC for non-decomposable metrics"
     if loss.label_kind != "sign":
         return (
-            f"its labels are declared as {loss.label_kind!r}, and signs are needed: set "
+            f"its label_kind is {loss.label_kind!r}, and must be 'sign': set "
             'label_kind = "sign" if it takes labels -1 and +1'
         )
     return None
@@ -189,7 +187,7 @@ def _unfit(loss: ScoreLoss) -> str | None:
 def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
     if loss != "hinge" or kind != "crammer_singer":
         raise ValueError(
-            "cost needs loss='hinge' and joint training of the classes (multi_class='crammer_singer')."
+            "cost needs loss='hinge' and joint training of all classes (multi_class='crammer_singer')."
         )
     matrix: Array = np.asarray(cost, dtype=np.float64)
     if matrix.shape != (len(classes), len(classes)):
@@ -204,10 +202,10 @@ def intercept_feature(estimator: Any) -> float:
     if not estimator.fit_intercept:
         return 0.0
     if not estimator.penalize_intercept:
-        return 1.0  # its scale is without effect when nothing is penalised
+        return 1.0  # the scale has no effect on an unpenalized intercept
     if not estimator.intercept_scaling > 0:
         raise ValueError(
-            f"intercept_scaling={estimator.intercept_scaling!r}: it must be positive with "
+            f"intercept_scaling={estimator.intercept_scaling!r}: it must be positive if "
             "fit_intercept=True."
         )
     return float(estimator.intercept_scaling)
@@ -222,15 +220,15 @@ def _regularizer(
     loss: ScoreLoss,
     reach: float,
 ) -> SquaredNorm:
-    """The norm without the intercept where that is asked, with a bound of the optimal intercept."""
+    """The norm. An unpenalized intercept is left out, and its optimal value is bounded."""
     if intercept == 0.0 or estimator.penalize_intercept:
         return SquaredNorm()
     by_class = totals(classes.codes, weight, len(classes.names))
     if (by_class == 0.0).any():
         missing = classes.names[np.flatnonzero(by_class == 0.0)[0]]
         raise ValueError(
-            f"class {missing!r} has no weight: an intercept that is not penalised would be infinite. "
-            "Remove the class or use penalize_intercept=True."
+            f"class {missing!r} has no weight, so an unpenalized intercept would be infinite. Remove the "
+            "class or use penalize_intercept=True."
         )
     top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
     total = estimator.C * float(by_class.sum())
@@ -240,23 +238,25 @@ def _regularizer(
 def free_intercepts(
     total: float, d: int, largest: float, loss: ScoreLoss, reach: float = 1.0, top: float = 1.0
 ) -> SquaredNorm:
-    """The norm without the intercepts of ``d`` features, with a bound of the optimal ones. ``total`` is C
-    times the sum of all weights, ``largest`` the norm of the longest row, ``top`` the largest cost.
+    """The norm of ``d`` features without the intercepts, with a bound of the optimal intercepts.
 
-    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most
-    S = W max|x| (binary), sqrt(2) W max|x| (K classes). If the intercepts of two groups of
-    classes were further apart than the largest cost plus S, every row of the lower group would
-    be lost to the upper one and none the other way round: moving them together would lower the
-    risk. So sorted intercepts are at most that far apart. (One score per row: a row of the margin that the
-    loss asks for, or more, costs nothing, so the intercept is at most that margin + S.) Rows with a margin of
-    their own ask for ``reach`` at most, in its place or as a factor of the costs.
+    ``total`` is C times the sum of all weights, ``largest`` the norm of the longest sample, ``top`` the
+    largest cost.
+
+    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most S = W max|x|
+    (binary) or sqrt(2) W max|x| (K classes). Suppose the intercepts of two groups of classes were further
+    apart than the largest cost plus S. Then every sample of the lower group would be misclassified as the
+    upper one and none the other way round, and moving the intercepts together would lower the risk. So
+    sorted intercepts are at most that far apart. (One score per sample: a sample with at least the margin
+    that the loss requires costs nothing, so the intercept is at most that margin + S.) Samples with their
+    own margins require ``reach`` at most, in its place or as a factor of the costs.
     """
     k = loss.n_outputs()
     if k is None:
         terms = loss.dual_terms(np.ones(1))
         if not isinstance(terms, DualTerms) or terms.two_sided:
             raise ValueError(
-                f"penalize_intercept=False needs to know from which margin on a row costs nothing under "
+                f"penalize_intercept=False requires the margin from which on a sample costs nothing under "
                 f"{loss!r}: implement dual_terms(y), or use penalize_intercept=True with a large "
                 "intercept_scaling."
             )
@@ -278,15 +278,15 @@ def weighings(
     offsets: tuple[Array | None, ...],
     reach: float,
 ) -> tuple[Weighing, ...]:
-    """How the weights of each problem are learned: as the norm says, or by a prior, with signs, and so on."""
+    """How the weights of each problem are learned: with the norm, a prior, fixed weights or signs."""
     asked = says_something(estimator)
     if not asked:
         return (Weighing(regularizer),) * len(targets)
     outputs = loss.n_outputs()
     if outputs == 2:
         raise ValueError(
-            f"{asked[0]} is about one weight per feature, but a cost matrix for two classes has two of them. "
-            "Use class_weight instead of cost."
+            f"{asked[0]} requires one weight per feature, but a cost matrix for two classes has two. Use "
+            "class_weight instead of cost."
         )
     names = getattr(estimator, "feature_names_in_", None)
     several = len(targets) > 1

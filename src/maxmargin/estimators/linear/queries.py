@@ -1,4 +1,4 @@
-"""From relevances and groups to what the losses of rankings take."""
+"""From relevances and groups to the inputs of ranking losses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ QUERY_WEIGHTS = ("pairs", "equal")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """Rows in an order in which queries stand together, and their loss."""
+    """Samples in an order in which queries are contiguous, and their loss."""
 
-    #: the rows' numbers in that order; None if it is the given one
+    #: the indices of the samples in that order; None if it is the given one
     order: IntArray | None
     labels: Array
     weight: Array
@@ -30,33 +30,33 @@ class Queries:
 
 
 def groups_of(X: Any, groups: Any) -> Any:
-    """The queries given, or those of a data set. A data frame's column of that name is a feature."""
+    """The given queries, or those of a data set. (A data frame's column of that name is a feature.)"""
     return X.group if groups is None and isinstance(X, Dataset) else groups
 
 
 def check_groups(groups: Any, n: int) -> npt.NDArray[Any]:
-    """One query's name per row, as numbers in the order of the names."""
+    """The query of each sample, as the index of its name in sorted order."""
     if groups is None:
         return np.zeros(n, dtype=np.int64)
     groups = column_or_1d(np.asarray(groups))
     if len(groups) != n:
         raise ValueError(
-            f"groups has {len(groups)} entries, but X has {n} rows: one each is needed."
+            f"groups has {len(groups)} entries, but X has {n} samples: pass one query for each."
         )
     if groups.dtype.kind == "f" and not np.isfinite(groups).all():
-        raise ValueError("groups contains NaN or infinite values: every row needs a query.")
+        raise ValueError("groups contains NaN or infinite values: pass a query for every sample.")
     try:
         codes: npt.NDArray[Any] = np.unique(groups, return_inverse=True)[1]
     except TypeError:
         raise ValueError(
-            "groups mixes names of different kinds, or has None among them: every row needs a query, and "
-            "all must be numbers or all texts."
+            "groups contains values of different types, or None: pass a query for every sample, all of them "
+            "numbers or all of them strings."
         ) from None
     return codes
 
 
 def together(codes: npt.NDArray[Any]) -> IntArray | None:
-    """An order of rows in which every query is one run; None if it is one already."""
+    """An order of samples in which every query is contiguous; None if they are already."""
     runs = 1 + np.count_nonzero(np.diff(codes))
     if runs == codes.max() + 1:
         return None
@@ -65,7 +65,7 @@ def together(codes: npt.NDArray[Any]) -> IntArray | None:
 
 
 def queries(estimator: Any, y: Any, levels: Any, groups: Any, weight: Array) -> Queries:
-    """Check parameters, relevances, groups and weights against each other."""
+    """Validate parameters, relevances, groups and weights."""
     codes = check_groups(groups, len(y))
     loss, relevance = _loss(estimator, y, levels)
     order = together(codes)
@@ -78,8 +78,8 @@ def queries(estimator: Any, y: Any, levels: Any, groups: Any, weight: Array) -> 
         weight = weight / np.sqrt(_pair_sums(loss, labels, weight))
     if not loss.value(np.zeros(len(y)), labels, weight) > 0.0:
         raise ValueError(
-            f"there is no pair to learn from (n_samples={len(y)}): in no query do two rows with a positive "
-            "weight differ in y. Check y, groups and sample_weight."
+            f"there is no pair to learn from (n_samples={len(y)}): in no query do two samples with a "
+            "positive weight differ in y. Check y, groups and sample_weight."
         )
     return Queries(order, labels, weight, loss)
 
@@ -88,35 +88,37 @@ def _loss(estimator: Any, y: Any, levels: Any) -> tuple[ScoreLoss, Array]:
     """The loss and the relevances in the form it takes."""
     name = estimator.loss
     if name not in LOSSES:
-        raise ValueError(f"loss={name!r} is not known; use 'pairs', 'map' or 'ndcg'.")
+        raise ValueError(f"loss={name!r} is unknown; use 'pairs', 'map' or 'ndcg'.")
     if estimator.query_weight not in QUERY_WEIGHTS:
         raise ValueError(
-            f"query_weight={estimator.query_weight!r} is not known; use 'pairs' or 'equal'."
+            f"query_weight={estimator.query_weight!r} is unknown; use 'pairs' or 'equal'."
         )
     given = estimator.pair_weight
     words = isinstance(given, str)
     plain = words and given == "equal" and estimator.query_weight == "pairs"
     if name != "pairs" and not plain:
-        raise ValueError(f"pair_weight and query_weight need loss='pairs'; loss is {name!r}.")
+        raise ValueError(
+            f"pair_weight and query_weight require loss='pairs', but loss is {name!r}."
+        )
     if name != "ndcg" and estimator.k is not None:
-        raise ValueError(f"k={estimator.k!r} needs loss='ndcg'; loss is {name!r}.")
+        raise ValueError(f"k={estimator.k!r} requires loss='ndcg', but loss is {name!r}.")
     if name == "ndcg":
         if levels[0] < 0:
             raise ValueError(
-                f"loss='ndcg' takes y as gains: it must not be negative, as {levels[0]} is."
+                f"loss='ndcg' uses y as gains, which must not be negative, but y contains {levels[0]}."
             )
         return NDCG(estimator.k), y
     if name == "map":
         if len(levels) > 2:
             raise ValueError(
-                f"loss='map' needs two levels of relevance, but y has {len(levels)}. Say what is relevant, "
-                "for example by fit(X, y > 0, ...)."
+                f"loss='map' requires two levels of relevance, but y has {len(levels)}. Define what is "
+                "relevant, for example by fit(X, y > 0, ...)."
             )
         return AveragePrecision(), (y == levels[-1]).astype(np.float64)
     if words:
         if given not in ("equal", "difference"):
             raise ValueError(
-                f"pair_weight={given!r} is not known; use 'equal', 'difference' or a matrix of levels."
+                f"pair_weight={given!r} is unknown; use 'equal', 'difference' or a matrix of levels."
             )
         return PairHinge(given), y
     matrix: Array = np.asarray(given, dtype=np.float64)
@@ -132,13 +134,13 @@ def _require_query_weights(weight: Array, labels: Array) -> None:
     changes = np.diff(weight) != 0.0
     if (changes & (np.diff(labels[:, 1]) == 0.0)).any():
         raise ValueError(
-            "sample_weight differs within a query: loss='map' and loss='ndcg' weigh whole queries, so give "
-            "all rows of a query the same weight. (loss='pairs' takes a weight per row.)"
+            "sample_weight differs within a query. loss='map' and loss='ndcg' weight whole queries: give all "
+            "samples of a query the same weight. (loss='pairs' accepts a weight per sample.)"
         )
 
 
 def _pair_sums(loss: ScoreLoss, labels: Array, weight: Array) -> Array:
-    """Each row's sum of the pair weights of its query (1 where there is none)."""
+    """For each sample, the sum of the pair weights of its query (1 if there are none)."""
     zero = np.zeros(len(labels))
     out = np.ones(len(labels))
     bounds = loss.boundaries(labels)
@@ -149,12 +151,12 @@ def _pair_sums(loss: ScoreLoss, labels: Array, weight: Array) -> Array:
 
 
 def pair_accuracy(scores: Array, y: Array, groups: Any, weight: Array) -> float:
-    """Mean over queries of the share of pairs in the right order, ties in the score counting half."""
+    """Mean over queries of the fraction of correctly ordered pairs; ties of scores count half."""
     codes = check_groups(groups, len(y))
     order = np.argsort(codes, kind="stable")
     labels, weight = query_labels(y[order], codes[order]), weight[order]
     turned = query_labels(-y[order], codes[order])
-    # among whole numbers a pair hinge is violated if the less relevant row's is not smaller
+    # with integer scores, the hinge loss of a pair is positive if the less relevant score is not smaller
     places = np.unique(scores[order], return_inverse=True)[1].astype(np.float64)
     hinge, shares = PairHinge(), []
     bounds = hinge.boundaries(labels)
@@ -167,5 +169,5 @@ def pair_accuracy(scores: Array, y: Array, groups: Any, weight: Array) -> float:
             right = hinge.cut(places[part], turned[part], weight[part])[0]
             shares.append(0.5 + 0.5 * (right - wrong) / pairs)
     if not shares:
-        raise ValueError("there is no pair to score: in no query do two rows differ in y.")
+        raise ValueError("there is no pair to score: in no query do two samples differ in y.")
     return float(np.mean(shares))

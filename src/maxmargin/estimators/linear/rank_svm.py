@@ -18,6 +18,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.queries import groups_of, pair_accuracy, queries
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
@@ -26,85 +27,69 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
 
 
+@documented
 class RankSVM(RegressorMixin, CertifiedEstimator):
-    """Linear ranking, certified: scores that put the rows of each query in the order of ``y``.
+    """Linear ranking with a certificate: scores that sort the samples of each query by ``y``.
 
-    Minimises ``1/2 |w|^2 + C sum_q loss_q(X_q w)`` over queries q. There is no intercept: it would move
-    all scores alike. The losses are
+    Minimizes ``1/2 |w|^2 + C sum_q loss_q(X_q w)`` over queries q. There is no intercept, because it would
+    shift all scores equally. The losses are
 
-    * ``"pairs"``: the sum over pairs of rows of the query with y_i > y_j of
-      ``c_ij max(0, 1 - (s_i - s_j))``, the ranking SVM of Herbrich, Graepel and Obermayer and of Joachims,
-      for any number of levels of relevance. Pairs are counted by sorting, O(m log m) for m rows, and
-      never listed.
-    * ``"map"``: 1 - average precision, margin rescaled over all rankings of the query (Yue and others); y
-      has two levels.
-    * ``"ndcg"``: 1 - NDCG, margin rescaled over all rankings of the query; y are gains, as in
+    * ``"pairs"``: the sum of ``c_ij max(0, 1 - (s_i - s_j))`` over all pairs of samples of a query with y_i >
+      y_j. This is the ranking SVM of Herbrich, Graepel and Obermayer and of Joachims, for any number of
+      levels of relevance. Pairs are counted by sorting, in O(m log m) for m samples, and never enumerated.
+    * ``"map"``: 1 - average precision with margin rescaling over all rankings of the query (Yue and others).
+      ``y`` has two levels.
+    * ``"ndcg"``: 1 - NDCG with margin rescaling over all rankings of the query. ``y`` contains gains, as in
       :func:`sklearn.metrics.ndcg_score`.
 
-    Their argmaxes are exact, and so is the certificate.
+    Loss-augmented inference is exact for all of them, so the certificate is exact.
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss: it multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
-    tol : float or stopping rule, default 1e-3
-        Relative gap at which to stop.
+    {C}
+        It multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
+    {tol}
     loss : {"pairs", "map", "ndcg"}, default "pairs"
         The loss of a query.
     pair_weight : {"equal", "difference"} or array of shape (n_levels, n_levels), default "equal"
-        ``c_ij`` for ``loss="pairs"``: 1, or y_i - y_j, or the entry [level of y_i, level of y_j] in the
-        order of ``levels_`` (only those below the diagonal are used).
+        The weights ``c_ij`` for ``loss="pairs"``: 1, the difference y_i - y_j, or the entry [level of y_i,
+        level of y_j] of an array in the order of ``levels_`` (only entries below the diagonal are used).
     query_weight : {"pairs", "equal"}, default "pairs"
-        For ``loss="pairs"``: queries count as much as they have pairs, or the loss of each query is divided
-        by the sum of its c_ij, so that all count alike.
+        For ``loss="pairs"``: "pairs" weights queries by their number of pairs. "equal" divides the loss of
+        each query by the sum of its c_ij.
     k : int, optional
-        Positions that count for ``loss="ndcg"`` (NDCG@k); all by default.
-    prior : GaussianPrior, optional
-        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
-    fixed : dict, optional
-        Weights that are not learned, ``{index or name of a feature: value}``. Their share of the norm, a
-        constant, is not part of ``objective_``.
-    nonnegative, nonpositive : list, optional
-        Features (indices or names) whose weights must not become negative, or positive.
-    solver : "auto" or solver object, default "auto"
-        The method; "auto" is :class:`maxmargin.solvers.CuttingPlane`, with its exact line search.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads. The result has the same bits for any number of them.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the weights of the previous fit.
-    random_state : int, default 0
-        Not used by cutting planes; there for solvers of your own.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+        For ``loss="ndcg"``: number of top positions that count (NDCG@k). All positions by default.
+    {prior}
+    {fixed}
+    {signs}
+    {solver}
+        "auto" is :class:`maxmargin.solvers.CuttingPlane` with its exact line search.
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Its weights are reused.
+    {random_state}
+        Cutting planes do not use it; a solver of your own may.
+    {callbacks}
+    {verbose}
+    {checkpoint}
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
         Weights.
     levels_ : array
-        The different values of y, ascending.
+        The distinct values of ``y``, ascending.
     n_queries_ : int
-        Number of queries of the training data.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array
-        Names of the features, if X had names.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        Number of queries in the training data.
+    {n_features_in_}
+    {feature_names_in_}
+    {certificate}
 
     Examples
     --------
-    Three queries whose better documents have a larger first feature, each query at a level of its own:
+    Three queries, in each of which better documents have a larger first feature:
 
     >>> import numpy as np
     >>> from maxmargin import RankSVM
@@ -162,6 +147,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.checkpoint = checkpoint
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Any,
@@ -174,17 +160,17 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            float32 and float64 data are used without a copy where the rows of each query stand together.
-        y : array of shape (n_samples,)
-            Relevance: the larger, the better. Only rows of one query are compared.
+        {X}
+            float32 and float64 data are used without a copy if the samples of each query are contiguous.
+        {y}
+            Relevance: the larger, the better. Only samples of the same query are compared.
         groups : array of shape (n_samples,), optional
-            Query of each row, numbers or texts, in any order. One query by default.
+            Query of each sample, as numbers or strings, in any order. By default all samples are one query.
         sample_weight : array of shape (n_samples,), optional
-            ``loss="pairs"``: a row of weight 2 is a row that is there twice, so c_ij is multiplied by both
-            weights. ``"map"`` and ``"ndcg"``: weights of queries, the same for all rows of one.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            For ``loss="pairs"``: a sample of weight 2 counts as two samples, so c_ij is multiplied by both
+            weights. For ``"map"`` and ``"ndcg"``: query weights, which must be the same for all samples of a
+            query.
+        {resume_from}
 
         Returns
         -------
@@ -226,18 +212,18 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         return self
 
     def _start(self, n_features: int, weights: Weighing) -> Start | None:
-        """The previous fit's weights, if they fit."""
+        """The weights of the previous fit, if their shape is right for this problem."""
         if self.warm_start and hasattr(self, "coef_") and self.coef_.shape == (n_features,):
             return Start(weights.learned(self.coef_))
         return None
 
+    @documented
     def predict(self, X: Any) -> Array:
-        """Scores: the larger, the further up. Only differences within a query have a meaning.
+        """Return scores: the larger, the higher the rank. Only differences within a query are meaningful.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The rows.
+        {X}
 
         Returns
         -------
@@ -249,28 +235,28 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
         return finite_scores(scores)
 
+    @documented
     def score(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """Mean over queries of the share of pairs in the right order; a tie of scores counts half.
+        """Return the mean over queries of the fraction of correctly ordered pairs; ties count half.
 
-        Kendall's tau of each query, brought to the range 0 .. 1, where pairs of equal relevance do not count.
-        Queries with no pair are left out. For NDCG see :func:`sklearn.metrics.ndcg_score`.
+        This is Kendall's tau of each query, scaled to the range from 0 to 1 and ignoring pairs of equal
+        relevance. Queries without pairs are skipped. For NDCG see :func:`sklearn.metrics.ndcg_score`.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame, design or data set of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            Relevance; left out for a data set, which has its own.
+        {X}
+        {y}
+            Relevance.
         groups : array of shape (n_samples,), optional
-            Query of each row. One query by default, but required after a fit with several queries; a data
-            set has its own.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of rows, a pair counting as much as their product; those of a data set by default.
+            Query of each sample. By default all samples are one query, but ``groups`` is required after a fit
+            with several queries. Omit it for a data set that contains groups.
+        {score_weight}
+            A pair is weighted by the product of the weights of its samples.
 
         Returns
         -------
         float
-            1 if all pairs are right, 0.5 for scores that know nothing.
+            1 if all pairs are in the right order, about 0.5 for random scores.
         """
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
@@ -279,8 +265,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         groups = groups_of(X, groups)
         if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
-                f"the ranker was fitted on {self.n_queries_} queries, whose scores cannot be compared with "
-                "each other: pass groups, the query of each row. (If all rows belong to one query: "
+                f"the ranker was fitted on {self.n_queries_} queries, and scores of different queries cannot "
+                "be compared: pass groups, the query of each sample. (If all samples belong to one query: "
                 "groups=np.zeros(len(y)).)"
             )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)

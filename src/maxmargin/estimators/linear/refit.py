@@ -1,8 +1,8 @@
-"""Planes kept from one fit to the next, when the data set has only grown.
+"""Cutting planes that are reused by the next fit if a data set on disk has only grown.
 
-Losses are never negative, so a plane of the risk over the old rows is one over all rows. It becomes a good
-one when a plane of the new rows alone, taken at the old solution, is added to it: R_old >= p and R_new >= q
-give R_old + R_new >= p + q. That costs one pass over the new rows.
+Losses are never negative, so a cutting plane of the risk over the old rows is one over all rows. It
+becomes tight when a cutting plane of the new rows alone, taken at the old solution, is added to it: R_old
+>= p and R_new >= q give R_old + R_new >= p + q. That costs one pass over the new rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from maxmargin.estimators.warm_start import HOW, fingerprint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPlanes:
-    """The bundles of a fit, and what they are planes of."""
+    """The bundles of a fit, and the problem they belong to."""
 
     fingerprint: Any
     n_rows: int
@@ -31,12 +31,10 @@ class KeptPlanes:
 
 
 def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> KeptPlanes | None:
-    """What the next fit may go on from: nothing unless the data can tell whether they only grew."""
+    """State for the next fit; None unless the data set can tell whether it has only grown."""
     bundles = [r.dual for r in results]
     whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
-    torn = any(
-        r.stop_reason == "interrupted" for r in results
-    )  # in the middle of a change, perhaps
+    torn = any(r.stop_reason == "interrupted" for r in results)  # perhaps in the middle of a change
     problem = _problem(estimator) if hasattr(X, "extends") else None
     if not whole or torn or problem is None:
         return None
@@ -44,11 +42,11 @@ def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> KeptPlane
 
 
 def bundles_for(kept: KeptPlanes | None, estimator: Any, X: Any) -> list[Bundle] | None:
-    """The kept bundles, if their planes are planes of this problem."""
+    """The stored bundles, if their planes are valid for this problem."""
     if kept is None or not hasattr(X, "extends") or not X.extends(kept.fingerprint):
         return None
     grown = X.shape[0] > kept.n_rows
-    # more rows: other weights of the old ones
+    # with more rows, balanced weights of the old rows change
     balanced = isinstance(getattr(estimator, "class_weight", None), str)
     if (
         _problem(estimator) != kept.problem
@@ -66,8 +64,7 @@ def grow(
     build: Callable[[list[tuple[int, int]]], Any],
     w: Array,
 ) -> Bundle | None:
-    """The bundle with what the rows that came later add to its planes; ``build`` makes the risk of some
-    rows alone."""
+    """Add the contribution of new rows to the planes of the bundle. ``build`` makes the risk of some rows."""
     if kept is None or bundle.dim != risk.dim:
         return None
     if risk.n_examples > kept.n_rows:
@@ -81,6 +78,6 @@ def _classes(estimator: Any) -> Any:
 
 
 def _problem(estimator: Any) -> str | None:
-    """A hash of the parameters that say which problem it is: they may be changed in place."""
+    """A hash of the parameters that define the problem; they may be changed in place."""
     params = estimator.get_params(deep=False)
     return fingerprint({name: value for name, value in params.items() if name not in HOW})

@@ -1,4 +1,4 @@
-"""From the parameters of a regression and checked data to the problem that a solver minimises."""
+"""From the parameters of a regression and validated data to the problem that a solver minimizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from maxmargin.losses import (
     SquaredEpsilonInsensitive,
 )
 
-#: losses of targets that have a name
+#: losses of one score and a target, by name
 LOSSES = {
     "epsilon_insensitive": EpsilonInsensitive,
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
@@ -33,11 +33,11 @@ LOSSES = {
 
 
 def regression_model(estimator: Any, data: Training, margin: Array | None) -> LinearModel:
-    """Check the parameters against the data; ``margin`` has the half width of each row's tube."""
+    """Validate the parameters for the data. ``margin`` is the epsilon of each sample."""
     loss = target_loss(estimator.loss, estimator.epsilon)
     if margin is not None and not isinstance(estimator.loss, str):
         raise TypeError(
-            f"sample_margin replaces epsilon, which loss={estimator.loss!r} does not have: use a loss by "
+            f"sample_margin replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
             "name."
         )
     weight, y = some_weight(data.weight), tube_targets(data.y, margin)
@@ -52,7 +52,7 @@ def regression_model(estimator: Any, data: Training, margin: Array | None) -> Li
 
 
 def target_loss(given: Any, epsilon: float) -> ScoreLoss:
-    """The loss of one score per row and a target that a name or an object stands for."""
+    """The loss for a string or an object: one score per sample, and a target."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given](epsilon)
     if isinstance(given, type):
@@ -62,23 +62,23 @@ def target_loss(given: Any, epsilon: float) -> ScoreLoss:
     if not isinstance(given, ScoreLoss):
         names = " or ".join(repr(name) for name in LOSSES)
         raise ValueError(
-            f"loss={given!r} is not known; use {names}, or an object of a class derived from "
+            f"loss={given!r} is unknown; use {names}, or an object of a class derived from "
             "maxmargin.losses.ScoreLoss."
         )
     if given.label_kind != "target" or given.n_outputs() is not None or not given.decomposable:
         raise ValueError(
-            f"loss={given!r} cannot train a regression: it must be a sum over rows of one score and a target "
-            '(label_kind = "target").'
+            f"loss={given!r} cannot train a regression: it must be a sum over samples of a function of one "
+            'score and a target (label_kind = "target").'
         )
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
 
 
 def _targets(loss: ScoreLoss, y: Column) -> Array:
-    """The targets, if the loss is lowest there: a row that scores too much loses as one that scores less."""
+    """The targets, if the loss has its minimum there."""
     terms = loss.dual_terms(np.asarray(y))
     if not isinstance(terms, DualTerms) or not terms.two_sided:
         raise ValueError(
-            f"penalize_intercept=False needs a bound of the intercept, which {loss!r} gives by dual_terms(y) "
+            f"penalize_intercept=False requires a bound of the intercept, from dual_terms(y) of {loss!r} "
             "with two_sided=True: implement it, or use penalize_intercept=True with a large "
             "intercept_scaling."
         )
@@ -88,11 +88,12 @@ def _targets(loss: ScoreLoss, y: Column) -> Array:
 def _free_intercept(
     C: float, data: Training, loss: ScoreLoss, y: Column, weight: Column
 ) -> tuple[SquaredNorm, float]:
-    """The norm without the intercept, with a bound of an optimal one; and the largest target.
+    """The norm without the intercept, with a bound of an optimal intercept; and the largest target.
 
-    With any intercept b, F* <= F(0, b) = C R(0, b); so |w*| <= W = sqrt(2 C R(0, b)), b being the mean here.
-    Rows are off by y_i - <w*, x_i> - b: an intercept above all y_i - <w*, x_i> can be lowered to the largest
-    of them without a loss, one below all raised. So there is an optimal one with |b| <= max|y| + W max|x|.
+    For any intercept b, F* <= F(0, b) = C R(0, b); so |w*| <= W = sqrt(2 C R(0, b)), where b is the mean.
+    Residuals are y_i - <w*, x_i> - b: an intercept above all y_i - <w*, x_i> can be lowered to the largest
+    of them without increasing the loss, and one below all can be raised. So there is an optimal intercept
+    with |b| <= max|y| + W max|x|.
     """
     total = mean = reach = 0.0
     for lo, hi in chunks(data.n):

@@ -1,4 +1,4 @@
-"""``partial_fit`` and ``verify``: learning from a stream of which every row is seen once."""
+"""``partial_fit`` and ``verify``: learning from a stream in which every sample is seen once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from maxmargin.estimators.base import _as_dict, _seed, stopping_rule
 from maxmargin.estimators.weights import says_something
 from maxmargin.losses import ScoreLoss
 
-#: rows of a design that are brought into memory at a time; records of the history that are kept
+#: number of rows that are loaded at a time; number of history records that are kept
 BLOCK, RECORDS = 2**16, 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Rows of a stream, and what is asked of them: one problem for each target."""
+    """Samples of a stream with their labels: one problem for each target."""
 
     design: Design
     targets: tuple[Any, ...]
@@ -38,22 +38,22 @@ class Batch:
     attributes: Any
 
     def parts(self) -> Iterator[tuple[DenseDesign | CSRDesign, int, int]]:
-        """The rows, in memory, a range at a time."""
+        """The samples in memory, one range at a time."""
         n = self.design.shape[0]
         for lo in range(0, n, BLOCK):
             hi = min(n, lo + BLOCK)
             if not hasattr(self.design, "block"):
                 raise TypeError(
-                    f"{type(self.design).__name__} does not show its rows: a stream needs block(lo, hi)."
+                    f"{type(self.design).__name__} has no block() method: partial_fit requires block(lo, hi)."
                 )
             rows = self.design.block(lo, hi)
-            if not isinstance(self.design, DenseDesign | CSRDesign | Dataset):  # those were checked
+            if not isinstance(self.design, DenseDesign | CSRDesign | Dataset):  # validated before
                 _check_block(rows, lo)
             yield rows, lo, hi
 
 
 class PartialFit:
-    """Adds a stream to an estimator that says in ``_batch`` what its rows mean."""
+    """Adds ``verify`` and the base of ``partial_fit`` to an estimator that defines ``_batch``."""
 
     C: float
     tol: Any
@@ -68,7 +68,7 @@ class PartialFit:
         raise NotImplementedError
 
     def _learn(self, batch: Batch) -> Self:
-        """See the rows of a batch once."""
+        """Learn from the samples of a batch once."""
         streams = self._open(batch)
         number = getattr(self, "n_iter_", 0) if hasattr(self, "_streams") else 0
         rng = np.random.default_rng([_seed(self.random_state), number])
@@ -77,7 +77,7 @@ class PartialFit:
                 weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
                 for stream, target in zip(streams, batch.targets, strict=True):
                     stream.feed(rows, np.asarray(target[lo:hi]), weight, rng)
-        finally:  # after Ctrl-C the weights are those of the multipliers again
+        finally:  # after Ctrl-C, the weights match the dual variables again
             lower = [stream.dual_value() for stream in streams]
         self._streams = streams
         for name, value in batch.attributes([stream.w.copy() for stream in streams]).items():
@@ -92,15 +92,15 @@ class PartialFit:
         return self
 
     def _open(self, batch: Batch) -> list[SupportStream]:
-        """The streams so far, or new ones."""
+        """The current streams, or new ones."""
         if not self.max_support >= 1:
             raise ValueError(f"max_support={self.max_support!r}: at least one row must be kept.")
         if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C={self.C!r}: it must be a positive number.")
+            raise ValueError(f"C={self.C!r}: C must be a positive number.")
         if batch.loss.dual_terms(np.asarray(batch.targets[0][:1])) is None:
             raise TypeError(
-                f"partial_fit keeps multipliers of rows, but the loss {type(batch.loss).__name__} does not "
-                "declare the dual of a row: implement dual_terms(y), or use fit."
+                f"partial_fit keeps one dual variable per sample, but the loss {type(batch.loss).__name__} "
+                "does not define them: implement dual_terms(y), or use fit."
             )
         d = batch.design.shape[1]
         streams: list[SupportStream] | None = getattr(self, "_streams", None)
@@ -127,12 +127,12 @@ class PartialFit:
         )
         if not same:
             raise ValueError(
-                "the loss, the intercept or the way to train several classes changed in the middle of a "
-                "stream: a bound over all rows would be of no problem. Begin a new stream with a clone."
+                "the loss, the intercept or multi_class changed in the middle of a stream, so the bounds "
+                "would belong to no problem. Start a new stream with a clone."
             )
 
     def _say(self, lower: list[float], upper: list[float]) -> None:
-        """The certificate of the problems together."""
+        """Store the certificate of all problems together."""
         known = bool(np.isfinite(upper).all())
         rule = stopping_rule(self.tol)
         self.lower_bound_, self.objective_ = float(sum(lower)), float(sum(upper))
@@ -143,21 +143,21 @@ class PartialFit:
         self.certificate_ = "exact" if known else "lower-only"
 
     def verify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Complete the certificate of a stream: one exact pass over the rows it was made of.
+        """Complete the certificate of a stream by one exact pass over its samples.
 
-        Nothing is learned. Afterwards ``objective_`` is F of the weights over all rows, and
-        ``certificate_`` is "exact". That the rows are the same is the caller's word; their number and
-        their weight are compared.
+        Nothing is learned. Afterwards ``objective_`` is the objective over all samples, and
+        ``certificate_`` is "exact". The caller is responsible for passing the same samples; only their
+        number and their total weight are compared.
 
         Parameters
         ----------
-        X : array, sparse matrix, design, data set or iterable of batches
-            All rows that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or
+        X : array, sparse matrix, matrix-free features, data set or iterable of batches
+            All samples that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or
             ``(X, y, sample_weight)``.
         y : array, optional
-            Labels, where ``X`` is a matrix or a design.
+            Targets, if ``X`` is not an iterable of batches or a data set.
         sample_weight : array, optional
-            Weights of the rows.
+            Per-sample multipliers of C.
 
         Returns
         -------
@@ -167,13 +167,14 @@ class PartialFit:
         Raises
         ------
         ValueError
-            The number or the weight of the rows is not that of the stream. The certificate stays as it is.
+            The number or the total weight of the samples is not that of the stream. The certificate does
+            not change.
         """
-        check_is_fitted(self, "_streams", msg="verify completes partial_fit: there was none.")
+        check_is_fitted(self, "_streams", msg="verify follows partial_fit, but there was none.")
         streams: list[SupportStream] = self._streams
         if streams[0].C != self.C:
             raise ValueError(
-                f"C={self.C!r}, but the stream was learned with C={streams[0].C!r}: set it back, or go on "
+                f"C={self.C!r}, but the stream was learned with C={streams[0].C!r}: set it back, or continue "
                 "with partial_fit."
             )
         lower = [stream.dual_value() for stream in streams]
@@ -189,8 +190,8 @@ class PartialFit:
         seen = streams[0]
         if count != seen.n_seen or abs(total - seen.weight_seen) > 1e-9 * seen.weight_seen:
             raise ValueError(
-                f"these are {count} rows of total weight {total:.12g}; partial_fit saw {seen.n_seen} of "
-                f"weight {seen.weight_seen:.12g}. The bounds belong to the same rows only."
+                f"these are {count} rows of total weight {total:.12g}, but partial_fit saw {seen.n_seen} of "
+                f"weight {seen.weight_seen:.12g}. Pass the samples of the stream."
             )
         upper = [
             norm.value(s.w) + s.C * float(loss) for s, loss in zip(streams, losses, strict=True)
@@ -198,10 +199,10 @@ class PartialFit:
         for b, u in zip(lower, upper, strict=True):
             if b > u + 1e-9 * abs(u) + 1e-300:
                 raise ValueError(
-                    f"F over these rows is {u:.12g}, below {b:.12g}, the bound over the rows that "
-                    "partial_fit saw: they are others. The bounds belong to the same rows only."
+                    f"the objective over these rows is {u:.12g}, below the lower bound {b:.12g}: these are "
+                    "not the rows seen by partial_fit. Pass the samples of the stream."
                 )
-        # they may be equal up to rounding
+        # bounds may be equal up to rounding
         self._say([min(b, u) for b, u in zip(lower, upper, strict=True)], upper)
         return self
 
@@ -211,28 +212,28 @@ class PartialFit:
             return
         for item in X:
             if not isinstance(item, tuple) or len(item) not in (2, 3):
-                raise ValueError("batches are tuples (X, y) or (X, y, sample_weight).")
+                raise ValueError("batches must be tuples (X, y) or (X, y, sample_weight).")
             yield self._batch(item[0], item[1], item[2] if len(item) == 3 else None, first=False)
 
 
 def penalises_all(estimator: Any) -> bool:
-    """Whether every weight is penalised: without that a stream has no lower bound."""
+    """Whether every weight is penalized; otherwise a stream has no lower bound."""
     if estimator.fit_intercept and not estimator.penalize_intercept:
         raise AttributeError(
-            "partial_fit penalises every weight; with penalize_intercept=False use fit."
+            "partial_fit requires a penalized intercept: set penalize_intercept=True, or use fit."
         )
     return True
 
 
 def check_streamable(estimator: Any) -> None:
-    """Refuse parameters that a stream has no form for."""
+    """Raise ValueError for parameters that streams do not support."""
     asked = says_something(estimator)
     if asked:
-        raise ValueError(f"partial_fit has no form for {asked[0]}=: use fit.")
+        raise ValueError(f"partial_fit does not support {asked[0]}=: use fit.")
 
 
 def _check_block(rows: DenseDesign | CSRDesign, first: int) -> None:
-    """Raise ValueError unless rows that a design of somebody else shows can be used."""
+    """Raise ValueError if rows from a user's matrix-free features are malformed."""
 
     def row(i: int) -> str:
         return f"row {first + i}"
@@ -256,7 +257,7 @@ def _scores(stream: SupportStream, design: Design, lo: int, hi: int) -> Array:
     if stream.intercept != 0.0:
         scores += stream.intercept * w[d]
     if not is_finite(scores):
-        raise ValueError("a score is NaN or infinite: check and scale the features.")
+        raise ValueError("a score is NaN or infinite: check the features and scale them.")
     return scores
 
 

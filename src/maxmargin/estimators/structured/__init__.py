@@ -1,1 +1,1 @@
-"""Structured outputs: any argmax, sequences, graphs, trees."""
+"""Structured models: any task, sequences, graphs, trees."""

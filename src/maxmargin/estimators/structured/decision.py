@@ -1,4 +1,4 @@
-"""Taggers once they are fitted: the parts of their weights, labels, k best and max-marginals."""
+"""Predictions of fitted taggers: labels, k best labelings, max-marginals, and the parts of the weights."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.validation import loaded
 from maxmargin.kernels import KernelExpansion
@@ -21,14 +22,14 @@ from maxmargin.tasks.chains.second_order import contract
 
 
 class ChainDecision:
-    """What ``weights_``, ``task_`` and ``classes_`` say about new sequences."""
+    """Predictions from ``weights_``, ``task_`` and ``classes_``."""
 
     weights_: Array
     task_: Chain
     classes_: list[Hashable]
     vectorizer_: Any
     n_features_in_: int
-    #: whether tokens were given as plain strings, or nobody knows
+    #: whether tokens were plain strings; True if that is unknown
     _string_tokens: bool = True
     expansion_: KernelExpansion | None
 
@@ -42,12 +43,12 @@ class ChainDecision:
 
     @property
     def coef_(self) -> Array:
-        """Scores of features, one row per state."""
+        """Weights of the features, one row per state."""
         return self._part(0).reshape(-1, self.task_.n_labels).T
 
     @property
     def transitions_(self) -> Array:
-        """Scores of neighbours, [from, to]."""
+        """Scores of neighboring states, [from, to]."""
         return self._part(1).reshape(self.task_.n_labels, -1)
 
     @property
@@ -66,39 +67,39 @@ class ChainDecision:
         ends = self.weights_.size - np.array([K * (K + 2), 2 * K, K])
         return np.split(self.weights_, ends)[number]
 
+    @documented
     def predict(self, X: Any, lengths: Any = None) -> Any:
-        """The best label sequence for each input.
+        """Predict the best labels of each sequence.
 
         Parameters
         ----------
         X : as for ``fit``
             Sequences.
-        lengths : list of int, optional
-            Tokens of each sequence when X is one matrix.
+        {lengths}
 
         Returns
         -------
         list of lists of labels
-            One list per sequence; one flat list if ``lengths`` was given.
+            One list per sequence. If ``lengths`` was given, one flat list.
         """
         rows, counts = self._stack(X, lengths)
         with _in_terms_of_labels():
             flat = self._names(predict_stacked(*self._scorer(), rows, counts))
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
+    @documented
     def predict_k_best(
         self, X: Any, k: int, lengths: Any = None
     ) -> list[list[tuple[list[Hashable], float]]]:
-        """The k best label sequences for each input, with their scores.
+        """Predict the k best labelings of each sequence, with their scores.
 
         Parameters
         ----------
         X : as for ``fit``
             Sequences.
         k : int
-            How many; an input with fewer legal labellings gets all of them.
-        lengths : list of int, optional
-            Tokens of each sequence when X is one matrix.
+            Number of labelings. A sequence with fewer allowed labelings gets all of them.
+        {lengths}
 
         Returns
         -------
@@ -117,23 +118,24 @@ class ChainDecision:
             found = k_best_stacked(*self._scorer(), rows, counts, k)
         return [[(self._names(codes), score) for codes, score in best] for best in found]
 
+    @documented
     def max_marginals(self, X: Any, lengths: Any = None) -> Any:
-        """How well each label can do at each token: the score of the best sequence through it.
+        """Return the score of the best labeling that has a given label at a given token.
 
-        The largest entry of a row is the score of the prediction; how far the others lie below says how
-        sure the prediction is of that token. Labels that no legal sequence has there get -inf.
+        The largest entry of a row is the score of the prediction. The differences to the other entries show
+        how confident the prediction is at that token. Labels that no allowed labeling has at a token get
+        -inf.
 
         Parameters
         ----------
         X : as for ``fit``
             Sequences.
-        lengths : list of int, optional
-            Tokens of each sequence when X is one matrix.
+        {lengths}
 
         Returns
         -------
         list of arrays of shape (n_tokens, n_labels)
-            Columns in the order of ``classes_``; one stacked array if ``lengths`` was given.
+            Columns are in the order of ``classes_``. If ``lengths`` was given, one stacked array.
 
         Examples
         --------
@@ -159,17 +161,19 @@ class ChainDecision:
         if strings and not self._string_tokens:
             raise ValueError(
                 f"the tokens of X are strings (token 0 of sequence 0 is {next(t for x in X for t in x)!r}), "
-                "but the tagger was fitted on tokens that are lists of strings or dicts. For one sequence "
-                "pass [X]; a token with a single feature is a list with one string."
+                "but the tagger was fitted on tokens that are lists of strings or dicts. For one sequence, "
+                "pass [X]. A token with a single feature is a list with one string."
             )
         if self.expansion_ is not None:
-            # coefficients of landmarks that are much alike are large: too large for single precision
+            # coefficients of similar landmarks are too large for single precision
             rows = self.expansion_(rows)
         return rows, counts
 
     def _scorer(self) -> tuple[Chain, Array]:
-        """The chain and its weights for what :meth:`_stack` returns: where the rows are the scores of
-        labels already, a chain whose features are these scores."""
+        """The chain and its weights for what :meth:`_stack` returns.
+
+        With a kernel, rows are already the scores of labels; the chain then has these scores as features.
+        """
         if self.expansion_ is None:
             return self.task_, self.weights_
         K, chain = self.task_.n_labels, copy.copy(self.task_)
@@ -179,13 +183,15 @@ class ChainDecision:
     def _names(self, states: Any) -> list[Hashable]:
         return [self.classes_[k] for k in contract(states, len(self.classes_))]
 
+    @documented
     def score(self, X: Any, y: Any = None, lengths: Any = None) -> float:
-        """Share of tokens with the right label.
+        """Return the fraction of tokens with the right label.
 
         Parameters
         ----------
-        X, y, lengths : as for ``fit``
-            Labelled sequences; y is left out for a data set, which has its own.
+        X, y : as for ``fit``
+            Sequences and their true labels. Omit ``y`` for a data set, which contains its own.
+        {lengths}
 
         Returns
         -------
@@ -204,7 +210,7 @@ class ChainDecision:
 
 @contextmanager
 def _in_terms_of_labels() -> Iterator[None]:
-    """Name the parameter of the tagger where the task's masks leave nothing."""
+    """Name the parameter of the tagger if the transition constraints of the task allow no labeling."""
     try:
         yield
     except NoLabeling as error:

@@ -1,4 +1,4 @@
-"""GrammarParser: trees of sentences by a weighted context-free grammar."""
+"""GrammarParser: parse trees of sentences by a weighted context-free grammar."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.result import Start
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
@@ -20,70 +21,61 @@ from maxmargin.tasks.parsing.parsing import Parsing
 from maxmargin.tasks.parsing.trees import Tree, as_tree, bracket_score, words
 
 
+@documented
 class GrammarParser(CertifiedEstimator):
-    """Parsing by a weighted context-free grammar, trained with a large margin and certified.
+    """Parsing by a weighted context-free grammar, trained with a large margin and a certificate.
 
-    The grammar is read from the training trees; a tree's score is the sum of its rules' weights. The best
-    tree is found by an exact search (CKY).
+    The grammar is read from the training trees. The score of a tree is the sum of the weights of its rules,
+    and the best tree is found by an exact search (CKY).
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss; it multiplies a sum over sentences.
+    {C}
+        It multiplies a sum over sentences.
     loss : {"span", "zero-one"}, default "span"
-        What training counts: wrong plus missing brackets, or wrong trees.
+        The training loss: the number of wrong and missing brackets, or whether the tree is wrong.
     wrong_cost : float, default 1.0
-        With the span loss: what a wrong bracket costs; a missing one costs 1.
-    tol : float or stopping rule, default 5e-2
-        Relative gap at which to stop; accuracy is usually flat well above it.
+        With the span loss: the cost of a wrong bracket. A missing one costs 1.
+    {tol}
+        The accuracy usually stops improving well before the default is reached.
     horizontal : int or None, default 1
-        Nodes of more than two children are binarised; how many sisters the symbols made for that
-        remember. None: all of them.
+        Nodes with more than two children are binarized. This is the number of siblings that the symbols made
+        for that remember; None means all of them.
     parents : bool, default True
-        Whether rules know the parent of a phrase: an NP under S is then another symbol than one under
-        VP. Labels of predicted trees do not show it.
+        Whether symbols include the parent of a phrase: then an NP below S and an NP below VP are different
+        symbols. Predicted trees have plain labels.
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: the
-        weights of rules alone.
+        Whether forms, suffixes, shapes and neighbors of words have weights for each tag. If False, only rules
+        have weights.
     min_count : int, default 2
-        Words seen less often than this are known by their shape and ending only, as are unknown ones.
+        Words that occur less often than this are represented by their shape and suffix only, like unknown
+        words.
     beam : int, optional
-        For sentences of more than ``max_exact_length`` words: how many symbols each span keeps. None:
-        the search is exact. With training sentences that long no upper bound is known, and the
+        For sentences of more than ``max_exact_length`` words: the number of symbols that each span keeps. By
+        default the search is exact. If training sentences are that long, no upper bound is known, and the
         certificate is "lower-only".
     max_exact_length : int, default 40
-        See ``beam``; without a beam it has no meaning.
-    solver : "auto" or solver object, default "auto"
+        Number of words up to which the search is exact. Ignored without a ``beam``.
+    {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads for passes over all sentences.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the weights of the previous fit if the grammar is as large (cutting planes only).
-    random_state : int, default 0
-        Seed of the order in which sentences are visited.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Only cutting planes reuse its weights, if the grammar has the same size.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
 
     Attributes
     ----------
     coef_ : array
-        Weights of the rules, in the order of ``grammar_.rules``, then those of (attribute, tag) pairs.
+        Weights of the rules, in the order of ``grammar_.rules``, followed by those of (attribute, tag) pairs.
     grammar_ : Grammar
-        The grammar: ``symbols``, ``rules``, ``counts`` of the rules in the training trees.
-    task_ : Parsing
-        The task after ``setup``.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        The grammar: ``symbols``, ``rules``, and the ``counts`` of the rules in the training trees.
+    {task_}
+    {certificate}
 
     Examples
     --------
@@ -156,6 +148,7 @@ class GrammarParser(CertifiedEstimator):
         )
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Sequence[Any] | None,
@@ -168,14 +161,13 @@ class GrammarParser(CertifiedEstimator):
         Parameters
         ----------
         X : list of lists of words, or None
-            The sentences. None takes them from the trees.
+            The sentences. If None, they are taken from the trees.
         y : list of trees
-            Brackets ``"(S (NP ...) ...)"``, nested tuples ``("S", ("NP", ...), ...)`` or nltk's trees. Every
-            word has a tag of its own.
-        sample_weight : array of shape (n_sentences,), optional
-            Factors of C by sentence.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            Bracketed strings ``"(S (NP ...) ...)"``, nested tuples ``("S", ("NP", ...), ...)`` or trees of
+            nltk. Every word has its own tag.
+        {sample_weight}
+            A sample is a sentence.
+        {resume_from}
 
         Returns
         -------
@@ -216,7 +208,7 @@ class GrammarParser(CertifiedEstimator):
         return self.task_.grammar
 
     def predict(self, X: Sequence[Any]) -> list[Tree]:
-        """The best tree of each sentence.
+        """Predict the best tree of each sentence.
 
         Parameters
         ----------
@@ -226,47 +218,49 @@ class GrammarParser(CertifiedEstimator):
         Returns
         -------
         list of nested tuples
-            Trees; :func:`maxmargin.tasks.parsing.trees.write_tree` turns one into brackets. A sentence that
-            the grammar cannot parse gets a flat tree: the commonest top label over the words' best tags.
+            Trees. :func:`maxmargin.tasks.parsing.trees.write_tree` converts one to a bracketed string. A
+            sentence that the grammar cannot parse gets a flat tree: the most frequent root label over the
+            best tags of the words.
         """
         check_is_fitted(self, "task_")
         return [self.task_.inference(x, self.coef_) for x in X]
 
     def predict_k_best(self, X: Sequence[Any], k: int) -> list[list[tuple[Tree, float]]]:
-        """The k best trees of each sentence, with their scores.
+        """Predict the k best trees of each sentence, with their scores.
 
         Parameters
         ----------
         X : list of lists of words
             Sentences.
         k : int
-            How many trees.
+            Number of trees.
 
         Returns
         -------
         list of lists of (tree, score)
-            Best first; fewer than k where there are fewer, none where the grammar has no tree.
+            Best first. The list is shorter if there are fewer than k trees, and empty if the grammar has no
+            tree.
         """
         check_is_fitted(self, "task_")
         if k < 1:
-            raise ValueError(f"k={k}: at least one tree must be asked for.")
+            raise ValueError(f"k={k}: k must be at least 1.")
         return [self.task_.k_best(x, self.coef_, k) for x in X]
 
     def score(self, X: Sequence[Any] | None, y: Sequence[Any]) -> float:
-        """Labelled bracket F1 of the predictions, over all sentences together.
+        """Return the labeled bracket F1 of the predictions, over all sentences together.
 
         Parameters
         ----------
         X : list of lists of words, or None
-            Sentences; None takes them from the trees.
+            Sentences. If None, they are taken from the trees.
         y : list of trees
             As for ``fit``.
 
         Returns
         -------
         float
-            F1 between 0 and 1; :func:`maxmargin.tasks.parsing.trees.bracket_score` has precision and recall,
-            too.
+            F1 between 0 and 1. :func:`maxmargin.tasks.parsing.trees.bracket_score` also returns precision and
+            recall.
         """
         trees = _trees(y)
         sentences = [words(tree) for tree in trees] if X is None else X
@@ -274,9 +268,10 @@ class GrammarParser(CertifiedEstimator):
         return bracket_score(trees, self.predict(sentences)).f1
 
     def pcfg(self) -> GrammarParser:
-        """The same grammar with relative frequencies: a copy whose weights are their logarithms.
+        """Return a copy with relative frequencies: a probabilistic context-free grammar to compare with.
 
-        A probabilistic context-free grammar, to compare with. The copy has no certificate.
+        The weights of the copy are the logarithms of the relative frequencies of the rules. It has no
+        certificate.
         """
         check_is_fitted(self, "task_")
         other = copy.copy(self)

@@ -15,6 +15,7 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
@@ -27,77 +28,68 @@ from maxmargin.tasks.graphs.labeling import GraphLabeling
 from maxmargin.tasks.graphs.programs import Relaxed
 
 
+@documented
 class GraphLabeler(CertifiedEstimator):
-    """Labelling of graphs and grids, trained with a large margin and certified.
+    """Labeling of the nodes of graphs and grids, trained with a large margin and a certificate.
 
-    A labelling's score is the sum of its nodes' label scores and of the scores of the pairs of labels
-    along edges, both linear in features. Training counts wrong nodes (Hamming loss, or ``cost``).
+    The score of a labeling is the sum of the scores of each node's label and of the pairs of labels along
+    edges, both linear in features. The loss is the number of wrong nodes (Hamming loss), or their ``cost``.
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss; it multiplies a sum over graphs.
+    {C}
+        It multiplies a sum over graphs.
     edges : {"full", "symmetric", "potts", "attractive"}, default "full"
-        Which pairs of labels share a weight: "full" gives every ordered pair its own, so that edges are
-        directed from their first node to their second; "symmetric" ignores the direction; "potts" only
-        knows whether the two labels are equal; "attractive" is the same with weights that must not be
-        negative, so that with two labels every argmax is a minimum cut (edge features must not be
-        negative either, and "auto" is then :class:`maxmargin.solvers.CuttingPlane`).
+        Which pairs of labels share a weight. "full": every ordered pair has its own weight, so edges are
+        directed from their first node to their second. "symmetric": the direction is ignored. "potts": only
+        whether the two labels are equal matters. "attractive": like "potts", with weights that must not be
+        negative. Then inference with two labels is a minimum cut; edge features must not be negative either,
+        and the solver "auto" is :class:`maxmargin.solvers.CuttingPlane`.
     inference : {"auto", "messages", "lp"}, default "auto"
-        How the best labelling is found. "auto" is exact on every graph: dynamic programming where there
-        are no cycles, a minimum cut for two labels whose edges prefer to agree, else message passing and,
-        where its bound stays open, an integer programme. "messages" is message passing alone: fast on
-        large graphs, the certificate stays true but its gap may stay open. "lp" trains with the linear
+        How the best labeling is found. "auto" is exact on every graph: dynamic programming without cycles, a
+        minimum cut for two labels whose edges prefer equal labels, otherwise message passing and, where its
+        bound is not tight, an integer program. "messages" is message passing alone: it is fast on large
+        graphs and the bounds stay valid, but the gap may remain large. "lp" trains with the linear
         relaxation: ``certificate_`` is "relaxed", and predictions are rounded.
-    tol : float or stopping rule, default 5e-2
-        Relative gap at which to stop; accuracy is usually flat well above it.
+    {tol}
+        The accuracy usually stops improving well before the default is reached.
     cost : dict or array of shape (n_labels, n_labels), optional
-        Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
-        column's label for the row's, in the order of ``classes_``.
-    prior : GaussianPrior, optional
-        A centre and a spread of the flat ``weights_`` instead of ``1/2 |w|^2``: with the same features and
-        labels, ``GaussianPrior(mean=last.weights_)`` updates an earlier labeler. See the user guide,
-        "Priors".
-    solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane`
-        where edges must be attractive or a prior is more than a centre.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads for passes over all graphs.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the weights of the previous fit (cutting planes only).
-    random_state : int, default 0
-        Seed of the order in which graphs are visited.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+        Dict: the cost of missing each label, 1 for labels that are not in it. Array: ``cost[i, j]`` is the
+        cost of predicting label j when the true label is i, in the order of ``classes_``.
+    {prior}
+        It applies to the flat array ``weights_``. If features and labels stay the same,
+        ``GaussianPrior(mean=last.weights_)`` updates an earlier labeler.
+    {solver}
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
+        edges must be attractive or a prior has more than a center.
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Only cutting planes reuse its weights.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
 
     Attributes
     ----------
-    classes_ : array
-        The labels, sorted.
+    {classes_}
     coef_ : array of shape (n_labels, n_features)
-        Scores of node features (a view of ``weights_``).
+        Weights of the node features. This is a view of ``weights_``.
     pair_coef_ : array of shape (n_edge_features, n_labels, n_labels)
-        Scores of pairs of labels, [edge feature, label of the first node, label of the second].
+        Weights of pairs of labels, [edge feature, label of the first node, label of the second].
     weights_ : array
-        All weights, flat.
-    n_features_in_, n_edge_features_in_ : int
-        Numbers of features of nodes and edges.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        All weights as one flat array.
+    {task_}
+    {n_features_in_}
+    n_edge_features_in_ : int
+        Number of edge features.
+    {certificate}
 
     Examples
     --------
-    Nodes of a ring; the label is the sign of the neighbourhood:
+    Nodes of a ring, whose label is the sign of their neighborhood:
 
     >>> import numpy as np
     >>> from maxmargin import GraphLabeler
@@ -150,6 +142,7 @@ class GraphLabeler(CertifiedEstimator):
         self.checkpoint = checkpoint
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Sequence[Any],
@@ -162,14 +155,13 @@ class GraphLabeler(CertifiedEstimator):
         Parameters
         ----------
         X : sequence of graphs
-            Each a :class:`maxmargin.tasks.Graph` or a tuple (features, edges[, edge_features]);
-            :func:`maxmargin.tasks.grid_graph` makes one from an image.
+            Each is a :class:`maxmargin.tasks.Graph` or a tuple (features, edges[, edge_features]).
+            :func:`maxmargin.tasks.grid_graph` makes a graph from an image.
         y : sequence of arrays
-            The labels of each graph's nodes; an array of any shape is read row by row.
-        sample_weight : array of shape (n_graphs,), optional
-            Factors of C by graph.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            The labels of the nodes of each graph. An array of any shape is read in C order.
+        {sample_weight}
+            A sample is a graph.
+        {resume_from}
 
         Returns
         -------
@@ -225,14 +217,14 @@ class GraphLabeler(CertifiedEstimator):
 
     @property
     def coef_(self) -> Array:
-        """Scores of node features, one row per label."""
+        """Weights of the node features, one row per label."""
         check_is_fitted(self, "weights_")
         split = self.task_.n_node_weights
         return self.weights_[:split].reshape(-1, len(self.classes_)).T
 
     @property
     def pair_coef_(self) -> Array:
-        """Scores of pairs of labels, [edge feature, label of the first node, label of the second]."""
+        """Weights of pairs of labels, [edge feature, label of the first node, label of the second]."""
         check_is_fitted(self, "weights_")
         task = self.task_
         kinds = np.zeros((self.n_edge_features_in_, task.n_pairs + 1))
@@ -240,7 +232,7 @@ class GraphLabeler(CertifiedEstimator):
         return kinds[:, task.pair]
 
     def predict(self, X: Sequence[Any]) -> list[npt.NDArray[Any]]:
-        """The best labelling of each graph.
+        """Predict the best labeling of each graph.
 
         Parameters
         ----------
@@ -262,12 +254,12 @@ class GraphLabeler(CertifiedEstimator):
         return out
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
-        """Share of nodes with the right label.
+        """Return the fraction of nodes with the right label.
 
         Parameters
         ----------
         X, y : as for ``fit``
-            Labelled graphs.
+            Graphs and the true labels of their nodes.
 
         Returns
         -------
@@ -280,7 +272,7 @@ class GraphLabeler(CertifiedEstimator):
 
 
 def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
-    """Weights that must not be negative."""
+    """Indices of the weights that must not be negative."""
     if task.edges != "attractive":
         return np.empty(0, dtype=np.int64)
     for i, graph in enumerate(graphs):
@@ -288,8 +280,8 @@ def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
         entries = np.asarray(graph.edge_features.data if sparse else graph.edge_features)
         if entries.min(initial=0.0) < 0.0:
             raise ValueError(
-                f"graph {i} has negative edge features: with edges='attractive' they must not be, or "
-                "their edges would repel. Use edges='potts', or features that are not negative."
+                f"graph {i} has negative edge features, which edges='attractive' does not allow. Use "
+                "edges='potts', or features that are not negative."
             )
     return np.arange(task.n_node_weights, task.dim)
 
@@ -308,7 +300,7 @@ def _graphs(X: Sequence[Any]) -> list[Graph]:
 def _codes(
     graphs: Sequence[Graph], y: Sequence[Any]
 ) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
-    """(labels, label numbers of each graph's nodes)."""
+    """The distinct labels, and the codes of the labels of each graph's nodes."""
     parts = [np.ravel(labels) for labels in y]
     for i, (graph, labels) in enumerate(zip(graphs, parts, strict=True)):
         if len(labels) != graph.n_nodes:

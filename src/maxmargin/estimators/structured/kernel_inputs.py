@@ -1,13 +1,14 @@
-"""Kernels on structures: rows of the inputs go through a kernel's features, and nothing else changes.
+"""Kernels on structures: the rows of the inputs are replaced by kernel features.
 
-Where Psi(x, y) = sum_r row_r (x) e_r(y) + rest(y), an input with phi(row) in place of its rows has the joint
-kernel
+Where Psi(x, y) = sum_r row_r (x) e_r(y) + rest(y), an input with phi(row) in place of its rows has the
+joint kernel
 
     <Psi(x, y), Psi(x', y')> = sum_rr' k(row_r, row'_r') <e_r(y), e_r'(y')> + <rest(y), rest(y')>.
 
 Features that have the inner products of k on all rows of the training inputs (a Cholesky factor of their
-kernel matrix) make the same problem, and its certificate stays "exact". Features of some rows, the landmarks,
-make the problem of fewer functions: F is true for it, the bound is that of the "restricted" problem.
+kernel matrix) give the same problem, and the certificate stays "exact". Features of some rows, the
+landmarks, give a problem with fewer functions: its objective is true, and the lower bound is that of the
+"restricted" problem.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from maxmargin.kernels.features import KernelFeatures, complete_features, no_fea
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
-#: what a fit with a kernel may say besides the certificate
+#: attributes of a fit with a kernel, besides the certificate
 SAID = (
     "kernel_method_",
     "restricted_lower_bound_",
@@ -49,7 +50,7 @@ SAID = (
     "kernel_values_",
 )
 PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_method")
-#: bytes that features of landmarks may take, where their number is not given
+#: maximum size in bytes of the features of landmarks, if their number is not given
 MEMORY = 2**30
 #: rows mapped at a time when inputs are predicted
 ROWS = 4096
@@ -63,19 +64,19 @@ _NAMED: dict[str, Settings] = {
 
 
 def require_kernel_inputs(task: Task) -> None:
-    """Refuse, before any work is done, a task that cannot have a kernel."""
+    """Raise NotImplementedError, before any work is done, if a task does not support kernels."""
     own = type(task)
     if own.kernel_inputs is Task.kernel_inputs or own.with_kernel_inputs is Task.with_kernel_inputs:
         raise NotImplementedError(
             f"{own.__name__} cannot use a kernel: define kernel_inputs(x), the matrix of rows of x that the "
-            "kernel acts on, and with_kernel_inputs(x, rows), the same input with other rows in their place. "
-            "The joint feature must be linear in these rows (maxmargin.testing.check_kernel_inputs proves "
-            "it). Or leave kernel= out."
+            "kernel acts on, and with_kernel_inputs(x, rows), the same input with other rows. The joint "
+            "feature must be linear in these rows (maxmargin.testing.check_kernel_inputs tests it). Or leave "
+            "out kernel=."
         )
 
 
 def check_kernel(estimator: Any) -> None:
-    """Refuse parameters that do not go together."""
+    """Raise ValueError for parameters that cannot be combined."""
     if estimator.kernel is None:
         return
     method = estimator.kernel_method
@@ -88,19 +89,19 @@ def check_kernel(estimator: Any) -> None:
     given = says_something(estimator)
     if given:
         raise ValueError(
-            f"{', '.join(given)}: weights of single features do not exist where a kernel stands for them. "
-            "Leave the kernel out, or these."
+            f"{', '.join(given)}: weights of single features do not exist with a kernel. Leave out kernel=, "
+            "or these parameters."
         )
 
 
 def is_sampled(estimator: Any) -> bool:
-    """Whether the kernel's problem is to be solved by sampled cuts."""
+    """Whether the problem with a kernel is solved by sampled cuts."""
     method = getattr(estimator, "kernel_method", None)
     return estimator.kernel is not None and (method == "sampled" or isinstance(method, SampledCuts))
 
 
 def forget_kernel(estimator: Any) -> None:
-    """Remove what an earlier fit with a kernel said, which this one may not say."""
+    """Remove attributes that an earlier fit with a kernel set."""
     for name in SAID:
         if hasattr(estimator, name):
             delattr(estimator, name)
@@ -108,20 +109,20 @@ def forget_kernel(estimator: Any) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
-    """The features a fit uses, those of its rows, and what may be claimed."""
+    """The kernel features of a fit, those of its rows, and what the bounds guarantee."""
 
     features: KernelFeatures
-    #: one row per training row; half of the entries are zero where all rows are in the basis
+    #: one row per training row; half of the entries are zero if all rows are in the basis
     rows: Array
     #: how many rows each example has
     counts: IntArray
     claim: Literal["exact", "restricted", "measured"]
     why: str
-    #: a bound of the norm of K - rows rows', for "exact"
+    #: for "exact": a bound of the norm of K - rows rows'
     error: float = 0.0
 
     def keep(self, estimator: Any, result: SolveResult, caps: Array) -> None:
-        """Show the certificate that this fit may show."""
+        """Store the certificate of this fit."""
         estimator.kernel_method_ = self.why
         if self.claim == "restricted":
             estimator.restricted_lower_bound_ = result.lower_bound
@@ -132,9 +133,12 @@ class Mapped:
             estimator._keep([result.claiming(self.claim)])
 
     def _less_rounding(self, estimator: Any, result: SolveResult, caps: Array) -> SolveResult:
-        """With bounds that give away what the features lack. The dual value at multipliers of caps c_i
-        changes by at most ``error / 2`` times the sum of the squared coefficients of rows, which are at most
-        2 c_i^2 for every row of example i where a row enters an output once; and so does the optimum."""
+        """The result with bounds that allow for the rounding errors of the features.
+
+        The dual value at multipliers of caps c_i changes by at most ``error / 2`` times the sum of the
+        squared coefficients of rows. These are at most 2 c_i^2 for every row of example i if a row enters
+        an output once. The optimum changes by the same amount at most.
+        """
         allowance = self.error * float(caps**2 @ self.counts)
         lower, upper = result.lower_bound - allowance, result.objective + allowance
         bounds = Bounds(upper * (1.0 - 1e-12), lower, estimator.C)
@@ -147,24 +151,24 @@ class Mapped:
         )
 
     def folded(self, task: Task, w: Array) -> tuple[Array, KernelFeatures]:
-        """Weights and features that predict the same, in the smallest form the task allows."""
+        """Weights and features with the same predictions, in the smallest form that the task allows."""
         features = self.features
         less = None if features.factor is None else task.project_weights(w, features.factor)
         return (w, features) if less is None else (less, replace(features, factor=None))
 
 
 def map_rows(estimator: Any, X: Any, counts: IntArray, seed: int) -> Mapped:
-    """Features of all rows of the training inputs, by the estimator's kernel and method."""
+    """Features of all rows of the training inputs, for the kernel and method of the estimator."""
     n = X.shape[0]
     if n == 0:
-        raise ValueError("the inputs have no rows for a kernel to act on.")
+        raise ValueError("kernel= requires inputs with rows, but all inputs are empty.")
     kernel = kernel_of(estimator, X)
     settings, why = _settings(estimator.kernel_method, n)
     definite = kernel.positive_semidefinite
     if isinstance(settings, EmpiricalMap):
         if n > settings.max_rows:
             raise ValueError(
-                f"kernel_method='map' holds {n} x {n} kernel values: more rows than max_rows="
+                f"kernel_method='map' computes {n} x {n} kernel values: more rows than max_rows="
                 f"{settings.max_rows}. Use kernel_method='nystrom', or EmpiricalMap(max_rows=...)."
             )
         features, rows, error = complete_features(kernel, X)
@@ -175,7 +179,7 @@ def map_rows(estimator: Any, X: Any, counts: IntArray, seed: int) -> Mapped:
 
 
 def kernel_of(estimator: Any, X: Any) -> Kernel:
-    """The estimator's kernel, with what it takes from the rows."""
+    """The kernel of the estimator, with parameters that depend on the rows."""
     return make_kernel(
         estimator.kernel,
         gamma=estimator.gamma,
@@ -187,7 +191,7 @@ def kernel_of(estimator: Any, X: Any) -> Kernel:
 
 
 def _settings(method: Any, n: int) -> tuple[Any, str]:
-    """The method, and why it is this one."""
+    """The method, and why it was chosen."""
     if method != "auto":
         return (_NAMED[method] if isinstance(method, str) else method), "as asked"
     exact = EmpiricalMap()
@@ -208,7 +212,7 @@ def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFe
 
 
 def _variance(X: Any) -> float:
-    """Of all entries, as scikit-learn's gamma="scale" has it."""
+    """The variance of all entries, for scikit-learn's gamma="scale"."""
     if sp.issparse(X):
         squares = float(X.multiply(X).mean())
         return squares - float(X.mean()) ** 2
@@ -219,13 +223,13 @@ def _variance(X: Any) -> float:
 
 
 def stack_inputs(task: Task, X: Iterable[Any]) -> tuple[Any, IntArray]:
-    """All rows of the inputs below one another, and where each input's end."""
+    """All rows of the inputs in one matrix, and the index where each input ends."""
     parts = [task.kernel_inputs(x) for x in X]
     for i, rows in enumerate(parts):
         if not (sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 2)):
             raise TypeError(
-                f"kernel_inputs must return a matrix with one row each, dense or CSR; for input {i} it "
-                f"returned a {type(rows).__name__}."
+                f"kernel_inputs must return a matrix, dense or CSR, but for input {i} it returned a "
+                f"{type(rows).__name__}."
             )
         if not sp.issparse(rows):
             check_dense(rows, f"the rows of input {i}")
@@ -239,7 +243,7 @@ def stack_inputs(task: Task, X: Iterable[Any]) -> tuple[Any, IntArray]:
 
 
 def replace_rows(task: Task, X: Sequence[Any], rows: Any, ends: IntArray) -> list[Any]:
-    """The inputs with these rows, which lie below one another."""
+    """The inputs with these rows, which are stacked in one matrix."""
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     return [
         task.with_kernel_inputs(x, rows[lo:hi]) for x, lo, hi in zip(X, starts, ends, strict=True)
@@ -247,7 +251,7 @@ def replace_rows(task: Task, X: Sequence[Any], rows: Any, ends: IntArray) -> lis
 
 
 def mapped_inputs(task: Task, features: KernelFeatures, X: Sequence[Any]) -> Iterable[Any]:
-    """The inputs with features in place of their rows, some thousand rows at a time."""
+    """The inputs with features in place of their rows, a few thousand rows at a time."""
     group: list[Any] = []
     n_rows = 0
     for x in X:
@@ -264,7 +268,7 @@ def _mapped_group(task: Task, features: KernelFeatures, X: list[Any]) -> list[An
     rows, ends = stack_inputs(task, X)
     if rows.shape[1] != features.rows.shape[1]:
         raise ValueError(
-            f"the rows of the inputs have {rows.shape[1]} entries; the model was fitted on rows of "
-            f"{features.rows.shape[1]}."
+            f"the rows of the inputs have {rows.shape[1]} entries; the model was fitted on rows with "
+            f"{features.rows.shape[1]} entries."
         )
     return replace_rows(task, X, features(rows), ends)

@@ -1,7 +1,7 @@
 """Structured models with a kernel by sampled cuts; see :mod:`maxmargin.risks.kernels.sampled_structured`.
 
-F of the result is measured, in double precision, and there is no lower bound: planes that were drawn prove
-nothing.
+The objective of the result is measured in double precision. There is no lower bound, because sampled cuts
+prove nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from maxmargin.risks.kernels.sampled_structured import SampledStructuredRisk
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
-#: rows of all inputs together
+#: maximum number of rows of all inputs together
 MOST_ROWS = 20_000
 
 
 class Drawn(NamedTuple):
-    """A fitted model: the task set up on features ``k(row, rows)``, and its weights there."""
+    """A fitted model: the task prepared for features ``k(row, rows)``, and its weights."""
 
     task: Task
     w: Array
@@ -34,7 +34,7 @@ class Drawn(NamedTuple):
 
 
 def require_alone(estimator: Any, margin: Any = None, resume_from: Any = None) -> None:
-    """Refuse what goes with other methods only."""
+    """Raise ValueError for parameters that sampled cuts do not support."""
     wrong = {
         "solver": estimator.solver != "auto",
         "warm_start": bool(estimator.warm_start),
@@ -45,7 +45,7 @@ def require_alone(estimator: Any, margin: Any = None, resume_from: Any = None) -
     if any(wrong.values()):
         names = ", ".join(name for name, is_wrong in wrong.items() if is_wrong)
         raise ValueError(
-            f"kernel_method='sampled' is a solver of its own and knows no {names}. Leave it out, or use "
+            f"kernel_method='sampled' does not support {names}. Leave it out, or use "
             "kernel_method='map' or 'nystrom'."
         )
 
@@ -59,20 +59,20 @@ def fit_drawn(
     ends: IntArray,
     weight: Any,
 ) -> Drawn:
-    """Learn by cuts of few examples, and keep what may be said of it."""
+    """Learn by sampled cuts of few examples, and store the certificate."""
     settings = estimator.kernel_method
     settings = SampledCuts() if isinstance(settings, str) else settings
     if settings.constant_time:
-        raise ValueError("structured models know linear time only: leave constant_time out.")
+        raise ValueError("structured models do not support constant_time=True: leave it out.")
     if task.oracle_kind == "undergenerating":
         raise ValueError(
-            f"the argmax of {type(task).__name__} may miss the maximum, so F cannot be measured. Use "
-            "kernel_method='map'."
+            f"the inference of {type(task).__name__} may miss the maximum, so the objective cannot be "
+            "measured. Use kernel_method='map'."
         )
     if rows.shape[0] > MOST_ROWS:
         raise ValueError(
-            f"sampled cuts of structures compare all rows with each other, and {rows.shape[0]} are more than "
-            f"{MOST_ROWS}. Use kernel_method='nystrom'."
+            f"kernel_method='sampled' computes the kernel of all pairs of rows, and {rows.shape[0]} rows are "
+            f"more than {MOST_ROWS}. Use kernel_method='nystrom'."
         )
     kernel = kernel_of(estimator, rows)
     risk = SampledStructuredRisk(
@@ -100,7 +100,7 @@ def fit_drawn(
 def _without_idle_rows(
     fit: Drawn, task: Task, X: Sequence[Any], Y: Sequence[Any], used: IntArray
 ) -> Drawn:
-    """The same model of the rows that its planes have, where the task can say so."""
+    """The same model with only the rows that its planes use, if the task supports it."""
     used = used if len(used) else np.arange(1)
     n = fit.features.rows.shape[0]
     chosen = np.zeros((len(used), n))

@@ -1,4 +1,4 @@
-"""LatentStructuredSVM: a structured model whose labels leave something open."""
+"""LatentStructuredSVM: a structured model with latent variables."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from maxmargin.estimators.base import (
     _scikit_callbacks,
     _seed,
 )
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters, require_object
@@ -29,74 +30,68 @@ from maxmargin.solvers.latent_result import LatentResult
 from maxmargin.tasks.latent import LatentTask
 
 
+@documented
 class LatentStructuredSVM(CertifiedEstimator):
-    """Large-margin training of a task with latent variables, by convex steps.
+    """Large-margin training of a task with latent variables, by a sequence of convex problems.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i [max_{y,h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>) - max_h <w,
-    Psi(x_i, y_i, h)>]``, which is not convex: a local optimum is found. Every convex step has a
-    certificate of its own, the objective never rises from one to the next, and the fit ends when no step
-    can lower it by more than ``tol``.
+    Minimizes ``1/2 |w|^2 + C sum_i s_i [max_{y,h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>) - max_h <w,
+    Psi(x_i, y_i, h)>]``. This is not convex, and the fit finds a local optimum. Every convex step has its own
+    certificate, and the objective never increases from one step to the next. The fit ends when no step can
+    lower the objective by more than ``tol``.
 
     Parameters
     ----------
     task : LatentTask
-        What is predicted and how; see :class:`maxmargin.tasks.LatentTask`. It is copied by ``fit``.
-    C : float, default 1.0
-        Weight of the loss; it multiplies a sum over examples.
-    fixed : dict, optional
-        Weights that are not learned, ``{index: value}``, as in :class:`StructuredSVM`.
-    nonnegative : list, optional
-        Indices (or names) of weights that must not become negative.
-    nonpositive : list, optional
-        Indices (or names) of weights that must not become positive.
-    prior : GaussianPrior, optional
-        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
-    tol : float, default 1e-2
-        Stop when no convex step can lower the objective by more than this share of it.
-    solver : "auto" or solver object, default "auto"
-        The method of the convex steps, as in :class:`StructuredSVM`.
-    oracle : {"cheap", "expensive"}, default "cheap"
-        "expensive" saves calls of the argmax and spends time on what it said before.
+        The task: what is predicted, and how; see :class:`maxmargin.tasks.LatentTask`. ``fit`` works on a
+        copy.
+    {C}
+        It multiplies a sum over examples.
+    {fixed}
+        Names require that the task has an attribute ``feature_names``.
+    {signs}
+    {prior}
+    tol : float, default 0.01
+        The fit stops when no convex step can lower the objective by more than this fraction of it.
+    {solver}
+        It solves the convex steps. "auto" is the same as for :class:`StructuredSVM`.
+    {oracle}
     max_iter : int, optional
-        Limit of convex steps.
+        Maximum number of convex steps. When it is reached, the best point found is returned.
     max_seconds : float, optional
-        Limit of time. The best point is returned.
-    n_jobs : int, optional
-        Workers for passes over all examples.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are; see :class:`StructuredSVM`.
-    warm_start : bool, default False
-        Start from the weights of the previous fit: they are the first incumbent, so that the objective
-        cannot become worse.
-    random_state : int, default 0
-        Seed of the order in which examples are visited.
-    callbacks : list of callables, optional
-        Each receives a record of every iteration of every convex step and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
+        Time limit of the fit in seconds. When it is reached, the best point found is returned.
+    {n_jobs}
+    {engine}
+        Threads speed up tasks that release the GIL. Processes speed up every task that can be pickled.
+    {warm_start}
+        Its weights are the first solution, so the objective cannot become worse.
+    {random_state}
+    {callbacks}
+        These are the iterations of all convex steps.
+    {verbose}
 
     Attributes
     ----------
     coef_ : array
-        The weights w, fixed ones included.
-    task_ : LatentTask
-        The task after ``setup``.
+        The weights w, including fixed ones.
+    {task_}
     latent_ : list
-        The completion of every training example at ``coef_``.
+        The latent variables of every training example at ``coef_``.
     objective_ : float
         The latent objective at ``coef_``.
     lower_bound_, gap_, converged_
-        Minus infinity, infinity and False: of the global optimum nothing is known.
+        Minus infinity, infinity and False: nothing is known about the global optimum.
     certificate_ : str
         "local".
     stop_reason_ : str
-        "cccp" if no convex step can lower the objective by more than ``tol``; else what cut the fit short.
+        "cccp" if no convex step can lower the objective by more than ``tol``; otherwise what ended the fit
+        early.
     convex_objective_, convex_lower_bound_, convex_gap_ : float
-        The last convex problem: its objective at ``coef_``, a lower bound of its optimum, their relative gap.
+        The last convex problem: its objective at ``coef_``, a lower bound of its optimum, and their relative
+        gap.
     n_iter_ : int
-        Convex steps.
+        Number of convex steps.
     history_ : list of dict
-        One record per convex step; ``objective`` never rises.
+        Record of every convex step; ``objective`` never increases.
 
     Examples
     --------
@@ -109,7 +104,7 @@ class LatentStructuredSVM(CertifiedEstimator):
     (['cat', 'a'], [0, None], 'cccp')
     """
 
-    #: slack rescaling would not let planes move with the completions
+    #: with slack rescaling, planes could not be updated with the latent variables
     rescaling = "margin"
 
     def __init__(
@@ -136,7 +131,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         require_object("task", task)
         if not isinstance(task, LatentTask):
             raise TypeError(
-                f"task={task!r} is not a LatentTask: it needs complete(x, y, w) and joint_feature(x, y, h). "
+                f"task={task!r} is not a LatentTask, which has complete(x, y, w) and joint_feature(x, y, h). "
                 "Without latent variables use StructuredSVM."
             )
         self.task = task
@@ -158,6 +153,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         self.verbose = verbose
 
     @certified_fit
+    @documented
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, *, latent: Any = None
     ) -> Self:
@@ -165,12 +161,10 @@ class LatentStructuredSVM(CertifiedEstimator):
 
         Parameters
         ----------
-        X, y : sequences of equal length
-            Inputs and labelled outputs, of whatever kind the task wants.
-        sample_weight : array, optional
-            Factors of C by example.
+        {pairs}
+        {sample_weight}
         latent : sequence, optional
-            Completions to begin with, in place of the task's own.
+            Initial values of the latent variables, in place of those that the task chooses.
 
         Returns
         -------
@@ -230,7 +224,7 @@ class LatentStructuredSVM(CertifiedEstimator):
     def _tolerance(self) -> float:
         if not isinstance(self.tol, Real):
             raise ValueError(
-                f"tol={self.tol!r}: give a number, the share that a step may still gain."
+                f"tol={self.tol!r}: give a number, the relative gain of a convex step at which to stop."
             )
         return float(self.tol)
 
@@ -256,7 +250,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         self.history_ = [asdict(record) for record in result.history]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """The output of largest score for each input, without its latent part.
+        """Predict the output with the largest score for each input, without its latent variables.
 
         Parameters
         ----------
@@ -271,7 +265,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         return [y for y, _ in self.predict_latent(X)]
 
     def predict_latent(self, X: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """The output of largest score for each input, with its latent part.
+        """Predict the output with the largest score for each input, with its latent variables.
 
         Parameters
         ----------
@@ -294,13 +288,13 @@ class LatentStructuredSVM(CertifiedEstimator):
             outputs.append((y, h))
         return outputs
 
+    @documented
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
-        """Minus the mean loss of the predictions (the larger the better).
+        """Return minus the mean loss of the predictions: the larger, the better.
 
         Parameters
         ----------
-        X, y : sequences of equal length
-            Inputs and labelled outputs.
+        {pairs}
 
         Returns
         -------
@@ -313,7 +307,7 @@ class LatentStructuredSVM(CertifiedEstimator):
 
 
 def _first(problem: StructuredProblem) -> list[Any]:
-    """The task's own first completions, or those at w = 0."""
+    """Initial latent variables: those that the task chooses, or the best ones at w = 0."""
     task, w = problem.task, problem.whole(np.zeros(problem.dim))
     latent = []
     for i, (x, y) in enumerate(zip(problem.X, problem.y, strict=True)):
@@ -321,6 +315,6 @@ def _first(problem: StructuredProblem) -> list[Any]:
             h = task.initial(x, y)
             latent.append(task.complete(x, y, w) if h is None else h)
         except Exception as error:
-            error.add_note(f"raised while the latent part of example {i} was begun")
+            error.add_note(f"raised while the latent variables of example {i} were initialized")
             raise
     return latent

@@ -1,4 +1,4 @@
-"""A path of C for structures: every fit starts from the labellings and multipliers of the one before."""
+"""A regularization path of structured models: each fit starts from the state of the one before."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def structured_path(
     sample_weight: Any = None,
     **params: Any,
 ) -> list[StructuredSVM]:
-    """Fit a :class:`StructuredSVM` for each C, for little more than the price of the hardest one.
+    """Fit a :class:`StructuredSVM` for each C, in little more time than the hardest one takes.
 
-    What the argmax said at one C is a constraint at every C: labellings are kept, multipliers and weights
-    scaled, and the first call of the argmax at the next larger C is made when nothing is left to learn
-    from the labellings seen.
+    An output that inference found at one C is a constraint at every C. Outputs are kept, and dual
+    variables and weights are scaled. At the next larger C, inference is called when nothing more can be
+    learned from the outputs seen so far.
 
     Parameters
     ----------
     task : Task
-        What is predicted and how.
+        The task: what is predicted, and how.
     X, Y : sequences of equal length
-        Inputs and labelled outputs.
+        Inputs and true outputs.
     Cs : sequence of float
         Values of C, in any order.
-    sample_weight : array, optional
-        Factors of C by example.
+    sample_weight : array of shape (n_samples,), optional
+        Per-sample multipliers of C.
     **params
         Further parameters of :class:`StructuredSVM`.
 
@@ -48,13 +48,14 @@ def structured_path(
     -------
     list of StructuredSVM
         Fitted estimators, each with its own certificate, in the order of ``Cs``. A callback or
-        ``max_seconds`` (of one fit) ends the path: then those that are done, the smallest C first of all.
+        ``max_seconds`` (of one fit) ends the path: then only finished fits are returned. Fits run from the
+        smallest C to the largest.
 
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C: ``error.result`` is the list of the estimators that are done, the interrupted one
-        included; that is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
+        After Ctrl-C. ``error.result`` is the list of the finished estimators and the interrupted one,
+        which is also ``error.estimator``. See :func:`maxmargin.return_on_interrupt`.
 
     Examples
     --------

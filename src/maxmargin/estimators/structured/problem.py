@@ -1,4 +1,4 @@
-"""What fits of one task to the same examples share: the task after setup, the examples, the engine."""
+"""State that is shared by fits of one task to the same examples: prepared task, examples, engine."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from maxmargin.risks.structured.latent import CompletedRisk
 from maxmargin.risks.structured.risk import TaskRisk
 from maxmargin.tasks.base import Bounded
 
-#: examples whose argmax is asked when a fit has learned nothing
+#: examples for which inference is tested when a fit has learned nothing
 MOST_ASKED = 20
 
 
 class StructuredEstimator(Protocol):
-    """The parameters of an estimator that a problem is made of."""
+    """The parameters of an estimator that define a problem."""
 
     task: Any
     oracle: Any
@@ -42,9 +42,9 @@ class StructuredEstimator(Protocol):
 
 
 class StructuredProblem:
-    """A task set up on examples, for any C and any weights of the examples. Its risks live inside ``with``.
+    """A task prepared for examples, for any C and any sample weights. Its risks are valid inside ``with``.
 
-    ``last`` is an earlier problem of the same examples: its task and examples serve this one too.
+    ``last`` is an earlier problem with the same examples, whose task and examples are reused.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StructuredProblem:
             raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'expensive'.")
         self.X, self.y, self._margin = X, y, margin
         self.task: Any = copy.deepcopy(svm.task) if last is None else last.task
-        #: what takes the place of rows where there is a kernel, and the inputs with it
+        #: with a kernel: the features that replace rows, and the inputs with these features
         self.mapped: Mapped | None = None
         self.inputs: Sequence[Any] = X
         if last is not None:
@@ -70,7 +70,7 @@ class StructuredProblem:
         if not isinstance(dim, int | np.integer) or dim < 1:
             raise TypeError(
                 f"{type(self.task).__name__}.setup must return the dimension of the joint "
-                f"features, a positive int; it returned {dim!r}."
+                f"features, a positive int, but it returned {dim!r}."
             )
         self.dim: int = int(dim)
         names = getattr(self.task, "feature_names", None)
@@ -85,22 +85,22 @@ class StructuredProblem:
         check_kernel(svm)
         if is_sampled(svm):
             raise ValueError(
-                "kernel_method='sampled' keeps no planes from one fit to the next: paths and grids are for "
-                "'map' and 'nystrom'."
+                "kernel_method='sampled' has no state for the next fit: use 'map' or 'nystrom' for paths and "
+                "cross-validation."
             )
         rows, ends = stack_inputs(self.task, X)
         mapped = map_rows(svm, rows, np.diff(ends, prepend=0), _seed(svm.random_state))
         if self.task.oracle_kind == "undergenerating" and mapped.claim != "exact":
             raise ValueError(
-                f"the argmax of {type(self.task).__name__} may miss the maximum, so F is not known, and with "
-                "a basis of some rows there is no lower bound either: nothing would be certified. Use "
+                f"the inference of {type(self.task).__name__} may miss the maximum, so the objective is not "
+                "known, and with landmarks there is no lower bound either: nothing would be certified. Use "
                 "kernel_method='map'."
             )
         return mapped, replace_rows(self.task, X, mapped.rows, ends)
 
     def risk(self, weight: Any) -> Any:
-        """The risk with these weights of the examples. It takes the engine from the risk before it."""
-        # a centre alone leaves compiled examples as they are; answers of an expensive oracle are kept by w
+        """The risk with these sample weights. It takes over the engine of the previous risk."""
+        # a center alone does not change compiled examples; cached outputs of an expensive oracle depend on w
         centred = self.weights.centre_only and not self._expensive and self._margin is None
         known = centred or self._examples is not None
         risk = TaskRisk(
@@ -120,7 +120,7 @@ class StructuredProblem:
         return self.weights.risk(risk) if centred else risk
 
     def completed_risk(self, weight: Any, latent: Sequence[Any]) -> CompletedRisk:
-        """The risk of a latent task with these weights of the examples and these completions."""
+        """The risk of a latent task with these sample weights and latent variables."""
         return CompletedRisk(
             self.task,
             self.X,
@@ -134,11 +134,11 @@ class StructuredProblem:
         )
 
     def whole(self, w: Array) -> Array:
-        """The weights the user means."""
+        """The user-space weights."""
         return self.weights.whole(w)
 
     def learned(self, w: Array) -> Array:
-        """The weights a solver sees."""
+        """The weights in the variables of the solver."""
         return self.weights.learned(w)
 
     def __enter__(self) -> Self:
@@ -152,11 +152,11 @@ class StructuredProblem:
 def warn_if_never_wrong(
     task: Any, X: Sequence[Any], y: Sequence[Any], rescaling: str, dim: int
 ) -> None:
-    """Warn if the argmax of training returns the true outputs where all scores are 0.
+    """Warn if loss-augmented inference returns the true outputs when all scores are 0.
 
-    There an output of largest loss is the maximum. If it is the true one for every example, either there is
-    no other output, or the argmax forgets the loss or has its sign wrong; then nothing is learned, and 0 is
-    the value of the objective.
+    With scores of 0, it must return an output of largest loss. If it returns the true output for every
+    example, either there is no other output, or the loss is missing or has the wrong sign. Then nothing is
+    learned, and the objective is 0.
     """
     ask = task.slack_augmented_inference if rescaling == "slack" else task.loss_augmented_inference
     w = np.zeros(dim)
@@ -168,8 +168,8 @@ def warn_if_never_wrong(
     warnings.warn(
         f"{type(task).__name__}.{ask.__name__} returned nothing but the true outputs, so nothing was "
         "learned: the objective is 0 at weights of 0. At w = 0 it must return an output of largest loss: "
-        "does it add "
-        "loss(y, y_hat) to the score, with a plus sign? maxmargin.testing.check_task(task, X, y) finds out.",
+        "check that it adds "
+        "loss(y, y_hat) to the score, with a plus sign. Use maxmargin.testing.check_task(task, X, y).",
         UserWarning,
         stacklevel=3,
     )

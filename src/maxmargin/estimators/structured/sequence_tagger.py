@@ -13,6 +13,7 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
@@ -33,103 +34,93 @@ from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
 from maxmargin.tasks.chains.chain import Chain
 
 
+@documented
 class SequenceTagger(ChainDecision, CertifiedEstimator):
-    """Tagging of sequences by a chain, trained with a large margin and certified.
+    """Sequence labeling by a linear chain, trained with a large margin and a certificate.
 
-    A sequence's score is the sum of its tokens' label scores, of the scores of neighbouring labels,
-    and of those of the first and the last label. Training counts wrong tokens (Hamming loss, or
-    ``cost``).
+    The score of a labeling is the sum of the scores of each token's label, of pairs of neighboring labels,
+    and of the first and the last label. The loss is the number of wrong tokens (Hamming loss), or their
+    ``cost``.
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss; it multiplies a sum over sequences. For thousands of sequences values
-        from 0.01 to 1 are usual.
-    tol : float or stopping rule, default 5e-2
-        Relative gap at which to stop; accuracy is usually flat well above it.
+    {C}
+        It multiplies a sum over sequences. For thousands of sequences, values from 0.01 to 1 are usual.
+    {tol}
+        The accuracy usually stops improving well before the default is reached.
     cost : dict or array of shape (n_labels, n_labels), optional
-        Dict: cost of missing a label (1 for labels not named). Matrix: cost of predicting the
-        column's label for the row's, in the order of ``classes_``.
+        Dict: the cost of missing each label, 1 for labels that are not in it. Array: ``cost[i, j]`` is the
+        cost of predicting label j when the true label is i, in the order of ``classes_``.
     forbidden_transitions : list of pairs or "unseen", optional
-        Pairs (a, b): b never follows a, in training and prediction. None stands for the start and the end of
-        a sequence: (None, b) forbids to begin with b, (a, None) to end with a. Labels that do not occur in
-        the training labels are an error. "unseen" forbids all neighbours that do not occur there.
+        Pairs (a, b): label b never follows label a, neither in training nor in predictions. None stands for
+        the start or the end of a sequence: (None, b) forbids b as the first label, (a, None) forbids a as the
+        last. Labels that do not occur in the training data are an error. "unseen" forbids all transitions
+        that do not occur in the training data.
     order : {1, 2}, default 1
-        With 2 the chain looks at two labels before: its states are pairs (label before, label), features are
-        seen jointly with both, and three labels in a row have a score. K (K + 1) states
-        take the place of K labels, so this is for few labels.
-    rescaling : {"margin", "slack"}, default "margin"
-        How the loss enters. "slack" multiplies violations by the loss; it needs whole numbers as costs
-        and token weights, and is much slower: its argmax is a dynamic programme over the values of the loss.
-    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
-        A kernel of two tokens' features that takes the place of their inner product; scores of neighbours
-        stay as they are. See the user guide, "Kernels on structures".
-    gamma, degree, coef0
-        Parameters of the kernel, as in scikit-learn's SVC.
-    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
-        "map" has all tokens of training in its basis: certificate "exact", for some thousand tokens.
-        "nystrom" has some (:class:`maxmargin.kernels.Nystrom`): "restricted". "sampled" learns by sampled
-        cuts (:class:`maxmargin.solvers.SampledCuts`): "measured". "auto" is "map" up to 5,000 tokens, else
-        "nystrom".
+        Order of the chain. In a second-order chain (2), states are pairs (previous label, label), features
+        are scored jointly with both, and triples of consecutive labels have scores. K (K + 1) states replace
+        K labels, so this is suitable for few labels.
+    {rescaling}
+        "slack" requires integer costs and token weights. It is much slower, because inference is a dynamic
+        program over the values of the loss.
+    {kernel}
+        By default, there is none. The kernel replaces the inner product of two tokens' features; scores of
+        neighboring labels stay linear. See the user guide, "Kernels on structures".
+    {gamma}
+    {degree}
+    {coef0}
+    {kernel_method}
+        A row is a token.
     partial : {None, "complete"}, default None
-        What to do with tokens whose label is None. None refuses them. "complete" trains a first model on
-        the sequences that are fully labelled, gives the others the best labels that agree with what is
-        known, once, and trains on all; a wrong label at a completed token costs nothing. (To supply
-        your own values, give them as labels with a ``token_weight`` of 0.)
-    prior : GaussianPrior, optional
-        A centre and a spread of the flat ``weights_`` instead of ``1/2 |w|^2``: with the same features and
-        labels, ``GaussianPrior(mean=last.weights_)`` updates an earlier tagger. See the user guide, "Priors".
-    solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane`
-        where a prior is more than a centre.
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Threads for passes over all sequences.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are: the result has the same bits on all of them. An engine object is not closed by
-        the fit. See :mod:`maxmargin.engines`.
-    warm_start : bool, default False
-        Start from the previous fit: with cutting planes from its weights; with working sets (the default
-        solver) from its sets, if examples and task are the same to the last bit. C and weights of
-        examples may be others.
-    random_state : int, default 0
-        Seed of the order in which sequences are visited.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+        What to do with tokens whose label is None. By default they are an error. "complete" trains a first
+        model on the fully labeled sequences, fills in the missing labels of the others with the best ones
+        that agree with the known labels, once, and then trains on all. A wrong label at such a token costs
+        nothing. (To supply your own labels, pass them with a ``token_weight`` of 0.)
+    {prior}
+        It applies to the flat array ``weights_``. If features and labels stay the same,
+        ``GaussianPrior(mean=last.weights_)`` updates an earlier tagger.
+    {solver}
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if a
+        prior has more than a center.
+    {limits}
+    {n_jobs}
+    {engine}
+    {warm_start}
+        Cutting planes reuse its weights. The default solver reuses its working sets, if the sequences and
+        their labels are bit-identical; C and sample weights may change.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
 
     Attributes
     ----------
     classes_ : list
         The labels.
     states_ : list
-        What the next four are about: the labels, or with ``order=2`` pairs (label before, label), None
-        being the border.
+        The states that the next four attributes refer to: the labels, or with ``order=2`` the pairs (previous
+        label, label), where None is the start of a sequence.
     coef_ : array of shape (n_labels, n_features)
-        Scores of features (a view of ``weights_``), as are the next three.
+        Weights of the features. Like the next three, this is a view of ``weights_``.
     transitions_ : array of shape (n_labels, n_labels)
-        Scores of neighbours, [from, to].
+        Scores of neighboring labels, [from, to].
     starts_, stops_ : arrays of shape (n_labels,)
         Scores of first and last labels.
     weights_ : array
-        All weights, flat.
-    expansion_ : KernelExpansion
-        With a kernel: the scores of labels as functions of a token, one output each. ``coef_`` then belongs
-        to its rows, tokens of the training sequences.
-    kernel_method_, restricted_lower_bound_, restricted_gap_
-        With a kernel: how its basis was chosen; bounds of the problem of fewer functions, where the
-        certificate is "restricted".
+        All weights as one flat array.
+    expansion_ : KernelExpansion or None
+        With a kernel: the scores of labels as functions of a token. ``coef_`` then belongs to its rows,
+        tokens of the training sequences.
+    {task_}
+    {kernel_method_}
+    {kernel_values_}
+        Only set after a fit with sampled cuts.
+    {restricted}
+    {probabilistic}
     vectorizer_ : DictVectorizer or None
-        Present if X was given as feature dicts or strings.
-    n_features_in_ : int
-        Number of features.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        Set if the tokens of ``X`` were feature dicts or strings.
+    {n_features_in_}
+    {certificate}
 
     Examples
     --------
@@ -195,6 +186,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         self.checkpoint = checkpoint
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Any,
@@ -209,21 +201,20 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Parameters
         ----------
         X : list of matrices, list of lists of feature dicts or strings, or one matrix
-            One entry per sequence: a matrix with a row per token (dense or sparse, a data frame, a tensor, a
-            list of lists of numbers); or a list of tokens, each a dict ``{name: value}``, a list of strings
-            or a string. Values are numbers, strings, lists of strings, or dicts of these. One stacked matrix
-            needs ``lengths``. Or a data set of sequences (:func:`maxmargin.data.open`), which is loaded.
+            One entry per sequence. An entry is a matrix with a row per token (dense or sparse, a data frame,
+            a tensor, a list of lists of numbers), or a list of tokens, each of which is a dict
+            ``{name: value}``, a list of strings or a string. Values are numbers, strings, lists of strings,
+            or dicts of these. One stacked matrix requires ``lengths``. A data set of sequences
+            (:func:`maxmargin.data.open`) is loaded into memory.
         y : list of label sequences
-            Labels are any hashable values; None is a missing label (see ``partial``). With ``lengths`` a
-            flat array is accepted too.
-        lengths : list of int, optional
-            Tokens of each sequence when X is one matrix.
-        sample_weight : array of shape (n_sequences,), optional
-            Factors of C by sequence.
+            Labels are any hashable values. None is a missing label; see ``partial``. With ``lengths``, a flat
+            array is accepted as well. Omit it for a data set, which contains its own.
+        {lengths}
+        {sample_weight}
+            A sample is a sequence.
         token_weight : list of arrays, or flat array, optional
-            Factors of the cost by token.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+            Per-token multipliers of the cost.
+        {resume_from}
 
         Returns
         -------
@@ -272,7 +263,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             resume_from,
             X=data.rows,  # hashed faster than lists of tokens
             lengths=data.counts,
-            y=[classes, data.codes],  # missing ones completed
+            y=[classes, data.codes],  # with missing labels filled in
             sample_weight=weight,
             token_weight=data.weight,
         )
@@ -283,7 +274,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if previous is not None and previous.shape == (task.dim,):
             w0 = weights.learned(previous)
             kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
-        if mapped is not None:  # the weights shown are those of other features
+        if mapped is not None:  # weights_ belongs to other features
             w0 = None if kept is None else np.array(kept.sets.w)
         fitted: dict[str, Any] = {
             "classes_": classes,
@@ -318,7 +309,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         require_alone(self, None, resume_from)
         X, Y = data.labeled()
         task = copy.copy(data.task)
-        task.n_features = None  # as many as there are rows
+        task.n_features = None  # one per row
         found = fit_drawn(self, task, X, Y, data.rows, np.cumsum(data.counts), weight)
         self.classes_, self.vectorizer_ = classes, vectorizer
         self.n_features_in_ = data.rows.shape[1]
@@ -328,7 +319,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         return self
 
     def _about(self, data: TaggedData) -> str | None:
-        """All that working sets depend on."""
+        """A fingerprint of everything that working sets depend on."""
         return fingerprint(data, self.rescaling, [getattr(self, n, None) for n in PARAMETERS])
 
     def _solver(self, weights: Weighing | None = None) -> Any:
@@ -346,18 +337,17 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         place = seq.first_unlabeled(flat, counts)
         if place is not None and self.partial is None:
             raise ValueError(
-                f"sequence {place[0]} has no label (None) at token {place[1]}. Give a label with a "
-                "token_weight of 0, which then costs nothing, or let a first model complete the missing "
-                "ones: partial='complete'."
+                f"sequence {place[0]} has no label (None) at token {place[1]}. Use partial='complete' to "
+                "fill in missing labels by a first model, or pass any label with a token_weight of 0."
             )
 
     def _first_model(self, data: TaggedData, weight: Array | None) -> Array:
-        """Weights from the sequences that are fully labelled, under the same limits."""
+        """Weights learned from the fully labeled sequences, with the same limits."""
         whole = data.fully_labeled()
         if not data.counts[whole].any():
             raise ValueError(
-                "partial='complete' needs sequences that are fully labelled, and there is none. Supply "
-                "values for the missing labels, with a token_weight of 0."
+                "partial='complete' requires fully labeled sequences, but there is none. Pass any labels in "
+                "place of the missing ones, with a token_weight of 0."
             )
         some = None if weight is None else weight[whole]
         try:
@@ -372,5 +362,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
                     random_state=_seed(self.random_state),
                 ).w
         except KeyboardInterrupt as error:
-            error.add_note("This was the first model, which completes missing labels: no fit yet.")
+            error.add_note(
+                "Interrupted in the first model, which fills in missing labels: no fit yet."
+            )
             raise

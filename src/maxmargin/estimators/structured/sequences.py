@@ -1,4 +1,4 @@
-"""Sequences as users have them, turned into one stacked matrix with lengths, and label alphabets."""
+"""Conversion of sequences to one stacked matrix with lengths, and of labels to codes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Lengths = npt.NDArray[np.int64]
 
 
 def check_lengths(lengths: Any, n_rows: int) -> Lengths:
-    """Lengths that add up to the rows."""
+    """Validate lengths: their sum must be the number of rows."""
     counts = np.asarray(lengths)
     if counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
-        raise ValueError("lengths must be a list of non-negative integers, one per sequence.")
+        raise ValueError("lengths must be a list of nonnegative integers, one per sequence.")
     if counts.sum() != n_rows:
         raise ValueError(f"lengths add up to {counts.sum()}, but X has {n_rows} rows (tokens).")
     return counts.astype(np.int64)
@@ -60,9 +60,9 @@ class Stacked(NamedTuple):
 
     rows: Any
     counts: Lengths
-    #: names of the features, where tokens were given with names
+    #: names of the features, if tokens have named features
     vectorizer: DictVectorizer | None = None
-    #: whether all tokens were plain strings: a list of lists of strings can be one sequence or many
+    #: whether all tokens were plain strings (a list of lists of strings can be one sequence or many)
     strings: bool = False
 
 
@@ -74,11 +74,11 @@ def stack(
     *,
     fitting: bool,
 ) -> Stacked:
-    """Any accepted form of X as one matrix.
+    """Convert any accepted form of X to one matrix.
 
-    ``lengths`` given: X is the stacked matrix. A sequence of matrices is stacked. Anything else is
-    a sequence of sequences of feature dicts or strings, vectorised by scikit-learn's
-    DictVectorizer, which is fitted when ``fitting``.
+    If ``lengths`` is given, X is the stacked matrix. A sequence of matrices is stacked. Anything else is a
+    sequence of sequences of feature dicts or strings, which are vectorized by scikit-learn's
+    DictVectorizer. It is fitted if ``fitting``.
     """
     require_no_path(X)
     if lengths is not None:
@@ -105,15 +105,15 @@ def stack(
 
 
 def _one_matrix(X: Any) -> Any:
-    """X where ``lengths`` says that it is one matrix."""
+    """X as one matrix, which ``lengths`` requires."""
     if sp.issparse(X):
         return X
     matrix = as_array(X, "X") if len(X) else np.empty((0, 0))
     if matrix.ndim != 2 or matrix.dtype.kind not in "biufO":
         raise ValueError(
-            f"with lengths X must be one matrix with a row per token; it is an array of shape {matrix.shape} "
-            f"and type {matrix.dtype}. Tokens with named features are passed as a list of sequences, without "
-            "lengths."
+            f"with lengths=, X must be one matrix with a row per token, but it is an array of shape "
+            f"{matrix.shape} and type {matrix.dtype}. Pass tokens with named features as a list of "
+            "sequences, without lengths."
         )
     return sequence(matrix, 0)
 
@@ -122,40 +122,40 @@ def _sequences(X: Any) -> list[Any]:
     """The sequences, each a matrix or a list of tokens."""
     if isinstance(X, Mapping):
         raise TypeError(
-            "X must be a list of sequences; it is a dict. One sequence of one token is [[X]]."
+            "X must be a list of sequences, but it is a dict. One sequence of one token is [[X]]."
         )
     if not isinstance(X, list | tuple | np.ndarray) and hasattr(X, "__array__"):
         X = as_array(X, "X")
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biufO"):
         raise ValueError(
-            "X is one matrix: say where its sequences end with lengths=[...], or pass [X] if it is one "
+            "X is one matrix: pass the lengths of its sequences, lengths=[...], or pass [X] if it is one "
             "sequence."
         )
     if isinstance(X, np.ndarray) and X.ndim not in (1, 2, 3):
         raise ValueError(f"X is an array of shape {X.shape}: pass a list of matrices.")
     if not isinstance(X, Sequence | np.ndarray):
-        raise TypeError(f"X must be a list of sequences; it is a {type(X).__name__}.")
+        raise TypeError(f"X must be a list of sequences, but it is a {type(X).__name__}.")
     _same_columns(X)
     return [sequence(x, i) for i, x in enumerate(X)]
 
 
 def _same_columns(X: Any) -> None:
-    """Data frames are stacked by position, so their columns must agree."""
+    """Raise ValueError if data frames have different columns: they are stacked by position."""
     names = [(i, list(x.columns)) for i, x in enumerate(X) if hasattr(x, "columns")]
     for i, own in names[1:]:
         if own != names[0][1]:
             raise ValueError(
-                f"the data frames of sequences {names[0][0]} and {i} have different columns, or the same in "
-                f"another order: {names[0][1]} and {own}."
+                f"the data frames of sequences {names[0][0]} and {i} have different columns, or a different "
+                f"order of columns: {names[0][1]} and {own}."
             )
 
 
 def _below(found: list[Any]) -> Any:
-    """Matrices below one another; an empty list is a sequence without tokens."""
+    """The matrices, stacked. An empty list is a sequence without tokens."""
     first = next(i for i, x in enumerate(found) if _is_matrix(x))
     for i, x in enumerate(found):
         if not _is_matrix(x) and len(x):
-            list(named_features(x, i))  # what is no form at all is reported as such
+            list(named_features(x, i))  # raises an error if this is not an accepted form
             raise TypeError(
                 f"sequence {first} is a matrix, but sequence {i} is a list of tokens with named features: "
                 "pass all of them in one form."
@@ -171,7 +171,7 @@ def _below(found: list[Any]) -> Any:
 
 
 def _require_finite(matrix: Any, counts: Lengths, vectorizer: DictVectorizer | None) -> None:
-    """Values of named features are finite."""
+    """Raise ValueError if the value of a named feature is not finite."""
     if vectorizer is None or is_finite(matrix.data):
         return
     at = first_not_finite(matrix.data)
@@ -196,8 +196,8 @@ def _vectorized(
             if "not supported between" not in str(error):
                 raise
             raise TypeError(
-                "names of features must be strings; X has names of different kinds, which cannot be sorted: "
-                f"{error}."
+                "names of features must be strings, but X has names of different types, which cannot be "
+                f"sorted: {error}."
             ) from error
     if vectorizer is None or not any(len(x) for x in found):
         return sp.csr_matrix((0, n_features or 0)), vectorizer
@@ -205,7 +205,7 @@ def _vectorized(
 
 
 def flatten_labels(y: Any, counts: Lengths, stacked: bool) -> list[Hashable]:
-    """All labels in one list, checked against the lengths of the sequences."""
+    """All labels in one list, after a check of the lengths of the sequences."""
     if y is None:
         raise ValueError("SequenceTagger requires y to be passed, but the target y is None.")
     if isinstance(y, str) or not hasattr(y, "__len__"):
@@ -224,7 +224,7 @@ def flatten_labels(y: Any, counts: Lengths, stacked: bool) -> list[Hashable]:
         ):
             raise TypeError(
                 f"the labels of sequence {i} are {_short(labels)}, not a list with a label per token. y must "
-                "be a list of label sequences: for one sequence pass [X] and [y]."
+                "be a list of label sequences: for one sequence, pass [X] and [y]."
             )
         if len(labels) != count:
             raise ValueError(f"sequence {i} has {count} tokens but {len(labels)} labels.")
@@ -241,7 +241,7 @@ def _short(value: Any) -> str:
 
 
 def _flat_labels(parts: Any) -> list[Hashable]:
-    """Labels as plain Python values: a number of another library may have a hash of its own."""
+    """Labels as plain Python values: numbers of other libraries may have different hashes."""
     flat: list[Hashable] = []
     for i, part in enumerate(parts):
         if not isinstance(part, list | tuple) and hasattr(part, "__array__"):
@@ -251,8 +251,8 @@ def _flat_labels(parts: Any) -> list[Hashable]:
                 label = np.asarray(label).item()
             if not isinstance(label, Hashable) or label != label:
                 raise TypeError(
-                    f"the label of token {t} in sequence {i} is {_short(label)}: labels are strings, numbers "
-                    "or other hashable values, and None where one is missing."
+                    f"the label of token {t} in sequence {i} is {_short(label)}: labels must be strings, "
+                    "numbers or other hashable values, or None if missing."
                 )
             flat.append(label)
     return flat
@@ -269,7 +269,7 @@ def first_unlabeled(flat: list[Hashable], counts: Lengths) -> tuple[int, int] | 
 
 
 def flat_weights(weight: Any, n_tokens: int) -> npt.NDArray[np.float64]:
-    """One factor per token, from a flat array or a list of arrays; ones for None."""
+    """One multiplier per token, from a flat array or a list of arrays; ones for None."""
     if weight is None:
         return np.ones(n_tokens)
     if len(weight) != n_tokens or (n_tokens and np.ndim(weight[0]) > 0):
@@ -278,7 +278,7 @@ def flat_weights(weight: Any, n_tokens: int) -> npt.NDArray[np.float64]:
 
 
 def alphabet(labels: Iterable[Hashable]) -> list[Hashable]:
-    """Distinct labels, sorted where they can be, else in order of first use."""
+    """The label set: sorted if possible, otherwise in order of first occurrence."""
     distinct = list(dict.fromkeys(x.item() if isinstance(x, np.generic) else x for x in labels))
     try:
         return sorted(distinct)  # type: ignore[type-var]
@@ -289,7 +289,7 @@ def alphabet(labels: Iterable[Hashable]) -> list[Hashable]:
 def transition_masks(
     forbidden: Any, labels: list[Hashable], codes: Any, counts: Lengths
 ) -> tuple[Any, Any, Any]:
-    """(allowed, allowed_start, allowed_stop) from the user's ``forbidden_transitions``."""
+    """(allowed, allowed_start, allowed_stop), from ``forbidden_transitions``."""
     K = len(labels)
     if forbidden is None:
         return None, None, None
@@ -298,12 +298,12 @@ def transition_masks(
             raise ValueError(
                 f"forbidden_transitions={forbidden!r}: give pairs of labels, 'unseen' or None."
             )
-        # borders stay free: else an input shorter than all training sequences may have no label at all
+        # any label may start or end a sequence: otherwise a short input may have no labeling at all
         allowed = np.zeros((K, K), dtype=bool)
         ends = np.cumsum(counts)
         inner = np.ones(max(0, len(codes) - 1), dtype=bool)
         inner[ends[(ends > 0) & (ends < len(codes))] - 1] = False
-        inner &= (codes[:-1] >= 0) & (codes[1:] >= 0)  # a missing label shows nothing
+        inner &= (codes[:-1] >= 0) & (codes[1:] >= 0)  # missing labels do not count
         allowed[codes[:-1][inner], codes[1:][inner]] = True
         return allowed, None, None
     allowed = np.ones((K, K), dtype=bool)
@@ -311,18 +311,20 @@ def transition_masks(
     number = {label: k for k, label in enumerate(labels)}
     for pair in forbidden:
         if not (isinstance(pair, Sequence) and len(pair) == 2 and not isinstance(pair, str)):
-            raise ValueError(f"forbidden_transitions must hold pairs of labels; found {pair!r}.")
+            raise ValueError(
+                f"forbidden_transitions must contain pairs of labels, but contains {pair!r}."
+            )
         for label in pair:
             if label is not None and label not in number:
                 raise ValueError(
-                    f"forbidden_transitions names the label {label!r} in {pair!r}, which does not occur in "
-                    f"y. The labels are {_some(labels)}; None stands for the start or the end of a sequence."
+                    f"forbidden_transitions contains the label {label!r} in {pair!r}, which does not occur "
+                    f"in y. The labels are {_some(labels)}; None is the start or the end of a sequence."
                 )
         a, b = pair
         if a is None and b is None:
             raise ValueError(
-                "forbidden_transitions holds (None, None): name a label. (None, b) forbids to start with b, "
-                "(a, None) to end with a."
+                "forbidden_transitions contains (None, None), which has no label. (None, b) forbids b as the "
+                "first label, (a, None) forbids a as the last."
             )
         if a is None:
             start[number[b]] = False
@@ -339,8 +341,7 @@ def _some(labels: list[Hashable]) -> str:
 
 
 def check_transitions(task: Chain, codes: Any, counts: Lengths, labels: list[Hashable]) -> None:
-    """Refuse a labeling to learn from that ``forbidden_transitions`` forbids, in terms of the user's "
-    "labels."""
+    """Raise ValueError if a training sequence contains a transition of ``forbidden_transitions``."""
     for i, y in enumerate(by_sequence(codes, counts)):
         if not len(y):
             continue
@@ -352,7 +353,7 @@ def check_transitions(task: Chain, codes: Any, counts: Lengths, labels: list[Has
                 pair = (None, labels[code]) if word == "start" else (labels[code], None)
                 raise ValueError(
                     f"sequence {i} has the label {labels[code]!r} at its {word} ({at}), but "
-                    f"forbidden_transitions holds {pair!r}. Correct the label, leave the sequence out, or "
+                    f"forbidden_transitions contains {pair!r}. Correct the label, leave out the sequence, or "
                     "allow the transition."
                 )
         known = (y[:-1] >= 0) & (y[1:] >= 0)
@@ -361,20 +362,20 @@ def check_transitions(task: Chain, codes: Any, counts: Lengths, labels: list[Has
             a, b = labels[y[bad[0]]], labels[y[bad[0] + 1]]
             raise ValueError(
                 f"sequence {i} goes from the label {a!r} at token {bad[0]} to {b!r} at token {bad[0] + 1}, "
-                f"but forbidden_transitions holds {(a, b)!r}. Correct the labels, leave the sequence out, or "
-                "allow the transition."
+                f"but forbidden_transitions contains {(a, b)!r}. Correct the labels, leave out the sequence, "
+                "or allow the transition."
             )
 
 
 def cost_matrix(cost: Any, labels: list[Hashable]) -> Any:
-    """(K, K) costs from None, a dict of label costs, or a matrix."""
+    """A (K, K) cost matrix from None, a dict of label costs, or a matrix."""
     K = len(labels)
     if cost is None:
         return None
     if isinstance(cost, Mapping):
         unknown = [label for label in cost if label not in labels]
         if unknown:
-            raise ValueError(f"cost names labels that do not occur in y: {unknown!r}.")
+            raise ValueError(f"cost contains labels that do not occur in y: {unknown!r}.")
         factors = np.array([float(cost.get(label, 1.0)) for label in labels])
         return factors[:, None] * (1.0 - np.eye(K))
     matrix = np.asarray(cost, dtype=np.float64)
@@ -387,6 +388,6 @@ def cost_matrix(cost: Any, labels: list[Hashable]) -> Any:
 
 
 def by_sequence(flat: Any, counts: Lengths) -> list[Any]:
-    """What is stacked, in one part per sequence."""
+    """Split a stacked array into one part per sequence."""
     ends = np.cumsum(counts)
     return [flat[end - count : end] for end, count in zip(ends, counts, strict=True)]

@@ -1,4 +1,4 @@
-"""StructuredSVM: a structured model whose argmax the user wrote."""
+"""StructuredSVM: a structured model with inference written by the user."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
@@ -36,84 +37,65 @@ from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
 
 
+@documented
 class StructuredSVM(CertifiedEstimator):
-    """Large-margin training of any task, certified.
+    """Large-margin training of any structured task, with a certificate.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i,
-    y_i)>]`` (margin rescaling; with slack rescaling the bracket is ``Delta * (1 + <w, ...>)``).
+    Minimizes ``1/2 |w|^2 + C sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)>]`` (margin
+    rescaling). With slack rescaling the bracket is ``Delta * (1 + <w, ...>)``.
 
     Parameters
     ----------
-    task : Task
-        What is predicted and how; see :class:`maxmargin.tasks.Task`. It is copied by ``fit``.
-    C : float, default 1.0
-        Weight of the loss; it multiplies a sum over examples.
-    rescaling : {"margin", "slack"}, default "margin"
-        How the loss enters. "slack" needs the task's ``slack_augmented_inference``.
-    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
-        A kernel that takes the place of inner products of rows of the inputs, for tasks that define
-        ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
-    gamma, degree, coef0
-        Parameters of the kernel, as in scikit-learn's SVC.
-    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
-        "map" has all rows of the training inputs in its basis: certificate "exact", for some thousand rows.
-        "nystrom" has some (:class:`maxmargin.kernels.Nystrom`): "restricted". "sampled" learns by sampled
-        cuts (:class:`maxmargin.solvers.SampledCuts`): "measured". "auto" is "map" up to 5,000 rows, else
-        "nystrom".
-    fixed : dict, optional
-        Weights that are not learned, ``{index: value}``; names instead of indices where the task has an
-        attribute ``feature_names``. Their share of the norm, a constant, is not part of ``objective_``.
-    nonnegative : list, optional
-        Indices (or names) of weights that must not become negative.
-    nonpositive : list, optional
-        Indices (or names) of weights that must not become positive.
-    prior : GaussianPrior, optional
-        A centre and a spread of the weights instead of ``1/2 |w|^2``; see the user guide, "Priors".
-    tol : float or stopping rule, default 5e-2
-        Relative gap at which to stop; accuracy is usually flat well above it.
-    solver : "auto" or solver object, default "auto"
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
+    {task}
+    {C}
+        It multiplies a sum over examples.
+    {rescaling}
+        "slack" requires the method ``slack_augmented_inference`` of the task.
+    {kernel}
+        By default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
+        define ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
+    {gamma}
+    {degree}
+    {coef0}
+    {kernel_method}
+    {fixed}
+        Names require that the task has an attribute ``feature_names``.
+    {signs}
+    {prior}
+    {tol}
+        The accuracy usually stops improving well before the default is reached.
+    {solver}
+        "auto" is :class:`maxmargin.solvers.DualCoordinate`. It is :class:`maxmargin.solvers.CuttingPlane` if
         some weights must not be negative and the task has a compiled form.
-    oracle : {"cheap", "expensive"}, default "cheap"
-        "expensive" saves calls of the argmax and spends time on what it said before; use it when a call takes
-        much more than a millisecond. See the user guide, "Expensive oracles".
-    max_iter, max_seconds : optional
-        Limits. The best point is returned with its bounds.
-    n_jobs : int, optional
-        Workers for passes over all examples, and for a few examples at a time where the oracle is expensive.
-    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
-        What the workers are. Threads help tasks that release the interpreter's lock; processes
-        help every task that can be pickled (with cloudpickle installed, also one that is defined in a
-        notebook); "ray" is a cluster. The result has the same bits on all of them.
-        An engine object is not closed by the fit.
-    warm_start : bool, default False
-        Start from the previous fit: with cutting planes from its weights; with working sets (the default
-        solver) from its sets, if examples and task are the same to the last bit. C and weights of
-        examples may be others.
-    random_state : int, default 0
-        Seed of the order in which examples are visited.
-    callbacks : list of callables, optional
-        Each receives every iteration's record and may return True to stop.
-    verbose : int, default 0
-        1 shows one live line.
-    checkpoint : path or Checkpoint, optional
-        Where ``fit`` writes its state now and then, so that a fit that was killed can go on; see the user
-        guide, "Checkpoints".
+    {oracle}
+    {limits}
+    {n_jobs}
+        They share passes over all examples. If the oracle is expensive, they also share a few examples at a
+        time.
+    {engine}
+        Threads speed up tasks that release the GIL. Processes speed up every task that can be pickled; with
+        cloudpickle installed, this includes tasks that are defined in a notebook.
+    {warm_start}
+        Cutting planes reuse its weights. The default solver reuses its working sets, if examples and task are
+        bit-identical; C and sample weights may change.
+    {random_state}
+    {callbacks}
+    {verbose}
+    {checkpoint}
 
     Attributes
     ----------
     coef_ : array
-        The weights w, fixed ones included; with a kernel, those of the features ``kernel_features_``.
-    task_ : Task
-        The task after ``setup``.
-    kernel_features_, kernel_method_
-        With a kernel: the map of rows, and how it was chosen.
-    restricted_lower_bound_, restricted_gap_ : float
-        Of the problem of fewer functions, where the certificate is "restricted".
-    probabilistic_bound_, probabilistic_bound_is_vacuous_, kernel_values_
-        With sampled cuts; see :class:`maxmargin.KernelSVC`.
-    objective_, lower_bound_, gap_, converged_, stop_reason_, certificate_, n_iter_, history_
-        The certificate; see the user guide, "What the certificate means".
+        The weights w, including fixed ones. With a kernel, they belong to the features ``kernel_features_``.
+    {task_}
+    kernel_features_ : KernelFeatures or None
+        With a kernel: the feature map of rows.
+    {kernel_method_}
+    {kernel_values_}
+        Only set after a fit with sampled cuts.
+    {restricted}
+    {probabilistic}
+    {certificate}
 
     Examples
     --------
@@ -160,7 +142,7 @@ class StructuredSVM(CertifiedEstimator):
         checkpoint: Any = None,
     ) -> None:
         require_task(task)
-        require_rescaling(task, rescaling)  # a missing capability is told before any work is done
+        require_rescaling(task, rescaling)  # raise before any work is done
         if kernel is not None:
             require_kernel_inputs(task)
         self.task = task
@@ -189,6 +171,7 @@ class StructuredSVM(CertifiedEstimator):
         self.checkpoint = checkpoint
 
     @certified_fit
+    @documented
     def fit(
         self,
         X: Any,
@@ -201,16 +184,13 @@ class StructuredSVM(CertifiedEstimator):
 
         Parameters
         ----------
-        X, y : sequences of equal length
-            Inputs and labelled outputs, of whatever kind the task wants. Or, as X alone, a data set
-            (:func:`maxmargin.data.open`), which is loaded.
-        sample_weight : array, optional
-            Factors of C by example.
-        sample_margin : array, optional
-            Factors of the losses by example, positive: ``m_i Delta + <w, ...>``. The task is asked at
-            ``w / m_i``, by its Python methods.
-        resume_from : path, optional
-            A checkpoint of a fit to the same data with the same parameters, from which to go on.
+        {pairs}
+            A data set (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
+        {sample_weight}
+        sample_margin : array of shape (n_samples,), optional
+            Per-sample multipliers of the loss, positive: ``m_i Delta + <w, ...>``. Inference is called with
+            ``w / m_i``, through the Python methods of the task.
+        {resume_from}
 
         Returns
         -------
@@ -236,7 +216,7 @@ class StructuredSVM(CertifiedEstimator):
             previous, about = getattr(self, "coef_", None), self._about(X, y, sample_margin)
             kept = recall(getattr(self, "_kept", None), about, self._solver_for_sets())
         last = None if kept is None else kept.more
-        if self.kernel is not None:  # the weights shown are those of other features
+        if self.kernel is not None:  # coef_ belongs to other features
             previous = None if kept is None else np.array(kept.sets.w)
         with StructuredProblem(self, X, y, sample_margin, last) as problem:
             start = None
@@ -254,10 +234,10 @@ class StructuredSVM(CertifiedEstimator):
         return self
 
     def _about(self, X: Any, y: Any, sample_margin: Any) -> str | None:
-        """All that working sets depend on."""
+        """A fingerprint of everything that working sets depend on."""
         names = ["task", "rescaling", "oracle", *PARAMETERS, *KERNEL_PARAMETERS]
         if self.kernel is not None:
-            names.append("random_state")  # which draws landmarks
+            names.append("random_state")  # it determines landmarks
         return fingerprint(X, y, sample_margin, [getattr(self, name) for name in names])
 
     def _solver_for_sets(self) -> Any:
@@ -270,7 +250,7 @@ class StructuredSVM(CertifiedEstimator):
         start: Start | SolveResult | None,
         keeping: FitCheckpoint | None = None,
     ) -> SolveResult:
-        """Fit with these weights of the examples."""
+        """Fit with these sample weights."""
         risk = problem.risk(weight)
         self.task_, mapped = problem.task, problem.mapped
         more = {"kernel_features_": None if mapped is None else mapped.features}
@@ -298,7 +278,7 @@ class StructuredSVM(CertifiedEstimator):
         return AutoStructured(self.oracle)
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """The output of largest score for each input.
+        """Predict the output with the largest score for each input.
 
         Parameters
         ----------
@@ -330,13 +310,14 @@ class StructuredSVM(CertifiedEstimator):
                 raise
         return outputs
 
+    @documented
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean loss of the predictions (the larger the better).
+        """Return minus the mean loss of the predictions: the larger, the better.
 
         Parameters
         ----------
-        X, y : sequences of equal length
-            Inputs and labelled outputs. Or, as X alone, a data set with labels.
+        {pairs}
+            A data set with labels is passed as ``X`` alone.
 
         Returns
         -------

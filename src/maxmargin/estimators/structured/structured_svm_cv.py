@@ -1,4 +1,4 @@
-"""StructuredSVMCV: C chosen by cross-validation, with labellings shared by all folds and values of C."""
+"""StructuredSVMCV: C chosen by cross-validation, with outputs shared by all folds and values of C."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from maxmargin.core.interrupts import outermost
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import ENDING
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.grid_table import Done, GridTable
 from maxmargin.estimators.outcome import finished_settings, raise_from_search, tell_search
@@ -28,7 +29,7 @@ from maxmargin.estimators.validation import loaded
 from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.base import Task
 
-#: parameters that every cell has
+#: parameters of every fit
 SHARED = (
     "rescaling",
     "kernel",
@@ -50,50 +51,64 @@ SHARED = (
 )
 
 
+@documented
 class StructuredSVMCV(NamedParameters):
-    """Large-margin training of any task, with C chosen by cross-validation.
+    """Large-margin training of any structured task, with C chosen by cross-validation.
 
-    Trains a :class:`StructuredSVM` for all folds and values of C, each cell certified to the same tolerance.
-    What the argmax said for an example is a constraint in every fold that trains on it, and at every C: all
-    cells share one collection of labellings, and each starts from the multipliers of the cell before.
+    Trains a :class:`StructuredSVM` for all folds and values of C, each with a certificate of the same
+    tolerance. An output that inference found for an example is a constraint for every fold that trains on the
+    example, and for every C. All fits share one collection of outputs, and each starts from the dual
+    variables of the fit before.
 
     Parameters
     ----------
-    task : Task
-        What is predicted and how. Its ``setup`` sees all examples, held-out ones included: alphabets are
-        the same in all folds.
+    {task}
+        Its ``setup`` sees all examples, including held-out ones: label sets are the same in all folds.
     Cs : int or array, default 5
-        Values of C; a number asks for that many between 1e-3 and 10.
+        Values of C. An integer n stands for n values between 1e-3 and 10.
     cv : int, splitter or iterable, optional
-        The folds, as in scikit-learn: 5 by default.
+        The folds, as in scikit-learn. By default 5.
     scoring : callable, optional
-        ``scoring(estimator, X, Y)``, the larger the better; by default minus the mean loss of the task.
+        ``scoring(estimator, X, Y)``: the larger, the better. By default minus the mean loss of the task.
     refit : bool, default True
-        Train with the best C on all examples.
-    rescaling, fixed, nonnegative, nonpositive, prior
-        See :class:`StructuredSVM`.
-    kernel, gamma, degree, coef0, kernel_method
-        See :class:`StructuredSVM`. The basis is taken from the rows of all examples, once: with "map" every
-        fold's problem is the one it would have with a basis of its own; landmarks know rows of held-out
-        inputs, though not their outputs.
-    tol, solver, oracle, max_iter, n_jobs, engine, random_state
-        See :class:`StructuredSVM`.
+        Whether to train with the best C on all examples.
+    {rescaling}
+    {kernel}
+        By default, there is none; see :class:`StructuredSVM`. Features are built once, from the rows of all
+        examples. With "map" this changes no fold's problem. With "nystrom" landmarks may be rows of held-out
+        inputs; their outputs are not used.
+    {gamma}
+    {degree}
+    {coef0}
+    {kernel_method}
+    {fixed}
+    {signs}
+    {prior}
+    {tol}
+    {solver}
+        "auto" is the same as for :class:`StructuredSVM`.
+    {oracle}
+    {max_iter}
+        It applies to each fit.
+    {n_jobs}
+    {engine}
+    {random_state}
 
     Attributes
     ----------
     cv_results_ : dict of arrays
         As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``split0_test_score``,
         ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the
-        certificate of each cell: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
+        certificate of each fit: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
         ``split0_converged``.
     best_params_, best_score_, best_index_
-        The best C.
+        The best C, its score and its index in ``cv_results_``.
     best_estimator_ : StructuredSVM
-        Trained on all examples with the best C, if ``refit``; it can be saved.
+        The estimator trained on all examples with the best C, if ``refit``. It can be saved.
     coef_ : array
-        That of ``best_estimator_``.
+        The weights of ``best_estimator_``.
     oracle_calls_ : float
-        Calls of the argmax per example, all cells and the refit together.
+        Calls of loss-augmented inference per example, for all fits together.
     n_splits_ : int
         Number of folds.
 
@@ -161,17 +176,17 @@ class StructuredSVMCV(NamedParameters):
         self.engine = engine
         self.random_state = random_state
 
+    @documented
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
     ) -> Self:
-        """Train all cells, and the best C on all examples.
+        """Train all folds and values of C, then the best C on all examples.
 
         Parameters
         ----------
-        X, y : sequences of equal length
-            Inputs and labelled outputs, of whatever kind the task wants.
-        sample_weight : array, optional
-            Factors of C by example. Held-out examples are scored without them.
+        {pairs}
+        {sample_weight}
+            Held-out examples are scored without weights.
         groups : array, optional
             Groups for the splitter.
 
@@ -183,20 +198,20 @@ class StructuredSVMCV(NamedParameters):
         Raises
         ------
         KeyboardInterrupt
-            After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
-            ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
+            After Ctrl-C. ``cv_results_`` contains the finished fits, nothing is refitted, and
+            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
         """
         check_parameters(self)
         check_pairs(X, y)
         if self.scoring is not None and not callable(self.scoring):
             raise ValueError(
-                f"scoring={self.scoring!r}: give a callable scoring(estimator, X, Y), or None for the "
-                "task's own loss."
+                f"scoring={self.scoring!r}: pass a callable scoring(estimator, X, Y), or None for the loss "
+                "of the task."
             )
         weight = check_example_weights(sample_weight, len(y))
         weight = np.ones(len(y)) if weight is None else weight
         Cs = self._values()
-        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        everyone = np.arange(len(y))  # splits may be masks or negative indices
         splits = [
             (everyone[train], everyone[test])
             for train, test in check_cv(self.cv).split(everyone, None, groups)
@@ -225,7 +240,7 @@ class StructuredSVMCV(NamedParameters):
                 self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
                 self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
         if best is not None and best.stop_reason_ == "interrupted" and not returns:
-            raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
+            raise_from_search(self, f"all fits are done, best_estimator_ has gap {best.gap_:.2g}.")
         if not interrupted:
             tell_search(self, table, best)
         return self
@@ -244,19 +259,19 @@ class StructuredSVMCV(NamedParameters):
         shared = {name: getattr(self, name) for name in SHARED}
         svm = StructuredSVM(self.task, **shared)
         if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
-            # planes of examples that are held out must outlast the folds that do not ask for them
+            # keep planes of held-out examples during the folds that do not use them
             svm.solver = AutoStructured(self.oracle, idle=8 * (n_splits + 1))
         return svm
 
     def _cells(
         self, problem: StructuredProblem, weight: Array, splits: list[Any], table: GridTable
     ) -> Iterator[SolveResult]:
-        """All folds at the smallest C, then at the next: each cell starts where the last one ended."""
+        """Train all folds with the smallest C, then with the next; each fit starts from the one before."""
         last: SolveResult | None = None
         for i, C in enumerate(table.Cs):
             for k, (train, test) in enumerate(splits):
                 svm = self._template(len(splits)).set_params(C=float(C))
-                counts = np.bincount(train, minlength=len(weight))  # a splitter may draw twice
+                counts = np.bincount(train, minlength=len(weight))  # splitters may repeat examples
                 before = time.perf_counter()
                 last = svm._solve(problem, weight * counts, _start(last))
                 seconds = time.perf_counter() - before
@@ -271,7 +286,7 @@ class StructuredSVMCV(NamedParameters):
         return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
 
     def _select(self, table: GridTable, *, interrupted: bool, returns: bool) -> None:
-        """Keep the cells, and choose. After Ctrl-C that goes on to the caller, unless it asked to return."""
+        """Store the results and choose C. After Ctrl-C, raise it again unless the caller asked to return."""
         results = table.results()
         del results["param_class_weight"]
         results["params"] = [{"C": params["C"]} for params in results["params"]]
@@ -279,14 +294,14 @@ class StructuredSVMCV(NamedParameters):
         means = results["mean_test_score"]
         nothing = bool(np.isnan(means).all())
         if nothing and not interrupted:
-            raise ValueError("no value of C has a score: the scorer returned NaN.")
+            raise ValueError("no value of C has a score: scoring returned NaN.")
         if not nothing:
             self.best_index_ = int(results["rank_test_score"].argmin())
             self.best_score_ = float(means[self.best_index_])
             self.best_params_ = results["params"][self.best_index_]
         if not interrupted:
             return
-        done = f"{finished_settings(means)}; the others hold NaN in cv_results_"
+        done = f"{finished_settings(means)}; the others are NaN in cv_results_"
         if nothing or not returns:
             raise_from_search(self, f"{done}, and nothing was refitted.")
         warnings.warn(
@@ -296,7 +311,7 @@ class StructuredSVMCV(NamedParameters):
         )
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Outputs by ``best_estimator_``.
+        """Predict outputs with ``best_estimator_``.
 
         Parameters
         ----------
@@ -311,18 +326,18 @@ class StructuredSVMCV(NamedParameters):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X)
 
+    @documented
     def score(self, X: Any, y: Any = None) -> float:
-        """The score of ``best_estimator_`` by ``scoring``.
+        """Return the score of ``best_estimator_``, by ``scoring``.
 
         Parameters
         ----------
-        X, y : sequences of equal length
-            Inputs and labelled outputs.
+        {pairs}
 
         Returns
         -------
         float
-            The larger the better.
+            The larger, the better.
         """
         check_is_fitted(self, "best_estimator_")
         X, y, _ = loaded(X, y, None)
@@ -331,7 +346,9 @@ class StructuredSVMCV(NamedParameters):
 
 
 def _start(last: SolveResult | None) -> SolveResult | Start | None:
-    """What the next cell may begin with: sets of examples, but no planes, which are sums over one fold."""
+    """What the next fit starts from: working sets of examples, but no cutting planes, which are sums over one
+    fold.
+    """
     if last is not None and isinstance(last.dual, Bundle):
         return Start(last.w)
     return last

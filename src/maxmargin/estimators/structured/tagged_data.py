@@ -1,4 +1,4 @@
-"""The training data of a tagger: stacked sequences, missing labels, and the risk they make."""
+"""The training data of a tagger: stacked sequences, missing labels, and the risk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maxmargin.tasks.chains.second_order import expand, second_order
 
 
 class TaggedData(NamedTuple):
-    """Stacked sequences with their label numbers (-1: missing) and what errors cost."""
+    """Stacked sequences with the codes of their labels (-1: missing) and token weights."""
 
     task: Chain
     rows: Any
@@ -31,7 +31,7 @@ class TaggedData(NamedTuple):
         return by_sequence(flat, self.counts)
 
     def fully_labeled(self) -> Any:
-        """Which sequences miss no label."""
+        """Which sequences have no missing label."""
         return np.array([(y >= 0).all() for y in self.split(self.codes)])
 
     def rows_of(self, which: Any) -> TaggedData:
@@ -42,7 +42,7 @@ class TaggedData(NamedTuple):
         return TaggedData(self.task, rows, counts, codes, self.weight[tokens])
 
     def completed(self, w: Array) -> TaggedData:
-        """The missing labels chosen by these weights; they cost nothing."""
+        """The same data with missing labels predicted by these weights; they have a token weight of 0."""
         codes = self.codes.copy()
         for i, (x, y) in enumerate(zip(self.split(self.rows), self.split(codes), strict=True)):
             if (y < 0).any():
@@ -50,8 +50,8 @@ class TaggedData(NamedTuple):
                     y[:] = self.task.complete(x, y, w)
                 except ValueError as error:
                     raise ValueError(
-                        f"forbidden_transitions allows no labeling of sequence {i} that agrees with the "
-                        "labels given there: correct them, leave the sequence out, or allow more transitions."
+                        f"forbidden_transitions allows no labeling of sequence {i} that agrees with its "
+                        "known labels: correct them, leave out the sequence, or allow more transitions."
                     ) from error
         return self._replace(codes=codes, weight=np.where(self.codes < 0, 0.0, self.weight))
 
@@ -67,7 +67,7 @@ class TaggedData(NamedTuple):
         return self.split(self.rows), [WeightedLabels(y, s) for y, s in pairs]
 
     def risk(self, sample_weight: Array | None, rescaling: str, engine: Engine) -> TaskRisk:
-        """Compiled for margin rescaling; for slack rescaling one sequence at a time."""
+        """The risk: compiled for margin rescaling, one sequence at a time for slack rescaling."""
         task = self.task
         examples = ChainExamples.from_stacked(task, self.rows, self.counts, self.codes, self.weight)
         X: list[Any] = []
@@ -87,7 +87,7 @@ class TaggedData(NamedTuple):
 
 
 def score_parts(task: Chain, w: Array, mapped: Mapped | None) -> dict[str, Any]:
-    """What a fitted tagger scores with: its weights and, with a kernel, the functions they stand for."""
+    """The attributes of a fitted tagger: its weights and, with a kernel, the functions they define."""
     if mapped is None:
         return {"weights_": w, "expansion_": None}
     w, features = mapped.folded(task, w)
@@ -95,7 +95,7 @@ def score_parts(task: Chain, w: Array, mapped: Mapped | None) -> dict[str, Any]:
 
 
 def label_functions(task: Chain, w: Array, kernel: Kernel, rows: Any) -> KernelExpansion:
-    """The scores of labels as functions of a token, by a chain whose features are values k(x, rows)."""
+    """The scores of labels as functions of a token, for a chain whose features are values k(x, rows)."""
     K = task.n_labels
     coef = w[: w.size - len(task.penalty)].reshape(-1, K)
     return KernelExpansion(kernel, rows, coef, np.zeros(K))

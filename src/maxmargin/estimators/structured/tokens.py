@@ -1,6 +1,7 @@
-"""Input validation of one sequence: a matrix of numbers, or tokens whose features have names.
+"""Input validation of one sequence: a matrix of numbers, or tokens with named features.
 
-What a sequence can be is decided here, and every refusal names the sequence, the token and the feature.
+All accepted forms of a sequence are defined here. Every error names the sequence, the token and the
+feature.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-#: values that DictVectorizer takes as they are
+#: types of values that DictVectorizer accepts
 _PLAIN = {str, float, int, bool}
 _NAMES = {str}
 _FORMS = (
@@ -23,15 +24,15 @@ _FORMS = (
 
 
 def is_path(X: Any) -> bool:
-    """Whether this is the name of something, and not the thing."""
+    """Whether this is a string or a path instead of data."""
     return isinstance(X, str | bytes) or hasattr(X, "__fspath__")
 
 
 def as_array(x: Any, what: str) -> npt.NDArray[Any]:
-    """What NumPy makes of a data frame or a tensor of another library."""
+    """Convert a data frame or a tensor of another library to a NumPy array."""
     try:
         return np.asarray(x)
-    except Exception as error:  # a tensor on a graphics card, or one that needs a gradient
+    except Exception as error:  # for example a tensor on a GPU, or one that requires a gradient
         raise TypeError(
             f"{what} is a {type(x).__name__} that NumPy cannot read: {error}"
         ) from error
@@ -43,13 +44,13 @@ def sequence(x: Any, i: int) -> Any:
         return x
     if is_path(x):
         raise TypeError(
-            f"sequence {i} of X is the string {_cut(x)}, not a list of tokens. For one sequence pass [X], "
-            f"with [y] in fit; split running text into tokens first. {_FORMS}"
+            f"sequence {i} of X is the string {_cut(x)}, not a list of tokens. For one sequence, pass [X], "
+            f"and [y] in fit. Split strings into tokens first. {_FORMS}"
         )
     if isinstance(x, Mapping):
         raise TypeError(
-            f"sequence {i} of X is a dict, which is one token, not a list of them. X must be a list of "
-            f"sequences: for one sequence pass [X], with [y] in fit. {_FORMS}"
+            f"sequence {i} of X is a dict, which is one token, not a list of tokens. X must be a list of "
+            f"sequences: for one sequence, pass [X], and [y] in fit. {_FORMS}"
         )
     if not isinstance(x, np.ndarray | list | tuple) and hasattr(x, "__array__"):
         x = as_array(x, f"sequence {i} of X")
@@ -72,13 +73,13 @@ def _from_array(x: npt.NDArray[Any], i: int) -> Any:
     if x.ndim == 2:
         return x.tolist()
     raise ValueError(
-        f"sequence {i} of X is an array of shape {x.shape}: it must be a matrix with one row per token. If X "
-        "is one sequence, pass [X], with [y] in fit."
+        f"sequence {i} of X is an array of shape {x.shape}, but must be a matrix with one row per token. If "
+        "X is one sequence, pass [X], and [y] in fit."
     )
 
 
 def _as_numbers(x: npt.NDArray[Any], i: int) -> npt.NDArray[np.float64]:
-    """A matrix of objects, such as a data frame whose columns have different types."""
+    """Convert a matrix of objects, such as a data frame whose columns have different types."""
     try:
         return x.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -89,14 +90,14 @@ def _as_numbers(x: npt.NDArray[Any], i: int) -> npt.NDArray[np.float64]:
             if not _is_number(value)
         )
         raise TypeError(
-            f"sequence {i} of X is a matrix with {_cut(x[t, j])} at token {t}, column {j}, where a number "
-            "must be. For features that are strings pass tokens as dicts (for a data frame: "
+            f"sequence {i} of X is a matrix with {_cut(x[t, j])} at token {t}, column {j}, which is not a "
+            "number. For features that are strings, pass tokens as dicts (for a data frame: "
             "frame.to_dict('records'))."
         ) from error
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, str | bytes):  # NumPy's strings have a shape, too
+    if isinstance(value, str | bytes):  # strings of NumPy have a shape, too
         return False
     return isinstance(value, Real | np.bool_) or (
         getattr(value, "shape", None) == () and hasattr(value, "__array__")
@@ -114,14 +115,14 @@ def _is_row(token: Any) -> bool:
 
 
 def _from_rows(tokens: list[Any], i: int) -> npt.NDArray[np.float64]:
-    """Rows of numbers, one below the other."""
+    """Stack rows of numbers."""
     width = len(tokens[0])
     for t, token in enumerate(tokens):
         if not _is_row(token) or not all(map(_is_number, token)):
             raise TypeError(
-                f"token 0 of sequence {i} is a row of numbers, but token {t} is {_cut(token)}: rows of "
-                "numbers must hold nothing else. Names of features are strings; numbers with names are a "
-                "dict {name: value}."
+                f"token 0 of sequence {i} is a row of numbers, but token {t} is {_cut(token)}: rows must "
+                "contain only numbers. Names of features are strings; numbers with names are a dict "
+                "{name: value}."
             )
         if len(token) != width:
             raise ValueError(
@@ -133,7 +134,7 @@ def _from_rows(tokens: list[Any], i: int) -> npt.NDArray[np.float64]:
 
 
 def named_features(tokens: Iterable[Any], i: int) -> Iterator[Mapping[Any, Any]]:
-    """The features of a sequence's tokens by name, as DictVectorizer takes them."""
+    """The features of the tokens of a sequence by name, in the form of DictVectorizer."""
     for t, token in enumerate(tokens):
         yield _features(token, i, t)
 
@@ -152,8 +153,8 @@ def _features(token: Any, i: int, t: int) -> Mapping[Any, Any]:
         return dict.fromkeys(names, 1.0)
     raise TypeError(
         f"token {t} of sequence {i} is {_cut(token)}, a {type(token).__name__}: a token must be a dict of "
-        "features, a list of strings or a string. For numeric features pass one matrix per sequence; for one "
-        "sequence pass [X], with [y] in fit."
+        "features, a list of strings or a string. For numeric features, pass one matrix per sequence. For "
+        "one sequence, pass [X], and [y] in fit."
     )
 
 
@@ -161,14 +162,14 @@ def _require_strings(names: list[Any], i: int, t: int) -> None:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
-                f"token {t} of sequence {i} is a list of names that holds {_cut(name)}, a "
-                f"{type(name).__name__}: names of features are strings. Numbers with names are a dict "
-                "{name: value}; numbers alone are a matrix with a row per token."
+                f"token {t} of sequence {i} is a list of names that contains {_cut(name)}, a "
+                f"{type(name).__name__}: names of features must be strings. Pass numbers with names as a "
+                "dict {name: value}, and numbers alone as a matrix with a row per token."
             )
 
 
 def _flat(token: Mapping[Any, Any], i: int, t: int) -> dict[Any, Any]:
-    """The values of a dict, checked. Dicts inside it are flattened as python-crfsuite does."""
+    """The values of a dict, validated. Nested dicts are flattened as in python-crfsuite."""
     out: dict[Any, Any] = {}
     for name, value in token.items():
         if type(value) in _PLAIN:
@@ -207,14 +208,14 @@ def _is_collection(value: Any) -> bool:
 def _strings(name: Any, values: Iterable[Any], i: int, t: int) -> Iterator[str]:
     for value in values:
         if not isinstance(value, str):
-            _refuse(name, f"a {type(values).__name__} that holds {_cut(value)}", i, t)
+            _refuse(name, f"a {type(values).__name__} that contains {_cut(value)}", i, t)
         yield value
 
 
 def _number(name: Any, value: Any, i: int, t: int) -> float:
-    """The value of one feature; what is not a number is refused by name."""
+    """The value of one feature; anything but a number is an error."""
     if value is None:
-        _refuse(name, "None", i, t, " Leave out what is not known.")
+        _refuse(name, "None", i, t, " Leave out unknown values.")
     if isinstance(value, bytes):
         _refuse(name, f"{_cut(value)}, of bytes", i, t, " Decode it first.")
     if isinstance(value, Complex) and not isinstance(value, Real):
@@ -233,6 +234,6 @@ def _refuse(name: Any, what: str, i: int, t: int, advice: str = "") -> NoReturn:
 
 
 def _cut(value: Any) -> str:
-    """How a value looks, in at most 60 characters."""
+    """The representation of a value, in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

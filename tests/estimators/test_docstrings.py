@@ -1,0 +1,227 @@
+"""Every estimator documents what it takes and what it leaves behind."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+import maxmargin
+from maxmargin.estimators.documentation import SHARED, documented
+from maxmargin.tasks import Chain, MultipleInstance
+
+ESTIMATORS = [
+    name
+    for name in maxmargin.__all__
+    if isinstance(getattr(maxmargin, name), type)
+    and issubclass(getattr(maxmargin, name), BaseEstimator)
+]
+PLACEHOLDER = re.compile(r"^\s*\{\w+\}$", re.MULTILINE)
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(40, 2))
+BINARY = np.where(ROWS[:, 0] + 0.3 * RNG.normal(size=40) > 0, "yes", "no")
+SEQUENCES = [RNG.normal(size=(3, 2)) for _ in range(6)]
+TAGS = [(x[:, 0] > 0).astype(int) for x in SEQUENCES]
+TREES = [
+    "(S (NP (DT the) (NN cat)) (VP (VBD sat)))",
+    "(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))",
+]
+BAGS = [np.array([[3.0, 1.0], [0.0, 1.0]]), np.array([[0.0, -1.0], [0.5, 1.0]])]
+RING = (RNG.normal(size=(4, 1)), [[i, (i + 1) % 4] for i in range(4)])
+
+
+def named_columns():
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(ROWS, columns=["a", "b"])
+
+
+#: small fits that between them set every attribute: name, parameters, what ``fit`` is given
+FITS = [
+    ("LinearSVC", {}, lambda: (named_columns(), BINARY)),
+    ("LinearSVR", {}, lambda: (named_columns(), ROWS[:, 0])),
+    ("MeasureSVC", {}, lambda: (named_columns(), BINARY)),
+    ("RankSVM", {}, lambda: (named_columns(), BINARY == "yes")),
+    ("KernelSVC", {"kernel": "linear"}, lambda: (named_columns(), BINARY)),
+    ("KernelSVC", {"method": "nystrom"}, lambda: (ROWS, BINARY)),
+    ("KernelSVC", {"method": "sampled"}, lambda: (ROWS, BINARY)),
+    ("KernelSVC", {"method": "map"}, lambda: (ROWS, BINARY)),
+    ("LinearSVCCV", {"Cs": [0.1, 1.0], "cv": 2}, lambda: (named_columns(), BINARY)),
+    ("SequenceTagger", {}, lambda: (SEQUENCES, TAGS)),
+    ("SequenceTagger", {"kernel": "rbf", "kernel_method": "nystrom"}, lambda: (SEQUENCES, TAGS)),
+    ("SequenceTagger", {"kernel": "rbf", "kernel_method": "sampled"}, lambda: (SEQUENCES, TAGS)),
+    ("GraphLabeler", {}, lambda: ([RING], [["up", "up", "down", "down"]])),
+    ("GrammarParser", {"min_count": 1}, lambda: (None, TREES)),
+    ("StructuredSVM", {"task": Chain(2)}, lambda: (SEQUENCES, TAGS)),
+    (
+        "StructuredSVM",
+        {"task": Chain(2), "kernel": "rbf", "kernel_method": "nystrom"},
+        lambda: (SEQUENCES, TAGS),
+    ),
+    (
+        "StructuredSVM",
+        {"task": Chain(2), "kernel": "rbf", "kernel_method": "sampled"},
+        lambda: (SEQUENCES, TAGS),
+    ),
+    (
+        "StructuredSVMCV",
+        {"task": Chain(2), "Cs": [0.1, 1.0], "cv": 2},
+        lambda: (SEQUENCES, TAGS),
+    ),
+    ("LatentStructuredSVM", {"task": MultipleInstance()}, lambda: (BAGS, ["cat", "a"])),
+]
+
+
+def section(docstring, title):
+    """The names that a section of a docstring describes."""
+    text = inspect.cleandoc(docstring)
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return []
+    heads = [line for line in found[1].splitlines() if line and not line.startswith(" ")]
+    return [name.strip("* ") for head in heads for name in head.split(" : ")[0].split(",")]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_parameter_of_the_constructor_is_documented_once(name):
+    described = getattr(maxmargin, name)
+    documented_names = section(described.__doc__, "Parameters")
+    assert sorted(documented_names) == sorted(inspect.signature(described).parameters)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_parameter_of_a_public_method_is_documented(name):
+    cls = getattr(maxmargin, name)
+    for method_name in dir(cls):
+        method = inspect.getattr_static(cls, method_name)
+        method = getattr(method, "fn", method)  # of available_if
+        if method_name.startswith("_") or not inspect.isfunction(method):
+            continue
+        if not method.__module__.startswith("maxmargin"):
+            continue
+        taken = [p for p in inspect.signature(method).parameters if p != "self"]
+        missing = set(taken) - set(section(method.__doc__, "Parameters"))
+        assert not missing, (method_name, missing)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_no_placeholder_remains(name):
+    cls = getattr(maxmargin, name)
+    for member in [cls, *(getattr(cls, other, None) for other in dir(cls))]:
+        found = PLACEHOLDER.search(getattr(member, "__doc__", None) or "")
+        assert found is None, (member, found)
+        assert "{default}" not in (getattr(member, "__doc__", None) or "")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_documented_defaults_are_those_of_the_signature(name):
+    cls = getattr(maxmargin, name)
+    for line in cls.__doc__.splitlines():
+        found = re.match(r"^    (\w+) : .*, default (\S+)$", line)
+        if found is not None:
+            default = inspect.signature(cls).parameters[found[1]].default
+            assert eval(found[2]) == default, line
+
+
+#: parameters whose defaults differ, for the reasons given in maxmargin.estimators.documentation
+DIFFERENT_DEFAULTS = {"tol", "loss", "kernel", "Cs"}
+
+
+def test_shared_parameters_have_the_same_default():
+    defaults = {}
+    for name in ESTIMATORS:
+        for key, parameter in inspect.signature(getattr(maxmargin, name)).parameters.items():
+            defaults.setdefault(key, set()).add(parameter.default)
+    assert {key for key, values in defaults.items() if len(values) > 1} == DIFFERENT_DEFAULTS
+
+
+def test_what_is_learned_and_C_are_positional_and_all_else_is_named():
+    for name in ESTIMATORS:
+        parameters = inspect.signature(getattr(maxmargin, name)).parameters.values()
+        positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        assert positional[-1] in ("C", "Cs"), name
+        assert positional[:-1] in ([], ["task"], ["measure"]), name
+
+
+@pytest.mark.parametrize(("name", "params", "data"), FITS, ids=lambda value: str(value)[:40])
+def test_every_public_fitted_attribute_is_documented(name, params, data):
+    estimator = getattr(maxmargin, name)(**params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator.fit(*data())
+    left = {key for key in vars(estimator) if key.endswith("_") and not key.startswith("_")}
+    left |= {
+        key
+        for key, member in inspect.getmembers_static(type(estimator))
+        if isinstance(member, property) and key.endswith("_") and not key.startswith("_")
+    }
+    named = {*section(type(estimator).__doc__, "Attributes"), "n_splits_"}  # as in scikit-learn
+    assert left - named == set()
+
+
+def test_every_estimator_is_fitted_here():
+    assert {name for name, _, _ in FITS} == set(ESTIMATORS)
+
+
+@documented
+def solve(C=2.0, *, tol=None, engine="threads"):
+    """Solve.
+
+    Parameters
+    ----------
+    {C}
+        It multiplies a sum.
+    {tol}
+    {engine}
+    other : {"a", "b"}
+        Braces inside a line stay.
+
+    Attributes
+    ----------
+    {certificate}
+    """
+
+
+def test_placeholders_become_descriptions_with_the_defaults_of_the_signature():
+    text = inspect.cleandoc(solve.__doc__)
+    assert "C : float, default 2.0\n    Weight" in text
+    assert "training data.\n    It multiplies a sum." in text
+    assert "tol : float or stopping rule, optional\n" in text
+    assert 'engine object, default "threads"\n' in text
+    assert 'other : {"a", "b"}\n' in text
+    assert section(solve.__doc__, "Attributes")[0] == "objective_"
+    assert len(section(solve.__doc__, "Attributes")) == 8
+
+
+def test_an_unknown_placeholder_is_an_error():
+    def function():
+        """Text.
+
+        {nothing}
+        """
+
+    with pytest.raises(KeyError, match="no shared description is named 'nothing'"):
+        documented(function)
+
+
+def test_shared_descriptions_are_used_by_three_or_more():
+    """What fewer use is written where it is used."""
+    used = dict.fromkeys(SHARED, 0)
+    for name in ESTIMATORS:
+        text = inspect.getdoc(getattr(maxmargin, name))
+        for key in section(text, "Parameters") + section(text, "Attributes"):
+            if key in used:
+                used[key] += 1
+    of_methods = {"X", "y", "sample_weight", "score_weight", "resume_from", "pairs", "lengths"}
+    assert {key for key, count in used.items() if count < 2} - of_methods == set()
+
+
+def test_docstrings_may_be_stripped():
+    code = "from maxmargin import LinearSVC; assert LinearSVC.__doc__ is None; LinearSVC()"
+    subprocess.run([sys.executable, "-OO", "-c", code], check=True)
