@@ -46,6 +46,8 @@ MANY_FEATURES = 1000
 #: on a path of ascending C: the visits of all rows predicted for coordinates, and those they took at the last
 #: C, above which cutting planes take over; minimum number of rows for that
 PATH_BUDGET, PATH_VISITS, PATH_ROWS = 30.0, 18.0, 10_000
+#: the same budget where there are as many features as rows, and planes may not be the answer
+WIDE_BUDGET = 100.0
 #: maximum number of examples for a switch from working sets to cutting planes, and the passes before it
 FEW_EXAMPLES, PASSES, EXPENSIVE_PASSES = 1000, 32.0, 64.0
 #: a gap below which a stall is due to rounding, and no other method would do better
@@ -85,17 +87,22 @@ class PathPoint:
 
 def plan(problem: Problem, path: PathPoint | None = None) -> list[Phase]:
     """The methods for this problem, in order; the last one has no budget."""
-    if path is None:
-        return _plan(problem)
     phases = _plan(problem)
+    if path is None:
+        return phases
     if _planes_serve_the_path(problem):
         phases = [Phase("cutting planes", float("inf"))]
         if "newton" in problem.methods:
             phases.append(Phase("newton", float("inf")))
         if "coordinate" in problem.methods and path.visits <= PATH_VISITS:
             phases.insert(0, Phase("coordinate", PATH_BUDGET))
-    methods = [phase.method for phase in phases]
-    return phases[methods.index(path.method) :] if path.method in methods else phases
+    elif [phase.method for phase in phases] == ["coordinate", "cutting planes", "coordinate"]:
+        phases[0] = Phase("coordinate", WIDE_BUDGET)
+    reached = [k for k, phase in enumerate(phases) if phase.method == path.method]
+    if not reached:
+        return phases
+    # a method that comes twice was left once if it took longer than it may the first time
+    return phases[reached[-1 if path.visits > phases[reached[0]].budget else 0] :]
 
 
 def _planes_serve_the_path(problem: Problem) -> bool:
