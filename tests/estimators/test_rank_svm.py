@@ -134,7 +134,7 @@ def test_limits_and_callbacks():
         ({"query_weight": "other"}, {}, "query_weight='other' is not known"),
         ({"pair_weight": "other"}, {}, "pair_weight='other' is not known"),
         ({"pair_weight": np.ones((2, 2))}, {}, "y has 4 levels"),
-        ({"pair_weight": -np.ones((4, 4))}, {}, "not negative"),
+        ({"pair_weight": -np.ones((4, 4))}, {}, "nonnegative"),
         ({"loss": "map", "pair_weight": "difference"}, {}, "need loss='pairs'"),
         ({"loss": "ndcg", "query_weight": "equal"}, {}, "need loss='pairs'"),
         ({"k": 3}, {}, "needs loss='ndcg'"),

@@ -290,7 +290,7 @@ def test_refusals():
         table_losses(lambda tp, fp, fn, tn: 1.0, 2, 2)
     with pytest.raises(ValueError, match="tp=1, fp=1, fn=1, tn=1"):
         table_losses(lambda tp, fp, fn, tn: -float(fp == fn == 1), 2, 2)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="y has only one"):
         FBeta().check_labels(np.ones(3))
     with pytest.raises(ValueError, match="2 positive and 2 negative"):
         AllTables(table_losses(error, 2, 2)).check_labels(np.array([1.0, -1.0, -1.0]))

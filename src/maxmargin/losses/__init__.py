@@ -1,4 +1,4 @@
-"""Losses of scores: anything of the form R(w) = L(Xw)."""
+"""Losses of scores, R(w) = L(X w)."""
 
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.candidates import CandidateHinge
