@@ -105,7 +105,7 @@ def test_refusals_say_what_is_known():
     with pytest.raises(ValueError, match="'pool'"):
         make_engine(None, "dask")
     register_engine("wrong", lambda wanted: object())
-    with pytest.raises(TypeError, match="made a object, which is no engine"):
+    with pytest.raises(TypeError, match="created a object, which is not an engine"):
         make_engine(None, "wrong")
 
 

@@ -1,4 +1,4 @@
-"""Engines: where shards live and how their answers are added."""
+"""Engines: they hold the shards of the data, call methods on them and add up the results."""
 
 from maxmargin.core.engine import Engine, Handle, SerialEngine, shard_method
 from maxmargin.engines.choice import Wanted, make_engine, opened, register_engine
