@@ -268,9 +268,9 @@ class _Worker:
         worker, n_workers, n_shards = self._recipe.place
         own = share(n_shards, n_workers, worker)
         return RuntimeError(
-            f"worker {worker} of {n_workers} (shards {own.start} to {own.stop - 1}) died {self._deaths} "
+            f"worker {worker} of {n_workers} (shards {own.start} to {own.stop - 1}) ended {self._deaths} "
             "times without a result (killed, out of memory, or a crash in compiled code); its shards were "
-            "rebuilt each time. If it dies immediately: a script must start its work under "
+            "rebuilt each time. If it ends immediately: a script must start its work under "
             "if __name__ == '__main__'."
         )
 
