@@ -35,7 +35,7 @@ METHODS = (
 def time_cuts(quick: bool) -> Cell:
     """CPU seconds of one cut from given scores, best of three, and of the products around it."""
     from maxmargin.data.design import as_design
-    from maxmargin.losses import AtK, BalancedError, FBeta, Hinge, Prevalence, QMeasure, RocArea
+    from maxmargin.losses import AtK, BalancedError, FBeta, Hinge, Prevalence, QMeasure, RocAuc
 
     n, d = (10_000 if quick else 1_000_000), 50
     rng = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def time_cuts(quick: bool) -> Cell:
         "fbeta, beta 0.5": FBeta(0.5),
         "prbep": AtK(),
         "precision_at_k": AtK("precision", n // 100),
-        "roc_auc": RocArea(),
+        "roc_auc": RocAuc(),
         "ae": Prevalence("ae"),
         "kld": Prevalence("kld"),
         "q": QMeasure(),
@@ -165,10 +165,10 @@ def lines(name: str, measure: str, expensive: bool, quick: bool) -> Cell:
     """A fit with few slopes per line, and one with rounds of eight as for cheap losses."""
     from benchmarks import datasets
     from maxmargin import minimize
-    from maxmargin.losses import FBeta, RocArea
+    from maxmargin.losses import FBeta, RocAuc
     from maxmargin.risks import ScoreRisk
 
-    base: Any = {"f1": FBeta, "roc_auc": RocArea}[measure]
+    base: Any = {"f1": FBeta, "roc_auc": RocAuc}[measure]
     counted = [0]
 
     class Counting(base):  # type: ignore[misc]

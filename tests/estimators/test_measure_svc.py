@@ -100,7 +100,7 @@ def test_where_an_intercept_cannot_matter_it_is_set_afterwards(measure):
     assert without.intercept_[0] == 0.0
 
 
-def test_roc_area_beats_the_plain_classifier():
+def test_roc_auc_beats_the_plain_classifier():
     X, y = rare(n=2000, flip_y=0.2)
     plain = LinearSVC(0.01).fit(X, y).decision_function(X)
     area = MeasureSVC("roc_auc", C=0.01).fit(X, y).decision_function(X)

@@ -18,7 +18,7 @@ from tests.pages import DOCS, shown
 
 import maxmargin
 from maxmargin import MeasureSVC
-from maxmargin.losses import EpsilonInsensitive, FBeta, RocArea, TableLoss
+from maxmargin.losses import EpsilonInsensitive, FBeta, RocAuc, TableLoss
 from maxmargin.testing import check_loss
 
 Jaccard = shown("jaccard").Jaccard
@@ -114,7 +114,7 @@ def test_an_object_and_a_function_train_the_same():
 
 @pytest.mark.parametrize(
     ("name", "loss", "params"),
-    [("f1", FBeta(), {}), ("fbeta", FBeta(2.0), {"beta": 2.0}), ("roc_auc", RocArea(), {})],
+    [("f1", FBeta(), {}), ("fbeta", FBeta(2.0), {"beta": 2.0}), ("roc_auc", RocAuc(), {})],
 )
 def test_objects_of_the_library_are_what_their_names_are(name, loss, params, tmp_path):
     X, y = problem(7, 120, 3)

@@ -13,7 +13,7 @@ from maxmargin.losses import (
     FBeta,
     Prevalence,
     QMeasure,
-    RocArea,
+    RocAuc,
 )
 from maxmargin.risks import ScoreRisk
 from maxmargin.testing import check_loss, check_risk
@@ -29,7 +29,7 @@ LOSSES = {
     "kld": Prevalence("kld"),
     "nkld": Prevalence("nkld"),
     "q": QMeasure(),
-    "roc_auc": RocArea(),
+    "roc_auc": RocAuc(),
     "balanced_error": BalancedError(),
 }
 
@@ -68,4 +68,4 @@ def test_measures_of_whole_rows_take_no_weights():
     X, y = np.ones((3, 1)), np.array([1.0, -1.0, 1.0])
     with pytest.raises(ValueError, match="FBeta takes no sample weights"):
         ScoreRisk(X, y, FBeta(), sample_weight=[1.0, 2.0, 1.0])
-    ScoreRisk(X, y, RocArea(), sample_weight=[1.0, 2.0, 1.0])
+    ScoreRisk(X, y, RocAuc(), sample_weight=[1.0, 2.0, 1.0])

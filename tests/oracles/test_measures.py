@@ -15,7 +15,7 @@ from maxmargin.losses import (
     Hinge,
     Prevalence,
     QMeasure,
-    RocArea,
+    RocAuc,
     table_losses,
 )
 
@@ -254,14 +254,14 @@ def pairs(scores, y, weight):
 
 
 @given(seed=st.integers(0, 100_000), n=st.integers(2, 40))
-def test_roc_area_is_the_sum_over_pairs(seed, n):
+def test_roc_auc_is_the_sum_over_pairs(seed, n):
     scores, y, rng = draw(seed, n)
-    check(RocArea(), scores, y, pairs(scores, y, np.ones(n)))
+    check(RocAuc(), scores, y, pairs(scores, y, np.ones(n)))
     weight = rng.uniform(0.1, 3.0, n)
-    check(RocArea(), scores, y, pairs(scores, y, weight), weight)
+    check(RocAuc(), scores, y, pairs(scores, y, weight), weight)
 
 
-def test_roc_area_against_all_orderings_of_pairs():
+def test_roc_auc_against_all_orderings_of_pairs():
     """n (1 - area) and the pairs' score differences, maximised over all ways to swap pairs."""
     for seed in range(100):
         scores, y, _ = draw(seed, 2 + seed % 4)
@@ -271,10 +271,10 @@ def test_roc_area_against_all_orderings_of_pairs():
         for swapped in itertools.product([0, 1], repeat=count):
             delta = n * sum(swapped) / count
             best = max(best, delta - n / count * np.dot(swapped, gaps))
-        check(RocArea(), scores, y, best)
+        check(RocAuc(), scores, y, best)
 
 
-@pytest.mark.parametrize("loss", [RocArea(), BalancedError()], ids=["roc_auc", "balanced_error"])
+@pytest.mark.parametrize("loss", [RocAuc(), BalancedError()], ids=["roc_auc", "balanced_error"])
 def test_a_weight_is_a_number_of_copies(loss):
     for seed in range(100):
         scores, y, rng = draw(seed, 2 + seed % 20)

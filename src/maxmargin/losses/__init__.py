@@ -11,7 +11,7 @@ from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
 from maxmargin.losses.quantification import Prevalence, QMeasure
 from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
-from maxmargin.losses.roc_area import BalancedError, RocArea
+from maxmargin.losses.roc_auc import BalancedError, RocAuc
 from maxmargin.losses.squared_hinge import SquaredHinge
 from maxmargin.losses.tables import AllTables, TableLoss, table_losses
 
@@ -34,7 +34,7 @@ __all__ = [
     "PairHinge",
     "Prevalence",
     "QMeasure",
-    "RocArea",
+    "RocAuc",
     "RowTerms",
     "ScoreLoss",
     "SmoothMargin",

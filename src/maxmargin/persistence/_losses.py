@@ -19,7 +19,7 @@ from maxmargin.losses import (
     OneClass,
     Prevalence,
     QMeasure,
-    RocArea,
+    RocAuc,
     ScoreLoss,
     SquaredEpsilonInsensitive,
     SquaredHinge,
@@ -40,7 +40,7 @@ LOSSES: dict[str, type[ScoreLoss]] = {
         OneClass,
         Prevalence,
         QMeasure,
-        RocArea,
+        RocAuc,
         SquaredEpsilonInsensitive,
         SquaredHinge,
     )

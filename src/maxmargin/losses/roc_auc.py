@@ -11,7 +11,7 @@ from maxmargin.losses.hinge import Hinge
 from maxmargin.losses.tables import check_two_classes
 
 
-class RocArea(ScoreLoss):
+class RocAuc(ScoreLoss):
     """n (1 - ROC AUC) with a margin: n / (P N) sum over pairs of max(0, 1 - (s_i - s_j)).
 
     Sample i is positive and j negative; P, N and n are the total weights of the positive, the negative and
@@ -20,8 +20,8 @@ class RocArea(ScoreLoss):
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.losses import RocArea
-    >>> RocArea().value(np.array([1.0, 0.5, 0.0]), np.array([1.0, -1.0, -1.0]), np.ones(3))
+    >>> from maxmargin.losses import RocAuc
+    >>> RocAuc().value(np.array([1.0, 0.5, 0.0]), np.array([1.0, -1.0, -1.0]), np.ones(3))
     0.75
     """
 
