@@ -35,7 +35,15 @@ METHODS = (
 def time_cuts(quick: bool) -> Cell:
     """CPU seconds of one cut from given scores, best of three, and of the products around it."""
     from maxmargin.data.design import as_design
-    from maxmargin.losses import AtK, BalancedError, FBeta, Hinge, Prevalence, QMeasure, RocAuc
+    from maxmargin.losses import (
+        AtK,
+        BalancedError,
+        FBeta,
+        Hinge,
+        QMeasure,
+        QuantificationLoss,
+        RocAuc,
+    )
 
     n, d = (10_000 if quick else 1_000_000), 50
     rng = np.random.default_rng(0)
@@ -48,8 +56,8 @@ def time_cuts(quick: bool) -> Cell:
         "prbep": AtK(),
         "precision_at_k": AtK("precision", n // 100),
         "roc_auc": RocAuc(),
-        "ae": Prevalence("ae"),
-        "kld": Prevalence("kld"),
+        "ae": QuantificationLoss("ae"),
+        "kld": QuantificationLoss("kld"),
         "q": QMeasure(),
     }
     out: Cell = {}

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from maxmargin import MeasureSVC, minimize
 from maxmargin.core.engine import Handle, SerialEngine
 from maxmargin.engines import ProcessEngine, ThreadEngine
-from maxmargin.losses import AtK, BalancedError, FBeta, Prevalence, QMeasure, RocAuc
+from maxmargin.losses import AtK, BalancedError, FBeta, QMeasure, QuantificationLoss, RocAuc
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
 
-LOSSES = [FBeta(), AtK(), RocAuc(), BalancedError(), Prevalence("kld"), QMeasure()]
+LOSSES = [FBeta(), AtK(), RocAuc(), BalancedError(), QuantificationLoss("kld"), QMeasure()]
 
 
 def problem(n=4000, d=60, sparse=False, seed=0):

@@ -13,8 +13,8 @@ from maxmargin.losses import (
     BalancedError,
     FBeta,
     Hinge,
-    Prevalence,
     QMeasure,
+    QuantificationLoss,
     RocAuc,
     table_losses,
 )
@@ -92,7 +92,10 @@ TABLES = {
     "q": (QMeasure(), q_measure(1.0)),
     "q2": (QMeasure(2.0), q_measure(2.0)),
     "q0.5": (QMeasure(0.5), q_measure(0.5)),
-} | {name: (Prevalence(name), prevalence(name)) for name in ("ae", "nae", "rae", "kld", "nkld")}
+} | {
+    name: (QuantificationLoss(name), prevalence(name))
+    for name in ("ae", "nae", "rae", "kld", "nkld")
+}
 
 
 def draw(seed, n):

@@ -9,7 +9,7 @@ from maxmargin.losses.hinge import CrammerSinger, Hinge
 from maxmargin.losses.logistic import Logistic
 from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
-from maxmargin.losses.quantification import Prevalence, QMeasure
+from maxmargin.losses.quantification import QMeasure, QuantificationLoss
 from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
 from maxmargin.losses.roc_auc import BalancedError, RocAuc
 from maxmargin.losses.squared_hinge import SquaredHinge
@@ -32,8 +32,8 @@ __all__ = [
     "NewtonTerms",
     "OneClass",
     "PairHinge",
-    "Prevalence",
     "QMeasure",
+    "QuantificationLoss",
     "RocAuc",
     "RowTerms",
     "ScoreLoss",

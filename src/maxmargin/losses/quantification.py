@@ -15,10 +15,10 @@ from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.tables import TableLoss
 
-PrevalenceError = Literal["ae", "nae", "rae", "kld", "nkld"]
+ErrorName = Literal["ae", "nae", "rae", "kld", "nkld"]
 
 
-class Prevalence(TableLoss):
+class QuantificationLoss(TableLoss):
     """n times a quantification error as a structured hinge loss over labelings; a cut costs O(n log n).
 
     Parameters
@@ -30,14 +30,14 @@ class Prevalence(TableLoss):
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.losses import Prevalence
-    >>> Prevalence("ae").value(np.zeros(4), np.array([1.0, -1.0, -1.0, -1.0]), np.ones(4))
+    >>> from maxmargin.losses import QuantificationLoss
+    >>> QuantificationLoss("ae").value(np.zeros(4), np.array([1.0, -1.0, -1.0, -1.0]), np.ones(4))
     3.0
     """
 
-    def __init__(self, error: PrevalenceError = "ae") -> None:
-        if error not in get_args(PrevalenceError):
-            raise ValueError(f"error={error!r}: use one of {', '.join(get_args(PrevalenceError))}.")
+    def __init__(self, error: ErrorName = "ae") -> None:
+        if error not in get_args(ErrorName):
+            raise ValueError(f"error={error!r}: use one of {', '.join(get_args(ErrorName))}.")
         self.error = error
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
