@@ -20,14 +20,14 @@ _CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EngineOptions:
     """The parameters of an engine that is created by name.
 
     Parameters
     ----------
     n_jobs : int or None
         The parameter ``n_jobs`` of the estimator; never 0.
-    text : str
+    engine : str
         The full parameter ``engine``: the name, and anything after a colon.
     prepare : callable or None
         Must be called once in every process, before its shards are built.
@@ -36,7 +36,7 @@ class Wanted:
     """
 
     n_jobs: int | None = None
-    text: str = ""
+    engine: str = ""
     prepare: Callable[[], object] | None = None
     by_value: bool = False
 
@@ -51,26 +51,26 @@ class Wanted:
         return self.n_jobs
 
 
-def _threads(wanted: Wanted) -> Engine:
-    serial = wanted.n_jobs is None or wanted.n_jobs == 1
-    return SerialEngine() if serial else ThreadEngine(wanted.n_workers)
+def _threads(options: EngineOptions) -> Engine:
+    serial = options.n_jobs is None or options.n_jobs == 1
+    return SerialEngine() if serial else ThreadEngine(options.n_workers)
 
 
-def _processes(wanted: Wanted) -> Engine:
-    if wanted.n_jobs is None or wanted.n_jobs == 1:
+def _processes(options: EngineOptions) -> Engine:
+    if options.n_jobs is None or options.n_jobs == 1:
         return SerialEngine()
-    return ProcessEngine(wanted.n_workers, wanted.prepare, by_value=wanted.by_value)
+    return ProcessEngine(options.n_workers, options.prepare, by_value=options.by_value)
 
 
-def _ray(wanted: Wanted) -> Engine:
-    text = wanted.text
+def _ray(options: EngineOptions) -> Engine:
+    text = options.engine
     address = None if text == "ray" else text if "://" in text else text[len("ray:") :]
-    return RayEngine(_ray_workers(wanted.n_jobs), address, prepare=wanted.prepare)
+    return RayEngine(_ray_workers(options.n_jobs), address, prepare=options.prepare)
 
 
 _OF_THE_LIBRARY = ("threads", "processes", "ray")
 #: engines by name; those that accept an address after a colon are in _ADDRESSED
-_ENGINES: dict[str, Callable[[Wanted], Engine]] = {
+_ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
     "threads": _threads,
     "processes": _processes,
     "ray": _ray,
@@ -79,7 +79,7 @@ _ADDRESSED = {"ray"}
 
 
 def register_engine(
-    name: str, make: Callable[[Wanted], Engine], *, addressed: bool = False
+    name: str, make: Callable[[EngineOptions], Engine], *, addressed: bool = False
 ) -> None:
     """Register an engine under a name, for use as ``engine=name`` in all estimators of this process.
 
@@ -88,15 +88,15 @@ def register_engine(
     name : str
         A Python identifier; names of the library's engines are not allowed.
     make : callable
-        Called with a :class:`Wanted` in every fit. It returns a new engine, which the fit closes.
+        Called with an :class:`EngineOptions` in every fit. It returns a new engine, which the fit closes.
     addressed : bool, default False
-        Whether ``engine="name:more"`` is allowed; ``Wanted.text`` is then the full string.
+        Whether ``engine="name:more"`` is allowed; ``EngineOptions.engine`` is then the full string.
 
     Examples
     --------
     >>> from maxmargin import LinearSVC
     >>> from maxmargin.engines import ThreadEngine, register_engine
-    >>> register_engine("two_threads", lambda wanted: ThreadEngine(2))
+    >>> register_engine("two_threads", lambda options: ThreadEngine(2))
     >>> LinearSVC(engine="two_threads").fit([[0.0], [1.0]], [0, 1]).converged_
     True
     """
@@ -106,7 +106,7 @@ def register_engine(
         raise ValueError(f"name={name!r} is the name of a built-in engine: use another one.")
     if not callable(make):
         raise TypeError(
-            f"make must be a callable that takes a Wanted and returns an engine; got {make!r}."
+            f"make must be a callable that takes an EngineOptions and returns an engine; got {make!r}."
         )
     _ENGINES[name] = make
     (_ADDRESSED.add if addressed else _ADDRESSED.discard)(name)
@@ -159,7 +159,7 @@ def make_engine(
             f"{''.join(f', {known}' for known in own)} or an engine object (such as "
             "engines.RayEngine(...)). Use engines.register_engine to name your own engine."
         )
-    made = _ENGINES[name](Wanted(n_jobs, text, prepare, by_value))
+    made = _ENGINES[name](EngineOptions(n_jobs, text, prepare, by_value))
     missing = [part for part in _CONTRACT if not hasattr(made, part)]
     if missing:
         raise TypeError(
