@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.losses import (
-    AllTables,
+    AllConfusionMatrices,
     AtK,
     BalancedError,
     FBeta,
@@ -52,7 +52,7 @@ def test_any_measure(rescaling, seed, n):
     y = labels(seed, n)
     losses = np.random.default_rng(seed).random((np.sum(y > 0) + 1, np.sum(y < 0) + 1))
     losses[0, 0] = 0.0
-    check_loss(AllTables(losses, rescaling), y, random_state=seed, n_trials=8)
+    check_loss(AllConfusionMatrices(losses, rescaling), y, random_state=seed, n_trials=8)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.losses import (
-    AllTables,
+    AllConfusionMatrices,
     AtK,
     BalancedError,
     FBeta,
@@ -16,7 +16,7 @@ from maxmargin.losses import (
     QMeasure,
     QuantificationLoss,
     RocAuc,
-    table_losses,
+    confusion_matrix_losses,
 )
 
 # -- the measures, written out once more -----------------------------------------------------------
@@ -178,7 +178,7 @@ def near_ties(loss, seed):
     """Scores that make up for the losses along a random path of tables: many tables are nearly the best."""
     rng = np.random.default_rng(seed)
     P, N = (int(k) for k in rng.integers(1, 60, 2))
-    losses = table_losses(loss, P, N)
+    losses = confusion_matrix_losses(loss, P, N)
     delta = (P + N) * np.maximum(0.0, losses)
     low, high = [], []
     while len(low) < P or len(high) < N:
@@ -191,7 +191,7 @@ def near_ties(loss, seed):
         size=P + N
     )
     order = rng.permutation(P + N)
-    return scores[order], np.repeat([1.0, -1.0], [P, N])[order], AllTables(losses)
+    return scores[order], np.repeat([1.0, -1.0], [P, N])[order], AllConfusionMatrices(losses)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -217,7 +217,9 @@ def test_any_measure_against_all_labellings(slack):
         scores, y, _ = draw(seed, 2 + seed % 6)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
         for reference in (error, balanced, odd):
-            loss = AllTables(table_losses(reference, P, N), "slack" if slack else "margin")
+            loss = AllConfusionMatrices(
+                confusion_matrix_losses(reference, P, N), "slack" if slack else "margin"
+            )
             check(loss, scores, y, brute_force(scores, y, reference, slack))
 
 
@@ -227,7 +229,7 @@ def test_slack_rescaling_against_all_labellings(name):
     for seed in range(60):
         scores, y, _ = draw(seed, 2 + seed % 6)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
-        loss = AllTables(table_losses(named, P, N), "slack")
+        loss = AllConfusionMatrices(confusion_matrix_losses(named, P, N), "slack")
         check(loss, scores, y, brute_force(scores, y, reference, slack=True))
 
 
@@ -245,7 +247,7 @@ def test_error_is_the_hinge_loss():
         scores, y, _ = draw(seed, 2 + seed % 20)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
         expected = Hinge().value(scores, y, np.ones(len(y)))
-        check(AllTables(table_losses(error, P, N)), scores, y, expected)
+        check(AllConfusionMatrices(confusion_matrix_losses(error, P, N)), scores, y, expected)
         check(BalancedError(), scores, y, best_table(scores, y, balanced))
 
 
@@ -288,15 +290,17 @@ def test_a_weight_is_a_number_of_copies(loss):
 
 def test_refusals():
     with pytest.raises(ValueError, match="4,000,000"):
-        table_losses(error, 3000, 3000)
+        confusion_matrix_losses(error, 3000, 3000)
     with pytest.raises(ValueError, match="without errors"):
-        table_losses(lambda tp, fp, fn, tn: 1.0, 2, 2)
+        confusion_matrix_losses(lambda tp, fp, fn, tn: 1.0, 2, 2)
     with pytest.raises(ValueError, match="tp=1, fp=1, fn=1, tn=1"):
-        table_losses(lambda tp, fp, fn, tn: -float(fp == fn == 1), 2, 2)
+        confusion_matrix_losses(lambda tp, fp, fn, tn: -float(fp == fn == 1), 2, 2)
     with pytest.raises(ValueError, match="y has only one"):
         FBeta().check_labels(np.ones(3))
     with pytest.raises(ValueError, match="2 positive and 2 negative"):
-        AllTables(table_losses(error, 2, 2)).check_labels(np.array([1.0, -1.0, -1.0]))
+        AllConfusionMatrices(confusion_matrix_losses(error, 2, 2)).check_labels(
+            np.array([1.0, -1.0, -1.0])
+        )
     for make in (lambda: FBeta(0.0), lambda: QMeasure(-1.0), lambda: AtK("f1"), lambda: AtK(k=0)):
         with pytest.raises(ValueError):
             make()

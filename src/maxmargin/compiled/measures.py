@@ -31,7 +31,7 @@ def _prefix_sums(values, sign):
 
 
 @entry
-def f_beta_table(low, high, beta2):
+def best_f_beta(low, high, beta2):
     """(false negatives, false positives) for Delta = n (1 - F), F = (1 + beta^2) a / (a + b + beta^2 P), a =
     P - c.
 
@@ -68,7 +68,7 @@ def f_beta_table(low, high, beta2):
 
 
 @entry
-def count_table(low, high, delta):
+def best_count(low, high, delta):
     """(false negatives, false positives) for a Delta that depends only on the number m of predicted
     positives.
 
@@ -138,7 +138,7 @@ def _q_side(low, high, beta2, over):
 
 
 @entry
-def q_table(low, high, beta2):
+def best_q(low, high, beta2):
     """(false negatives, false positives) for the Q measure of Barranquero and others.
 
     The accuracy of the count is 1 - |m - P| / max(P, N), the minimum of two linear functions, and Delta
@@ -152,7 +152,7 @@ def q_table(low, high, beta2):
 
 
 @entry
-def matrix_table(low, high, delta, slack):
+def best_enumerated(low, high, delta, slack):
     """(false negatives, false positives) for any Delta, given as a matrix ``delta[c, b]``; negative: not
     allowed.
 

@@ -2,6 +2,11 @@
 
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.candidates import CandidateHinge
+from maxmargin.losses.confusion_matrix import (
+    AllConfusionMatrices,
+    ConfusionMatrixLoss,
+    confusion_matrix_losses,
+)
 from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms, RowTerms
 from maxmargin.losses.epsilon_insensitive import EpsilonInsensitive, SquaredEpsilonInsensitive
@@ -13,16 +18,16 @@ from maxmargin.losses.quantification import QMeasure, QuantificationLoss
 from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
 from maxmargin.losses.roc_auc import BalancedError, RocAuc
 from maxmargin.losses.squared_hinge import SquaredHinge
-from maxmargin.losses.tables import AllTables, TableLoss, table_losses
 
 __all__ = [
     "NDCG",
-    "AllTables",
+    "AllConfusionMatrices",
     "AtK",
     "AveragePrecision",
     "BalancedError",
     "CandidateHinge",
     "ClassTerms",
+    "ConfusionMatrixLoss",
     "CrammerSinger",
     "DualTerms",
     "EpsilonInsensitive",
@@ -40,7 +45,6 @@ __all__ = [
     "SmoothMargin",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
-    "TableLoss",
+    "confusion_matrix_losses",
     "query_labels",
-    "table_losses",
 ]

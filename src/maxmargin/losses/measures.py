@@ -9,12 +9,12 @@ import numpy as np
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels
-from maxmargin.losses.tables import TableLoss
+from maxmargin.losses.confusion_matrix import ConfusionMatrixLoss
 
 NUMBER = (int, float, np.integer, np.floating)
 
 
-class FBeta(TableLoss):
+class FBeta(ConfusionMatrixLoss):
     """n (1 - F_beta) as a structured hinge loss over labelings; a cut costs O(n log n).
 
     F_beta = (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp): recall is weighted beta times as much as
@@ -39,17 +39,17 @@ class FBeta(TableLoss):
         self.beta = float(beta)
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         weight = self.beta**2
         return (weight * fn + fp) / ((1.0 + weight) * tp + weight * fn + fp)
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
-        fn, fp = measures.f_beta_table(low, high, self.beta**2)
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
+        fn, fp = measures.best_f_beta(low, high, self.beta**2)
         return int(fn), int(fp)
 
 
-class AtK(TableLoss):
+class AtK(ConfusionMatrixLoss):
     """Precision or recall at k: labelings have exactly k positives. A cut costs O(n log n).
 
     The loss is 1 - tp / k or 1 - tp / P, where P is the number of positive samples. With k = P both equal one
@@ -92,13 +92,13 @@ class AtK(TableLoss):
             raise ValueError(f"k={self.k} exceeds the number of samples, {len(y)}.")
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         k = tp + fn if self.k is None else self.k
         base = k if self.kind == "precision" else tp + fn
         return np.where(tp + fp == k, 1.0 - tp / base, -1.0)
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
         P, N = len(low), len(high)
         k = P if self.k is None else self.k
         tp = np.arange(max(0, k - N), min(k, P) + 1)

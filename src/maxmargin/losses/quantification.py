@@ -13,12 +13,12 @@ import numpy as np
 
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
-from maxmargin.losses.tables import TableLoss
+from maxmargin.losses.confusion_matrix import ConfusionMatrixLoss
 
 ErrorName = Literal["ae", "nae", "rae", "kld", "nkld"]
 
 
-class QuantificationLoss(TableLoss):
+class QuantificationLoss(ConfusionMatrixLoss):
     """n times a quantification error as a structured hinge loss over labelings; a cut costs O(n log n).
 
     Parameters
@@ -41,7 +41,7 @@ class QuantificationLoss(TableLoss):
         self.error = error
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         positive, negative = tp + fn, fp + tn
         return self._of_count(tp + fp, positive, negative)
 
@@ -58,15 +58,15 @@ class QuantificationLoss(TableLoss):
         divergence = np.maximum(0.0, divergence) * (off > 0)  # exactly 0 if the count is correct
         return divergence if self.error == "kld" else np.tanh(0.5 * divergence)
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
         P, N = len(low), len(high)
         delta = (P + N) * self._of_count(np.arange(P + N + 1), P, N)
-        fn, fp = measures.count_table(low, high, delta)
+        fn, fp = measures.best_count(low, high, delta)
         return int(fn), int(fp)
 
 
-class QMeasure(TableLoss):
+class QMeasure(ConfusionMatrixLoss):
     """n (1 - Q) as a structured hinge loss over labelings; a cut costs O(n log n).
 
     Q is the F_beta-weighted harmonic mean of recall and ``1 - |m - P| / max(P, N)``, the accuracy of the
@@ -91,7 +91,7 @@ class QMeasure(TableLoss):
         self.beta = float(beta)
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         positive, weight = tp + fn, self.beta**2
         recall = tp / positive
         count = 1.0 - np.abs(tp + fp - positive) / np.maximum(positive, fp + tn)
@@ -99,7 +99,7 @@ class QMeasure(TableLoss):
         score = (1.0 + weight) * count * recall / np.where(total > 0.0, total, 1.0)
         return 1.0 - score
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
-        fn, fp = measures.q_table(low, high, self.beta**2)
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
+        fn, fp = measures.best_q(low, high, self.beta**2)
         return int(fn), int(fp)

@@ -7,8 +7,8 @@ import numpy as np
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.confusion_matrix import check_two_classes
 from maxmargin.losses.hinge import Hinge
-from maxmargin.losses.tables import check_two_classes
 
 
 class RocAuc(ScoreLoss):

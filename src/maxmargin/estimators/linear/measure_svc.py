@@ -43,11 +43,11 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     ----------
     measure : str, callable or loss object, default "f1"
         "error", "balanced_error", "f1", "fbeta", "prbep" (the break-even point of precision and recall),
-        "precision_at_k", "recall_at_k", "roc_auc"; for quantifiers "ae", "nae", "rae", "kld", "nkld", "q".
-        A callable ``(tp, fp, fn, tn) -> loss`` may be any loss of the table, 0 if there are no errors. All
+        "precision_at_k", "recall_at_k", "roc_auc"; for quantifiers "ae", "nae", "rae", "kld", "nkld", "q". A
+        callable ``(tp, fp, fn, tn) -> loss`` may be any loss of the table, 0 if there are no errors. All
         tables are tried, so more than 4 million of them (4,000 rows if half are positive) are refused. An
-        object of a class derived from :class:`maxmargin.losses.TableLoss` has no such limit; see the user
-        guide, "A measure of your own".
+        object of a class derived from :class:`maxmargin.losses.ConfusionMatrixLoss` has no such limit; see
+        the user guide, "A measure of your own".
     C : float, default 1.0
         Weight of R.
     beta : float, default 1.0

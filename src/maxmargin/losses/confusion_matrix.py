@@ -12,23 +12,23 @@ import numpy as np
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.losses.table_search import Errors, check_concave, concave_table
+from maxmargin.losses.confusion_matrix_search import Errors, best_concave_matrix, check_concave
 
 #: limit on the confusion matrices enumerated for every cut: n = 4,000 samples if half of them are positive
-MAX_TABLES = 4_000_000
+MAX_MATRICES = 4_000_000
 
 #: loss(tp, fp, fn, tn) of a confusion matrix; 0 if there are no errors
 Measure = Callable[[Any, Any, Any, Any], Any]
 Rescaling = Literal["margin", "slack"]
 
 
-class TableLoss(ScoreLoss):
+class ConfusionMatrixLoss(ScoreLoss):
     """max over labelings v of Delta(v) + sum_i 1/2 (v_i - y_i) s_i with y in {-1, +1}.
 
     Delta(v) = n loss(tp, fp, fn, tn) is the loss of the confusion matrix of v; the maximum includes Delta(y)
     = 0. A subclass implements ``loss``. If the loss is concave in the number of false negatives or false
     positives, set ``concave_in``, and the best confusion matrix is found in O(n log n). Otherwise override
-    ``table``, or all confusion matrices are enumerated, which is feasible for small data only.
+    ``best_matrix``, or all confusion matrices are enumerated, which is feasible for small data only.
 
     Examples
     --------
@@ -36,9 +36,9 @@ class TableLoss(ScoreLoss):
 
     >>> import numpy as np
     >>> from maxmargin import MeasureSVC
-    >>> from maxmargin.losses import TableLoss
-    >>> class Jaccard(TableLoss):
-    ...     concave_in = "alarms"
+    >>> from maxmargin.losses import ConfusionMatrixLoss
+    >>> class Jaccard(ConfusionMatrixLoss):
+    ...     concave_in = "fp"
     ...     def loss(self, tp, fp, fn, tn):
     ...         return (fn + fp) / (tp + fn + fp)
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
@@ -51,7 +51,7 @@ class TableLoss(ScoreLoss):
     weighted = False
     expensive_slopes = True
     label_kind = "sign"
-    #: "misses" (fn) or "alarms" (fp) if the loss is concave in their number for any number of the other error
+    #: "fn" or "fp" if the loss is concave in the number of these errors for any number of the other
     concave_in: ClassVar[Errors | None] = None
 
     @abstractmethod
@@ -59,23 +59,26 @@ class TableLoss(ScoreLoss):
         """Loss of a confusion matrix, or of arrays of them, per sample; negative if the matrix is not
         allowed."""
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
         """(false negatives, false positives) of the best confusion matrix; ``low`` holds the positive scores
         in ascending order, ``high`` the negative scores in descending order."""
         if self.concave_in is not None:
-            return concave_table(self.loss, low, high, self.concave_in)
-        delta = (len(low) + len(high)) * table_losses(self, len(low), len(high))
-        fn, fp = measures.matrix_table(low, high, delta, False)
+            return best_concave_matrix(self.loss, low, high, self.concave_in)
+        delta = (len(low) + len(high)) * confusion_matrix_losses(self, len(low), len(high))
+        fn, fp = measures.best_enumerated(low, high, delta, False)
         return int(fn), int(fp)
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         name = type(self).__name__
         check_two_classes(y, name)
-        if self.concave_in is not None and type(self).table is TableLoss.table:
-            if self.concave_in not in ("misses", "alarms"):
+        if (
+            self.concave_in is not None
+            and type(self).best_matrix is ConfusionMatrixLoss.best_matrix
+        ):
+            if self.concave_in not in ("fn", "fp"):
                 raise ValueError(
-                    f"concave_in={self.concave_in!r} of {name}: use 'misses', 'alarms' or None."
+                    f"concave_in={self.concave_in!r} of {name}: use 'fn', 'fp' or None."
                 )
             check_concave(self.loss, int(np.sum(y > 0)), int(np.sum(y <= 0)), self.concave_in, name)
 
@@ -87,7 +90,7 @@ class TableLoss(ScoreLoss):
         positive = y > 0
         low = np.sort(scores[positive])
         high = np.ascontiguousarray(np.sort(scores[~positive])[::-1])
-        fn, fp = self.table(low, high)
+        fn, fp = self.best_matrix(low, high)
         gradient = np.empty(len(scores))
         measures.mark(scores, y, low, high, fn, fp, gradient)
         loss = float(self.loss(len(low) - fn, fp, fn, len(high) - fp))
@@ -99,23 +102,23 @@ class TableLoss(ScoreLoss):
         return delta, gradient
 
 
-class AllTables(TableLoss):
+class AllConfusionMatrices(ConfusionMatrixLoss):
     """Any metric, by enumerating all (n_positive + 1) (n_negative + 1) confusion matrices for every cut.
 
     Parameters
     ----------
     losses : array of shape (n_positive + 1, n_negative + 1)
         Loss at [fn, fp] for ``fn`` false negatives and ``fp`` false positives; 0 at [0, 0]; negative where a
-        confusion matrix is not allowed. See :func:`table_losses`.
+        confusion matrix is not allowed. See :func:`confusion_matrix_losses`.
     rescaling : {"margin", "slack"}, default "margin"
         With "slack" the loss is max over labelings of Delta(v) (1 + sum_i 1/2 (v_i - y_i) s_i).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.losses import AllTables, table_losses
-    >>> losses = table_losses(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn), 2, 1)
-    >>> loss = AllTables(losses)
+    >>> from maxmargin.losses import AllConfusionMatrices, confusion_matrix_losses
+    >>> losses = confusion_matrix_losses(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn), 2, 1)
+    >>> loss = AllConfusionMatrices(losses)
     >>> loss.value(np.array([0.5, 2.0, -0.25]), np.array([1.0, 1.0, -1.0]), np.ones(3))
     1.25
     """
@@ -136,13 +139,13 @@ class AllTables(TableLoss):
         self._delta: Array = (sum(self.losses.shape) - 2) * self.losses
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         return self.losses[fn, fp]
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
         slack = self.rescaling == "slack"
-        fn, fp = measures.matrix_table(low, high, self._delta, slack)
+        fn, fp = measures.best_enumerated(low, high, self._delta, slack)
         return int(fn), int(fp)
 
     def check_labels(self, y: Labels) -> None:
@@ -161,12 +164,14 @@ class AllTables(TableLoss):
         return self._cut(scores, y, slack=self.rescaling == "slack")
 
 
-def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int) -> Array:
-    """Losses of all confusion matrices, for :class:`AllTables`.
+def confusion_matrix_losses(
+    measure: Measure | ConfusionMatrixLoss, n_positive: int, n_negative: int
+) -> Array:
+    """Losses of all confusion matrices, for :class:`AllConfusionMatrices`.
 
     Parameters
     ----------
-    measure : callable or TableLoss
+    measure : callable or ConfusionMatrixLoss
         A callable is called with integers ``(tp, fp, fn, tn)``, one confusion matrix at a time, and returns
         its loss: 0 if there are no errors, nonnegative, about 1 for the worst.
     n_positive, n_negative : int
@@ -179,19 +184,19 @@ def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int)
 
     Examples
     --------
-    >>> from maxmargin.losses import table_losses
-    >>> table_losses(lambda tp, fp, fn, tn: (fp + fn) / 2, 1, 1).tolist()
+    >>> from maxmargin.losses import confusion_matrix_losses
+    >>> confusion_matrix_losses(lambda tp, fp, fn, tn: (fp + fn) / 2, 1, 1).tolist()
     [[0.0, 0.5], [0.5, 1.0]]
     """
     P, N = int(n_positive), int(n_negative)
     tables = (P + 1) * (N + 1)
-    if tables > MAX_TABLES:
+    if tables > MAX_MATRICES:
         raise ValueError(
             f"{P} positive and {N} negative samples have {tables:,} confusion matrices, and every cut would "
-            f"enumerate all of them; the limit is {MAX_TABLES:,}. Use a named measure with margin rescaling, "
-            "an object that declares concave_in or implements table(low, high), or fewer samples."
+            f"enumerate all of them; the limit is {MAX_MATRICES:,}. Use a named measure with margin "
+            "rescaling, an object that declares concave_in or implements best_matrix(low, high), or fewer samples."
         )
-    if isinstance(measure, TableLoss):
+    if isinstance(measure, ConfusionMatrixLoss):
         misses, alarms = np.meshgrid(np.arange(P + 1), np.arange(N + 1), indexing="ij")
         grid: Array = np.array(
             measure.loss(P - misses, alarms, misses, N - alarms), dtype=np.float64

@@ -17,21 +17,21 @@ import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
 
-Errors = Literal["misses", "alarms"]
+Errors = Literal["fn", "fp"]
 #: loss(tp, fp, fn, tn), for arrays of confusion matrices
 Loss = Callable[[Any, Any, Any, Any], Any]
 #: number of counts of the other kind of error at which concavity is checked
 TRIED = 17
 
 
-def concave_table(loss: Loss, low: Array, high: Array, along: Errors) -> tuple[int, int]:
+def best_concave_matrix(loss: Loss, low: Array, high: Array, along: Errors) -> tuple[int, int]:
     """(false negatives, false positives) of the best confusion matrix; ``low`` holds the positive scores in
     ascending order, ``high`` the negative scores in descending order."""
     P, N = len(low), len(high)
     missed = np.concatenate([[0.0], -np.cumsum(low)])
     taken = np.concatenate([[0.0], np.cumsum(high)])
-    gains = high if along == "alarms" else -low
-    other = np.arange((P if along == "alarms" else N) + 1)
+    gains = high if along == "fp" else -low
+    other = np.arange((P if along == "fp" else N) + 1)
     delta = _delta(loss, P, N, along)
     best = np.zeros(len(other), dtype=np.int64)
     top = np.full(len(other), len(gains), dtype=np.int64)
@@ -41,7 +41,7 @@ def concave_table(loss: Loss, low: Array, high: Array, along: Errors) -> tuple[i
         open_ = best < top
         best = np.where(open_ & rises, middle + 1, best)
         top = np.where(open_ & ~rises, middle, top)
-    fn, fp = (other, best) if along == "alarms" else (best, other)
+    fn, fp = (other, best) if along == "fp" else (best, other)
     first = int(np.argmax(delta(other, best) + missed[fn] + taken[fp]))
     return int(fn[first]), int(fp[first])
 
@@ -50,7 +50,7 @@ def _delta(loss: Loss, P: int, N: int, along: Errors) -> Callable[[IntArray, Int
     """n times the loss as a function of (count of the other error, count of the searched error)."""
 
     def of(other: IntArray, count: IntArray) -> Array:
-        fn, fp = (other, count) if along == "alarms" else (count, other)
+        fn, fp = (other, count) if along == "fp" else (count, other)
         out: Array = (P + N) * np.asarray(loss(P - fn, fp, fn, N - fp), dtype=np.float64)
         return out
 
@@ -59,7 +59,7 @@ def _delta(loss: Loss, P: int, N: int, along: Errors) -> Callable[[IntArray, Int
 
 def check_concave(loss: Loss, P: int, N: int, along: Errors, name: str) -> None:
     """Raise ValueError if the loss is not concave as declared, at a few counts of the other kind of error."""
-    n_other, n_own = (P, N) if along == "alarms" else (N, P)
+    n_other, n_own = (P, N) if along == "fp" else (N, P)
     delta, own = _delta(loss, P, N, along), np.arange(n_own + 1)
     for other in np.unique(np.linspace(0, n_other, TRIED).astype(np.int64)):
         values = delta(np.full(n_own + 1, other), own)
@@ -75,7 +75,7 @@ def check_concave(loss: Loss, P: int, N: int, along: Errors, name: str) -> None:
         if (bends > 1e-9 * (P + N)).any():
             raise ValueError(
                 f"{name} declares a loss that is concave in the number of {along}, but with {other} "
-                f"{'misses' if along == 'alarms' else 'alarms'} it is not: implement table(low, high), or "
+                f"{'fn' if along == 'fp' else 'fp'} it is not. Implement best_matrix(low, high), or "
                 "set concave_in = None (for small data)."
             )
     if delta(np.zeros(1, np.int64), np.zeros(1, np.int64))[0] != 0.0:
