@@ -99,7 +99,7 @@ def move(a, cap, square, y, score, margin, kind, curvature):
     """(gradient, new dual variable, gap) of a row. Scalars only: passing arrays to a function costs more than
     the row."""
     if kind & TWO_SIDED:
-        return move_in_tube(a, cap, square, y - score, margin, kind, curvature)
+        return move_two_sided(a, cap, square, y - score, margin, kind, curvature)
     zeta = margin - y * score
     if kind & CURVED:
         q = curvature / cap
@@ -125,7 +125,7 @@ def curved_loss(cap, short, kind, curvature):
 
 
 @leaf
-def move_in_tube(a, cap, square, r, margin, kind, curvature):
+def move_two_sided(a, cap, square, r, margin, kind, curvature):
     """The same for a two-sided loss whose target is ``r`` above the score."""
     q = curvature / cap if kind & CURVED else 0.0
     loss = max(0.0, abs(r) - margin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled import tube
+from maxmargin.compiled import epsilon_insensitive
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, difference
 from maxmargin.losses.dual_terms import DualTerms
@@ -67,11 +67,13 @@ class EpsilonInsensitive(ScoreLoss):
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
-        return tube.cut(scores, *self._rows(y), weight, self.smooth, gradient), gradient
+        return epsilon_insensitive.cut(
+            scores, *self._rows(y), weight, self.smooth, gradient
+        ), gradient
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
-        return float(tube.value(scores, *self._rows(y), weight, self.smooth))
+        return float(epsilon_insensitive.value(scores, *self._rows(y), weight, self.smooth))
 
     def change(self, value: float, first: float, second: float) -> float:
         """See :meth:`ScoreLoss.change`."""
@@ -92,7 +94,7 @@ class EpsilonInsensitive(ScoreLoss):
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
-        kernel = tube.squared_slopes if self.smooth else tube.slopes
+        kernel = epsilon_insensitive.squared_slopes if self.smooth else epsilon_insensitive.slopes
         kernel(scores, other, *self._rows(y), weight, ts, out)
         return out
 
@@ -111,7 +113,7 @@ class EpsilonInsensitive(ScoreLoss):
             return None
         room = min(limit, 2 * len(scores))
         ts, jumps = np.empty(room), np.empty(room)
-        count = tube.kinks(scores, other, *self._rows(y), weight, lo, hi, ts, jumps)
+        count = epsilon_insensitive.kinks(scores, other, *self._rows(y), weight, lo, hi, ts, jumps)
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
 
