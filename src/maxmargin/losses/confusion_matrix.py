@@ -194,7 +194,7 @@ def confusion_matrix_losses(
         raise ValueError(
             f"{P} positive and {N} negative samples have {tables:,} confusion matrices, and every cut would "
             f"enumerate all of them; the limit is {MAX_MATRICES:,}. Use a named measure with margin "
-            "rescaling, an object that declares concave_in or implements best_matrix(low, high), or fewer samples."
+            "rescaling, an object that declares concave_in or implements best_matrix(), or fewer samples."
         )
     if isinstance(measure, ConfusionMatrixLoss):
         misses, alarms = np.meshgrid(np.arange(P + 1), np.arange(N + 1), indexing="ij")
