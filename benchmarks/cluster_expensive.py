@@ -1,12 +1,12 @@
 """Expensive oracles on a cluster: duals owned by the driver against stateless cuts.
 
-Words of the OCR letters (fold 0, C = 0.03) with an argmax that waits 20 ms before it answers, on 2 and on 4
-workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In dual coordinate (*expensive*,
-*n-slack*) the driver owns labellings and multipliers, and workers answer for single examples; *cuts* are made
-where the oracle runs, and nothing but weights and planes travels. A second table: a worker is killed
-(SIGKILL) half-way through the fit.
+Words of the OCR letters (fold 0, C = 0.03) with an argmax that sleeps 20 ms per call, on 2 and on 4 workers
+of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. With dual coordinate ascent (*expensive*,
+*n-slack*) the driver owns labelings and dual variables, and workers run the oracle for single examples.
+*Cuts* are made where the oracle runs; only weights and planes are sent. In a second table, a worker is killed
+(SIGKILL) halfway through the fit.
 
-Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_expensive``.
+Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_expensive``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "1-slack cuts, cache": ("CuttingPlane", {}),
     "1-slack cuts, no cache": ("CuttingPlane", {"use_cache": False}),
 }
-#: methods of which a worker is killed
+#: methods for which a worker is killed
 KILLED = ("expensive, 8 at once, 12 chunks", "p-slack cuts, cache", "1-slack cuts, cache")
 
 
@@ -57,14 +57,14 @@ def words(quick: bool) -> tuple[list[Any], list[Any]]:
 
 
 def fit(method: str, engine: Any, quick: bool, kill_after: float | None = None) -> Cell:
-    """One fit; the passes and seconds to each gap."""
+    """One fit: passes and seconds to each gap."""
     from maxmargin import minimize, solvers
     from maxmargin.risks import TaskRisk
 
     X, Y = words(quick)
     task = SlowWords(26, 0.002 if quick else SECONDS)
     risk = TaskRisk(task, X, Y, task.setup(X, Y), engine=engine, expensive=True)
-    risk.answers(risk.evaluate(0.0 * risk.working_sets(1.0).w).w)  # all is loaded
+    risk.answers(risk.evaluate(0.0 * risk.working_sets(1.0).w).w)  # load everything first
     name, options = METHODS[method]
     with killing(kill_after):
         began = time.perf_counter()
@@ -88,7 +88,7 @@ def fit(method: str, engine: Any, quick: bool, kill_after: float | None = None) 
 
 @contextlib.contextmanager
 def killing(after: float | None) -> Any:
-    """A worker is killed after so many seconds."""
+    """Kill a worker after this many seconds."""
     timer = threading.Timer(after or 0.0, lambda: os.kill(pids_of_workers()[0], signal.SIGKILL))
     if after:
         timer.start()
@@ -104,7 +104,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """All fits, those of one number of workers one after the other."""
+    """All fits, grouped by the number of workers."""
     from maxmargin.engines import RayEngine
 
     with local_ray(200_000_000):
@@ -124,7 +124,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     rows: list[Row] = []
     for method in METHODS:
         row: Row = {"method": method}

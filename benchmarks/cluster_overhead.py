@@ -1,18 +1,19 @@
-"""What the library costs on top of bare Ray, and Ray on top of threads.
+"""Overhead of the library compared to bare Ray, and of Ray compared to threads.
 
-Cutting planes of a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform over
-the features), two workers on this machine. Three ways in one process, in turn, the best of several:
+Cutting planes run for a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform
+over the features), with two workers on this machine. Three variants run interleaved in one process; the best
+of several runs counts:
 
 - *ours*: ``minimize`` with ``RayEngine(2, threads=1)``;
 - *bare*: the same rounds, recorded from that fit, in plain Ray actors that hold half of the rows each as one
   block and call the same compiled functions (:mod:`benchmarks.bare_ray`);
-- *threads*: ``minimize`` with ``ThreadEngine(2)`` on the same shards. All give the same bits.
+- *threads*: ``minimize`` with ``ThreadEngine(2)`` on the same shards. All give bit-identical results.
 
-A round's time is what the driver waits for. The driver's own work (the reduced problem, products of planes,
-w) is not part of a round and bare Ray has none of it: it is shown beside. CPU seconds are those of the
-driver, the workers and Ray's own processes together.
+The time of a round is the time the driver waits. The driver's own work (the reduced problem, products of
+planes, w) is not part of a round and does not exist in bare Ray: it is shown separately. CPU seconds include
+the driver, the workers and Ray's own processes.
 
-Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_overhead``.
+Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_overhead``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ LIMIT_BARE, LIMIT_THREADS = 1.3, 2.0
 
 
 def sparse_rows(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
-    """CSR rows with entries anywhere, and labels of a linear rule with noise."""
+    """CSR rows with uniformly distributed entries, and labels from a noisy linear rule."""
     rng = np.random.default_rng(seed)
     indices = rng.integers(0, d, n * NONZEROS, dtype=np.int32)
     data = rng.standard_normal(n * NONZEROS, dtype=np.float32)
@@ -60,7 +61,7 @@ def sparse_rows(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
 
 
 class Fit:
-    """A risk on an engine, fitted again and again."""
+    """A risk on an engine, fitted repeatedly."""
 
     def __init__(self, X: Any, y: Any, engine: Any, iterations: int, space: Any) -> None:
         from maxmargin.losses import Hinge
@@ -78,7 +79,7 @@ class Fit:
         last: dict[str, Any] = {}
 
         def note(record: Any) -> None:
-            """Without what comes after the last iteration: w and its certificate."""
+            """Exclude the work after the last iteration: w and its certificate."""
             last.update(
                 wall=record.elapsed, cpu=family_cpu() - cpu, rounds=dict(self.recorder.seconds),
                 calls=len(self.recorder.calls),
@@ -106,7 +107,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
     n, d, iterations = spec["rows"], spec["features"], spec["iterations"]
     X, y = sparse_rows(n, d)
-    # rows of both, and the vectors of a fit
+    # the rows of both variants, and the vectors of a fit
     store = 2 * (X.data.nbytes + X.indices.nbytes) + 16 * 8 * d + 300_000_000
     with local_ray(store) as ray:
         ours = Fit(X, y, RayEngine(n_workers=2, threads=1), iterations, spec["space"])
@@ -141,12 +142,12 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def best(runs: list[Any]) -> Any:
-    """The run whose rounds took least."""
+    """The run with the fastest rounds."""
     return min(runs, key=lambda run: sum(run["rounds"].values()))
 
 
 def table(bench: Bench) -> None:
-    """Run what is missing and save the tables."""
+    """Run missing cells and save the tables."""
     totals: list[Row] = []
     split: list[Row] = []
     notes = []

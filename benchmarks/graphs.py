@@ -1,4 +1,4 @@
-"""Labelling graphs: snakes, horses, several labels per row; and the minimum cut against SciPy's.
+"""Graph labeling: snakes, horses, multilabel data; and the minimum cut compared to SciPy's.
 
 python -m benchmarks.graphs
 """
@@ -32,7 +32,7 @@ LABELS = [
     ("yeast", "none"),
     ("yeast", "tree"),
 ]
-#: seconds after which a fit returns what it has
+#: time limit of a fit in seconds
 LIMIT = 400
 
 
@@ -72,7 +72,7 @@ def run(spec: Cell, bench: Bench) -> Cell:
 def _snakes(spec: Cell, bench: Bench) -> Cell:
     X, y, X_test, y_test = problems.snakes(spec["kind"])
     n = 30 if bench.quick else len(X)
-    # what messages leave open never closes: they get as many iterations as twice the exact fit takes
+    # the gap of message passing never closes: limit the iterations to twice those of the exact fit
     limit = 30 if spec["inference"] == "messages" else None
     est, cell = _fit(X[:n], y[:n], C=0.1, inference=spec["inference"], max_iter=limit)
     began = cpu()
@@ -119,7 +119,7 @@ def _labels(spec: Cell, bench: Bench) -> Cell:
 
 
 def _flow(spec: Cell, bench: Bench) -> Cell:
-    """Interleaved: both solve the same integer problem, five times; the smallest CPU time of each."""
+    """Both solve the same integer problem five times, interleaved; the minimum CPU time of each counts."""
     side, strength = (40 if bench.quick else 200), spec["strength"]
     grid = grid_graph(np.zeros((side, side)))
     lo, hi = np.concatenate([grid.lo, grid.hi]), np.concatenate([grid.hi, grid.lo])

@@ -1,10 +1,10 @@
-"""LinearSVCCV against GridSearchCV over scikit-learn's LinearSVC, at equal precision.
+"""LinearSVCCV compared to GridSearchCV over scikit-learn's LinearSVC, at equal precision.
 
 Ours is one call with ``refit=False``; every cell is certified to 1e-3. Theirs is a loop of fits: for each
-cell the loosest tol from 1e-1 to 1e-6 whose F, recomputed from its weights, is within 1e-3 of our certified
-lower bound; the time is that one fit's, so finding the tol costs nothing here. Only the first fold of theirs
-is run, and its time multiplied by the number of folds. A fit is stopped at a limit of CPU seconds, which
-then counts as its time: the ratio is a lower bound.
+cell, the loosest tol from 1e-1 to 1e-6 whose F, recomputed from the weights, is within 1e-3 of our certified
+lower bound. Only the time of that fit counts; tuning time is not counted. Theirs runs on the first fold only,
+and the time is multiplied by the number of folds. A fit is stopped at a limit of CPU seconds, which then
+counts as its time: the ratio is a lower bound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 TITLE = "A whole grid against a loop of fits"
 TOLS = tuple(10.0**-k for k in range(1, 7))
 EPS = 1e-3
-#: nine values of C that multiply a sum over rows
+#: nine values of C, the factor of a sum over samples
 CS = tuple(float(C) for C in np.geomspace(3e-4, 32.0, 9))
 WEIGHTS = [(a, b) for a in (0.1, 1.0, 10.0) for b in (0.1, 1.0, 10.0)]
 
@@ -36,7 +36,7 @@ GRIDS: dict[str, dict[str, Any]] = {
     "ccat-like": {"folds": 5, "Cs": CS, "weights": [None], "loss": "hinge", "limit": 60.0},
     "psm": {
         "folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "hinge", "limit": 300.0,
-        "most": 1,  # of theirs the fit at (1, 1) is asked for; each takes the whole limit
+        "most": 1,  # run theirs only at (1, 1): each fit takes the whole limit
     },
     "psm squared": {
         "folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "squared_hinge", "limit": 300.0,
@@ -53,7 +53,7 @@ SETS = {
 
 
 def psm(n: int, d: int = 40, seed: int = 0) -> tuple[Any, Any]:
-    """Rows like peptide-spectrum matches: targets, half of them wrong, against decoys."""
+    """Samples like peptide-spectrum matches: targets, half of them wrong, and decoys."""
     rng = np.random.default_rng(seed)
     target = rng.random(n) < 0.5
     right = target & (rng.random(n) < 0.5)
@@ -69,7 +69,7 @@ def psm(n: int, d: int = 40, seed: int = 0) -> tuple[Any, Any]:
 
 
 def load(name: str, quick: bool) -> tuple[Any, Any]:
-    """Rows and labels of a grid."""
+    """Samples and labels of a grid."""
     if name.startswith("psm"):
         return psm(2_000 if quick else 1_000_000)
     from benchmarks.problems import load as load_problem
@@ -79,7 +79,7 @@ def load(name: str, quick: bool) -> tuple[Any, Any]:
 
 
 def class_weight(pair: Any) -> Any:
-    """A pair (negative, positive) as scikit-learn wants it."""
+    """A pair (negative, positive) in scikit-learn's form."""
     return None if pair is None else {-1: pair[0], 1: pair[1]}
 
 
@@ -95,7 +95,7 @@ def objective(X: Any, y: Any, coef: Any, b: float, C: float, pair: Any, loss: st
 
 
 def forget_peak() -> float:
-    """Memory held now, in GB; the peak is counted from here (where the system lets us)."""
+    """Current memory in GB; resets the peak if the system allows it."""
     gc.collect()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -215,7 +215,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """All grids; ours first, whose lower bounds say when theirs is good enough."""
+    """All grids; ours first, because its lower bounds determine the precision of theirs."""
     for name in GRIDS:
         bench.run(f"{name} ours", {"grid": name, "side": "ours"})
         theirs = {"grid": name, "side": "theirs"}

@@ -48,7 +48,7 @@ def words(folds: range, quick: bool) -> tuple[list[Any], list[Any]]:
 
 
 def settings(method: str) -> Any:
-    """What ``kernel_method=`` takes."""
+    """The value of ``kernel_method``."""
     from maxmargin import kernels, solvers
 
     name, options = METHODS[method]
@@ -131,7 +131,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     sections = []
     for size, heading in (("small", "Trained on fold 0"), ("large", "Trained on folds 0 to 8")):
         rows: list[Row] = []

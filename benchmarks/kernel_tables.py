@@ -16,7 +16,7 @@ from benchmarks.kernel_cells import CELLS, LIMIT, MAIN, PROBLEMS, SIZES, TIMED_R
 
 Runs = dict[tuple[str, int, str], Cell]
 FOLDER = HERE / "results"
-#: "exact" claims a gap of at most this
+#: "exact" guarantees a gap of at most this
 TOL = 1e-3
 
 
@@ -47,13 +47,13 @@ class Found:
         return float(LIMIT) if self.late else self.get("seconds")
 
     def certified(self) -> bool:
-        """Whether every seed ended with the gap that was asked for."""
+        """Whether every seed reached the requested gap."""
         gap = self.worst("gap")
         return not self.late and gap is not None and gap <= TOL * (1 + 1e-6)
 
 
 def report(runs: Runs) -> None:
-    """Write all that can be written."""
+    """Write all tables for which there are runs."""
     sections = [
         ("Fits", fits(runs), FITS),
         ("Prediction", predictions(runs), PREDICTION),
@@ -175,7 +175,7 @@ def predictions(runs: Runs) -> list[Row]:
 
 
 def crossovers(runs: Runs) -> list[Row]:
-    """From how many rows on one method is faster than another."""
+    """The number of samples from which one method is faster than another."""
     out: list[Row] = []
     for name in _sets():
         line: Row = {"data": name}
@@ -186,7 +186,7 @@ def crossovers(runs: Runs) -> list[Row]:
 
 
 def crossover(runs: Runs, name: str, first: str, second: str) -> str | None:
-    """The place where the ratio of times passes 1 for the last time."""
+    """The number of samples at which the ratio of times crosses 1 for the last time."""
     points = []
     for cell in _cells(name):
         a, b = Found(runs, cell, first), Found(runs, cell, second)
@@ -226,7 +226,7 @@ def small(runs: Runs) -> list[Row]:
 
 
 def choices(runs: Runs) -> list[Row]:
-    """auto's choice and whether it was right."""
+    """The choice of "auto", and whether it was right."""
     from maxmargin import KernelSVC
 
     allowed = float(KernelSVC().max_kernel_values)
@@ -260,12 +260,12 @@ def choices(runs: Runs) -> list[Row]:
 
 
 def low_rank(auto: Found) -> bool:
-    """Whether auto ended with landmarks: then it claims no bound of the full problem."""
+    """Whether "auto" chose landmarks: it then gives no bound for the full problem."""
     return str(auto.done[-1]["certificate"]) == "restricted"
 
 
 def faster(exact: Found, low: Found) -> str:
-    """What a clock would have chosen."""
+    """The faster method by measured time."""
     a, b = exact.seconds(), low.seconds()
     if not exact.certified() or a is None or b is None:
         return "nystrom"

@@ -1,8 +1,8 @@
-"""Latent variables: what warm-started convex steps save, and bags of digits against the plain ways.
+"""Latent variables: savings by warm-started convex steps, and bags of digits compared to simple baselines.
 
-Bags of MNIST digits: a bag holds about ten digits and is positive if one of them is a nine. Nothing else is
-said. LatentStructuredSVM with MultipleInstance against linear SVMs that give every digit its bag's label, or
-describe a bag by the mean of its digits; the last row is told which digit is the nine.
+Bags of MNIST digits: a bag has about ten digits and is positive if one of them is a nine. Only the label of
+the bag is known. LatentStructuredSVM with MultipleInstance is compared to linear SVMs that give every digit
+the label of its bag, or describe a bag by the mean of its digits; the last row knows which digit is the nine.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _means(bags: Any) -> Any:
 
 
 def bags_fit(method: str, n: int, seed: int, quick: bool) -> Cell:
-    """Accuracy and ROC area on new bags; C and the threshold are chosen on bags of their own."""
+    """Accuracy and ROC AUC on new bags; C and the threshold are chosen on separate bags."""
     from sklearn.metrics import roc_auc_score
 
     rng = np.random.default_rng(seed)
@@ -123,7 +123,7 @@ def bags_fit(method: str, n: int, seed: int, quick: bool) -> Cell:
 
 
 def problem(name: str, seed: int, quick: bool) -> tuple[Any, Any, Any, float, list[int]]:
-    """(task, X, y, C, weights that must not be negative)."""
+    """(task, X, y, C, nonnegative weights)."""
     rng = np.random.default_rng(seed)
     if name == "bags of digits":
         from maxmargin.tasks import MultipleInstance
@@ -140,7 +140,7 @@ def problem(name: str, seed: int, quick: bool) -> tuple[Any, Any, Any, float, li
 
 
 def _pictures(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Three small shapes in order, or anywhere: the problem of examples/plot_parts_detector.py."""
+    """Three small shapes in order, or at random places: the problem of examples/plot_parts_detector.py."""
     from maxmargin.tasks import Part, PartsDetector
 
     anchors = [(0, 4), (8, 0), (8, 8)]
@@ -168,7 +168,7 @@ def steps_fit(name: str, steps: str, seed: int, quick: bool) -> Cell:
         task.complete(x, label, np.zeros(dim)) if h is None else h
         for x, label, h in zip(X, y, first, strict=True)
     ]
-    # tight: every convex step to the last hundredth of what it can gain
+    # tight: every convex step to one percent of its possible gain
     usual = cccp.SHARE, cccp.FIRST
     cccp.SHARE, cccp.FIRST = (0.01, 0.001) if "tight" in steps else usual
     began = cpu()
@@ -231,7 +231,7 @@ def _mean(cells: list[Cell], name: str) -> float:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     warm: list[Row] = []
     for name in PROBLEMS:
         for steps in STEPS:

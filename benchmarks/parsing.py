@@ -1,12 +1,12 @@
-"""GrammarParser on GUM's constituency trees: certified fits, bracket F1 against a PCFG, and the solvers.
+"""GrammarParser on GUM's constituency trees: certified fits, bracket F1 compared to a PCFG, and the solvers.
 
 1. Sentences of at most 15 words, both losses, to a certified gap of 1e-2.
 2. At most 40 words, span loss, the default solver, to 5e-2 within 60 minutes.
-3. The cutting-plane paper's comparison on the sentences of at most 15 words, to 5e-2.
+3. The comparison of the cutting-plane paper on sentences of at most 15 words, to 5e-2.
 
-C of the span loss was chosen by a few fits on the dev split of the short sentences, that of 0/1 was not
-tuned. The PCFG has the same grammar with
-relative frequencies. Cells take a minute or two of CPU time each, the long one about seven.
+C of the span loss was chosen by a few fits on the dev split of the short sentences; C of the 0/1 loss was not
+tuned. The PCFG has the same grammar with relative frequencies. Cells take one or two minutes of CPU time
+each, the long one about seven.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def scores(parser: Any, spec: Cell, bench: Bench) -> Cell:
-    """Bracket scores in per cent of the parser and of the PCFG, and the time to parse."""
+    """Bracket scores in percent of the parser and of the PCFG, and the parsing time."""
     from maxmargin.tasks.parsing.trees import bracket_score, words
 
     out: Cell = {}
@@ -138,7 +138,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     cells = {key: c for key in plan() if (c := bench.get(key)) and "gap" in c}
     fits = [_fit_row(c) for key, c in cells.items() if not key.startswith("solver")]
     solved = [_solver_row(m, cells[f"solver {m}"]) for m in METHODS if f"solver {m}" in cells]

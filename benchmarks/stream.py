@@ -1,9 +1,9 @@
-"""Rows that are streamed: schedules against each other and against cutting planes, and streams seen once.
+"""Streamed data: schedules compared to each other and to cutting planes, and data seen only once.
 
-``LinearSVC(solver=DualCoordinate(...))`` on rows that are shown in blocks only, at the C that is best on
-held-out rows. Every row that is read counts, whatever for: blocks that are streamed, products X w (checks,
-the certificate, points of cutting planes) and X'a (planes, the recomputed dual). A pass is as many rows as
-there are.
+``LinearSVC(solver=DualCoordinate(...))`` on a design that provides blocks of rows only, at the C that is best
+on held-out samples. Every row read counts, for any purpose: streamed blocks, products X w (checks, the
+certificate, points of cutting planes) and X'a (planes, the recomputed dual). A pass is as many rows as there
+are samples.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Data: TypeAlias = tuple[Any, Any, Any, Any]
 
 
 class Counting:
-    """A design that shows blocks only and counts the rows it is asked for."""
+    """A design that provides blocks only and counts the rows read."""
 
     def __init__(self, design: Any) -> None:
         self._design, self.shape, self.nnz = design, design.shape, design.nnz
@@ -59,7 +59,7 @@ class Counting:
 
 
 def load(name: str, quick: bool) -> Data:
-    """Rows and labels to train, and to choose C on."""
+    """Samples and labels for training and for choosing C."""
     from maxmargin.data import KmerDesign, as_design
 
     if name == "covtype":
@@ -94,7 +94,7 @@ class _Rows:
 
 
 def choose(name: str, data: Data) -> Cell:
-    """The best C on held-out rows, and the certified optimum there."""
+    """The best C on held-out samples, and its certified optimum."""
     from sklearn.metrics import accuracy_score, average_precision_score
 
     from maxmargin import LinearSVC
@@ -129,7 +129,7 @@ def fit(name: str, options: Any, C: float, data: Data, max_iter: int | None = No
 
     design, y, *_ = data
     solver: Any = CuttingPlane() if options is None else DualCoordinate(**options)
-    LinearSVC(C=C, solver=solver, max_iter=60).fit(_Rows(design, 0, 600), y[:600])  # compiled once
+    LinearSVC(C=C, solver=solver, max_iter=60).fit(_Rows(design, 0, 600), y[:600])  # compile first
     counting = Counting(design)
     began = cpu()
     svc = LinearSVC(C=C, tol=TOL, solver=solver, max_seconds=LIMIT, max_iter=max_iter)
@@ -170,7 +170,7 @@ def once(keep: int, ordered: bool, C: float, data: Data) -> Cell:
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
-    """All of one set, in a process of its own."""
+    """All methods on one data set, in one process."""
     name = spec["set"]
     data = load(name, bench.quick)
     best = bench.inline(f"{name} C", lambda: choose(name, data))
@@ -203,14 +203,14 @@ def methods(name: str) -> dict[str, Any]:
 
 
 def table(bench: Bench) -> None:
-    """All sets, one process each."""
+    """All data sets, one process each."""
     for name in SETS:
         bench.run(f"set {name}", {"set": name})
         report(bench)
 
 
 def report(bench: Bench) -> None:
-    """Tables from the cells there are."""
+    """Tables from the finished cells."""
     sections = []
     for name, what in SETS.items():
         best = bench.get(f"{name} C")

@@ -1,7 +1,7 @@
-"""All values of C for little more than the hardest one: calls of the argmax on a path and in a grid.
+"""All values of C for little more than the cost of the hardest one: argmax calls on a path and in a grid.
 
 Chains on 2,000 sentences of UD English EWT and on fold 0 of the OCR letters (compiled), and multiclass
-classification of 1,500 digits written as a task in plain Python.
+classification of 1,500 digits as a task in plain Python.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The table from the cells there are."""
+    """Table from the finished cells."""
     rows: list[Row] = []
     for name, Cs in PROBLEMS.items():
         c = bench.get(name)
