@@ -42,7 +42,7 @@ C = 10.0
 FULL = (1_000_000, 20_000_000, 300.0, 4_000_000_000)
 QUICK = (20_000, 400_000, 15.0, 400_000_000)
 WALL = (
-    "Seconds are wall seconds, medians over iterations; where a machine is shared waiting counts: Ray's "
+    "Seconds are wall seconds, medians over iterations. On a shared machine they include waiting: Ray's "
     "workers run at a niceness of 15."
 )
 #: features per row at which the two ways are compared in one process, and the number of rows

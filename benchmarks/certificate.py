@@ -75,11 +75,11 @@ def report(bench: Bench) -> None:
     held = sum(r["gap <= 1e-3"] for r in claimed)
     notes = f"""
 **{held} of {len(claimed)} cells reach the certified gap 1e-3; {len(claimed)} of
-{len(SETS) * len(CLAIMED)} planned cells were measured.** *F again* is `maxmargin.testing`'s
-value of the returned weights (no code shared with the solver). *passes* are products with the data.
-The columns oracle … qp are the solver's own split of its wall time, in per cent. Limit, set by a
-callback: {LIMIT:.0f} CPU seconds per fit; in the second table {OTHER_LIMIT:.0f} for mnist-10 and
-news20 and {LIMIT:.0f} for the others (the CPU column shows where a fit was stopped).
+{len(SETS) * len(CLAIMED)} planned cells were measured.** *F again* is the value of the returned weights
+recomputed by `maxmargin.testing`, which shares no code with the solver. *passes* are products with the data.
+The columns oracle … qp split the wall time of the solver, in percent. A callback limits each fit to
+{LIMIT:.0f} CPU seconds; in the second table {OTHER_LIMIT:.0f} for mnist-10 and
+news20 and {LIMIT:.0f} for the others (the CPU column shows which fits were stopped).
 """
     described = "\n".join(f"- **{s}**: {PROBLEMS[s]}" for s in SETS)
     bench.save(

@@ -149,21 +149,21 @@ def report(bench: Bench) -> None:
                 }
             )
     notes = f"""
-{N} examples, {1000 * SECONDS:g} ms a call, seconds are wall time from the start of the fit; a pass over all
+{N} examples, {1000 * SECONDS:g} ms per call; seconds are wall time from the start of the fit. A pass over all
 examples takes at least {N * SECONDS / 2:.2g} s with 2 workers, {N * SECONDS / 4:.2g} s with 4. *passes* are
-calls per example and do not depend on the number of workers. *at once*: calls that see the same weights; a
-chunk is a share of the examples, and no more calls than it has examples are made at once. Other work kept the
-processors busy (ten and more processes for each at times): passes are exact, seconds are coarse; what they
-hold besides the passes was not profiled. Every cell was measured once, in the order of the rows, so the load
-differs between cells: compare passes. One cell was measured again under less load, "expensive, 4 at once" on
-4 workers: 12.3 s to 0.01 instead of 44.1.
+calls per example and do not depend on the number of workers. *at once*: calls with the same weights; a chunk
+is a part of the examples, and the number of concurrent calls is at most its size. Other work kept the
+processors busy (at times ten or more processes per core): passes are exact, seconds are coarse and were not
+profiled. Every cell was measured once, in the order of the rows, so the load differs between cells: compare
+passes. One cell was measured again under less load, "expensive, 4 at once" on 4 workers: 12.3 s to 0.01
+instead of 44.1.
 """
     deaths = """
-A worker of 2 is killed half-way. Its process starts anew in some seconds. For duals that is all: they are the
-driver's. Cuts with a cache ask the oracle of the lost shards again at all points since the cache began. With
-and without a death were measured at different times under different load, so these costs rank nothing: the
-first row, measured again under less load, took 22.1 s with a death instead of 59.1. What is sure is that the
-objective has the same bits.
+One of 2 workers is killed halfway. Its process restarts within seconds. Dual variables are not lost, because
+the driver owns them. Cuts with a cache call the oracle of the lost shards again at all points since the cache
+began. The fits with and without a death ran at different times under different load, so do not compare these
+costs: the first row, measured again under less load, took 22.1 s with a death instead of 59.1. The objective
+is bit-identical.
 """
     bench.save(TITLE, [("To a certified gap", rows, notes), ("A killed worker", killed, deaths)])
 

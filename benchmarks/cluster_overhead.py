@@ -198,24 +198,24 @@ def table(bench: Bench) -> None:
 
 
 NOTE = """
-The best of several runs of each. "bare" has half of the rows in each of two actors, as one block. Where the
-data give one shard only, "bare, shards" has them in one actor, as ours has. "planes at the shards" is
-`CuttingPlane(space="rows")`, the way for long w.
+The best of several runs of each. "bare" has half of the rows in each of two actors, as one block. If the data
+have only one shard, "bare, shards" has them in one actor, like ours. "planes at the shards" is
+`CuttingPlane(space="rows")`, for long w.
 
-The machine had nothing else to do. Two runs before, under loads of 7 to 37, had 0.96 and 1.19 in A, 1.39 and
-1.40 in B, 1.02 and 0.57 with planes at the shards; CPU against threads 1.50 and 1.70, 1.57 and 1.27,
+The machine was otherwise idle. Two earlier runs, under loads of 7 to 37, had 0.96 and 1.19 in A, 1.39 and
+1.40 in B, 1.02 and 0.57 with planes at the shards; CPU relative to threads 1.50 and 1.70, 1.57 and 1.27,
 2.51 and 1.22.
 
-Where planes stay at the driver (B) its own work takes about as long as the rounds: products of planes with
-each other, their combination, w. Bare Ray does none of that. In the rounds it is `line_cut_toward` that
-exceeds bare, from the second plane on: the first (`line_cut`) takes as long as bare, and so does the same
-engine call without a fit around it. Memory that is touched for the first time, here and in the object store,
-while all planes before are kept, is the likely reason; it was not measured apart.
+If planes are stored at the driver (B), its own work takes about as long as the rounds: products of planes
+with each other, their combination, w. Bare Ray does none of that. In the rounds, `line_cut_toward` is slower
+than bare from the second plane on: the first (`line_cut`) takes as long as bare, and so does the same engine
+call outside a fit. The likely reason is memory touched for the first time, here and in the object store,
+while all earlier planes are kept; this was not measured separately.
 """
 SPLIT = """
-`line_evaluate` is the product X w and the loss, `line_cut_toward` the move and the plane X' g,
-`line_slopes` and `line_kinks` the line search, `line_toward` and `line_value_toward` moves of scores,
-`publish` puts w into the object store. Milliseconds an iteration, from the same runs.
+`line_evaluate` is the product X w and the loss, `line_cut_toward` the step and the plane X' g,
+`line_slopes` and `line_kinks` the line search, `line_toward` and `line_value_toward` updates of scores;
+`publish` writes w to the object store. Milliseconds per iteration, from the same runs.
 """
 
 

@@ -241,22 +241,22 @@ def draw(bench: Bench, cells: list[Cell]) -> None:
 
 
 NOTE = """
-Wall seconds, the least of a fit's rounds: the machine had other work at the same time (its load is in the
-table). Slope of log time (both products) against log rows: {0:.2f} over all sizes, {1:.2f} from the first to
-the second, {2:.2f} and {3:.2f} further on. The files of the last are larger than what memory is free
-for them here, those of the others are not; how much of its time is reading was not measured apart. A worker's
-own memory is anonymous memory at the end of the fit; mapped files are the page cache's.
+Wall seconds, the minimum over the rounds of a fit: the machine had other work at the same time (its load is
+in the table). Slope of log time (both products) against log rows: {0:.2f} over all sizes, {1:.2f} from the
+first to the second, {2:.2f} and {3:.2f} after that. Only the files of the last size exceed the free memory of
+this machine; how much of its time is reading was not measured separately. A worker's own memory is its
+anonymous memory at the end of the fit; mapped files belong to the page cache.
 """
 SENT = """
-Bytes of one round's arguments and answers for one worker; w goes to each machine once, as a published
-vector. All but w and the plane are numbers of the line search: nothing grows with the rows but the kinks,
-which are bounded.
+Bytes of the arguments and results of one round for one worker; w is sent to each machine once, as a published
+vector. Except for w and the plane, these are numbers of the line search: only the kinks grow with the rows,
+and their number is bounded.
 """
 DIED = """
-Two fits of 6 iterations each, one of them with a death in the third product; with a machine that dies Ray has
-its default settings. A death costs its detection, a new process, what its shards read again, and the rounds
-that tell it which scores it had. The round it fell into shows the first three; whole fits differ by the other
-work of the machine too, and by more than that.
+Two fits of 6 iterations each, one of them with a death in the third product; for the death of a machine, Ray
+has its default settings. A death costs its detection, a new process, rereading its shards, and the rounds
+that restore its scores. The time of the affected round shows the first three; whole fits differ by more,
+because of other work of the machine.
 """
 
 

@@ -86,11 +86,11 @@ def report(bench: Bench) -> None:
                 row[f"CPU s to {tol:g}"] = fit["seconds"]
             rows.append(row)
     notes = """
-*passes* are calls of the argmax per example, confirming passes included; – means not reached within 150
-iterations. The last evaluation of a fit is not counted; with `oracle="expensive"` there is none, for all
-answers at the returned point were just given. *at a time*: calls that see the same weights, and can be made
-at the same time by that many workers. CPU seconds include reading the features, about a second on EWT. Rows
-that are missing were not measured. The savings are modest where streaming needs few passes already.
+*passes* are calls of the argmax per example, including confirming passes; – means not reached within 150
+iterations. The last evaluation of a fit is not counted; with `oracle="expensive"` there is none, because all
+examples were just evaluated at the returned point. *at a time*: calls with the same weights, which that many
+workers can make concurrently. CPU seconds include reading the features, about a second on EWT. Missing rows
+were not measured. The savings are modest if streaming needs few passes already.
 """
     bench.save(TITLE, [("Passes to a certified gap", rows, notes)])
 

@@ -44,10 +44,10 @@ GRIDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 #: what the grids are
 SETS = {
-    "covtype": "covertype, class 2 against the rest, 581,012 x 54, standardised, CSR; 5 folds x 9 C",
+    "covtype": "covertype, class 2 one-vs-rest, 581,012 x 54, standardized, CSR; 5 folds x 9 C",
     "ccat-like": "generated text, 800,000 x 47,236, CSR; 5 folds x 9 C",
     "psm": "generated, 1,000,000 x 40 dense float64, correlated and heavy-tailed, half of the positives "
-    "not told from negatives, as peptide-spectrum matches; 3 folds x 9 class weights, C 1",
+    "indistinguishable from negatives, as in peptide-spectrum matches; 3 folds x 9 class weights, C 1",
     "psm squared": "the same with the squared hinge; theirs is LinearSVC(dual=False)",
 }
 
@@ -253,10 +253,10 @@ def report(bench: Bench) -> None:
             cells.append(_cell_row(name, setting, k, mine, fit))
     described = "\n".join(f"- **{name}**: {text}" for name, text in SETS.items())
     notes = f"""
-*loop s* is the sum of scikit-learn's fits on the first fold times the number of folds; “≥” where a fit was
-ended by its limit or not run. *cold fit* is one `LinearSVC` of ours on all rows at the largest C.
-*one LinearSVC* is scikit-learn's fit at class weights (1, 1) to 1e-3 on the first fold. *extra memory* is
-the growth of the process's peak while the grid is trained. *score* is the accuracy on the first fold.
+*loop s* is the sum of scikit-learn's fits on the first fold times the number of folds; “≥” if a fit hit its
+limit or was not run. *cold fit* is one `LinearSVC` of ours on all samples at the largest C. *one LinearSVC*
+is scikit-learn's fit with class weights (1, 1) to 1e-3 on the first fold. *extra memory* is the growth of the
+peak memory of the process while the grid is trained. *score* is the accuracy on the first fold.
 
 {described}
 """

@@ -74,8 +74,8 @@ def table(bench: Bench) -> None:
             }
         )
     notes = """
-**check**: pointers ascend and end inside the arrays, indices are those of columns, no entry is stored twice,
-all entries are finite; once per matrix. **product**: one X w. Least wall times of 15, one thread.
+**check**: pointers ascend and end inside the arrays, column indices are in range, no entry is duplicated, all
+entries are finite; once per matrix. **product**: one X w. Minimum wall times of 15, one thread.
 """
     bench.save(TITLE, [("Milliseconds", rows, notes)])
 

@@ -84,35 +84,35 @@ def report(runs: Runs) -> None:
 
 HEAD = (
     "Seconds are CPU seconds of one thread, after a small fit has loaded the compiled functions; medians of "
-    "three seeds up to 50,000 rows, one above. SVC has a cache of 1 GB and is ended after "
-    f"{LIMIT} CPU seconds. RBF kernel, free intercept, dense double precision rows for all: "
+    "three seeds up to 50,000 samples, one above. SVC has a cache of 1 GB and is killed after "
+    f"{LIMIT} CPU seconds. RBF kernel, unpenalized intercept, dense double-precision data for all: "
     + "; ".join(f"{name} gamma {p.gamma:g}, C {p.C:g}" for name, p in PROBLEMS.items())
-    + ". covtype is class 2 against the rest, standardised; mnist 0–4 against 5–9; mnist10 all digits, one "
-    "against one; checkerboard 4 x 4 with 2 % of the labels flipped."
+    + ". covtype is class 2 one-vs-rest, standardized; mnist 0–4 against 5–9; mnist10 all digits, "
+    "one-vs-one; checkerboard 4 x 4 with 2 % of the labels flipped."
 )
 FITS = f"""
-- **ratio** is SVC's time over ours; a `>` says that SVC was ended. **exact** is asked for a certified gap of
-  {TOL:g} of the full problem; the gap shown is the largest of the seeds. One above that did not finish
-  within {LIMIT} s.
-- SVC stops by its own rule (violations of optimality below 1e-3) and claims no bound.
-- **nystrom** solves a restricted problem with at most 1,000 landmarks: the gap is of that problem, and there
-  is no lower bound of the full one. **SVs** are rows with a coefficient, **values** kernel values computed,
-  **GB** the largest resident memory of the process, data included.
+- **ratio** is SVC's time divided by ours; `>` means that SVC was killed. **exact** has a target gap of
+  {TOL:g} for the full problem; the gap shown is the largest over the seeds. A larger gap means that it did
+  not finish within {LIMIT} s.
+- SVC uses its own stopping rule (violations of optimality below 1e-3) and gives no bound.
+- **nystrom** solves a restricted problem with at most 1,000 landmarks: the gap is that of this problem, and
+  there is no lower bound for the full one. **SVs** are samples with a nonzero coefficient, **values**
+  computed kernel values, **GB** the peak resident memory of the process, including data.
 """
 PREDICTION = f"""
-Microseconds per row for the same {TIMED_ROWS:,} test rows in one call, one thread, after a call with 200
-rows. Stored sparse, LIBSVM predicts a9a and covtype about twice as fast as the dense rows shown, and fits
-them 1.2 to 1.6 times slower; MNIST it predicts and fits two to three times slower.
+Microseconds per sample for the same {TIMED_ROWS:,} test samples in one call, one thread, after a call with
+200 samples. With sparse storage, LIBSVM predicts a9a and covtype about twice as fast as shown for dense data,
+and fits them 1.2 to 1.6 times slower; it predicts and fits MNIST two to three times slower.
 """
 CROSSOVER = """
-The number of rows from which the first one is faster than the second, by interpolation between the sizes
-measured (in logarithms); "<" and ">" where it is faster, or slower, at all sizes measured. nystrom counts as
-slower than exact where its test error is more than 0.3 points above.
+The number of samples from which the first method is faster than the second, interpolated between the measured
+sizes (in logarithms); "<" and ">" if it is faster, or slower, at all measured sizes. nystrom counts as slower
+than exact if its test error is more than 0.3 points higher.
 """
 CHOICES = """
-auto is asked for exact as long as that takes no more kernel values than the budget, **allowed**. It is right
-if it chose exact and exact kept to the budget and was certified within the limit, or if it chose nystrom and
-exact did not. **faster** is what a clock would have chosen at a test error within 0.3 points.
+auto chooses exact as long as that takes no more kernel values than the budget, **allowed**. It is right if it
+chose exact and exact stayed within the budget and was certified within the limit, or if it chose nystrom and
+exact did not. **faster** is the faster method by measured time, at a test error within 0.3 points.
 """
 
 

@@ -33,14 +33,15 @@ PROBLEMS = (
 STEPS = ("warm", "cold", "warm, tight", "cold, tight")
 
 WARM_NOTES = """
-Means over three problems each, to tol = 1e-3. *passes* are calls of the loss-augmented argmax per example,
-the certificates of the steps included. *cold* forgets planes and multipliers after every completion. *tight*
-solves every step to the last hundredth of what it can gain; the default leaves three tenths and completes
-anew. Different paths may end in different local optima: compare objectives too.
+Means over three problems each, to tol = 1e-3. *passes* are calls of loss-augmented inference per example,
+including the certificates of the steps. *cold* discards planes and dual variables after every completion.
+*tight* solves every step to one percent of its possible gain; the default stops at thirty percent and
+completes again. Different paths may end in different local optima: compare objectives too.
 """
 BAGS_NOTES = """
 Means over three draws; tested on 1000 bags of the test digits. C (of five) and the threshold of every method
-were chosen on 300 more training bags. *told the nine* knows what the others do not. Seconds are of one fit.
+were chosen on 300 additional training bags. *told the nine* uses information that the others do not have.
+Seconds are for one fit.
 """
 
 

@@ -308,8 +308,8 @@ def report(bench: Bench, known: Bench) -> None:
     )
     planned = sum(len(decades(s, bench.quick)) * len(EPSILONS) for s in BINARY + SEVERAL)
     notes = f"""
-*ratio* is theirs / ours: above 1 ours is faster. A cell where ours is at the limit and theirs is not counts
-as theirs / {limit:.0f}, the best that can be said of it. {len(binary) + len(several)} of {planned} planned
+*ratio* is theirs / ours: above 1 ours is faster. If ours hits the limit and theirs does not, the cell counts
+as theirs / {limit:.0f}, an upper bound on the ratio. {len(binary) + len(several)} of {planned} planned
 cells were measured.
 
 Where LIBLINEAR does not reach the precision within {limit:.0f} CPU seconds:
@@ -322,16 +322,16 @@ Where LIBLINEAR does not reach the precision within {limit:.0f} CPU seconds:
 
 ![objective against CPU time](linear.png)
 
-*One panel per problem, at a middle C. Blue: how far our objective is above the best F known; dashed: how far
-our lower bound is below it; where both are under a line, that precision is proved. Orange: LIBLINEAR, one fit
-per dot, from tol 10 to 1e-4; a cross is a fit that the limit ended.*
+*One panel per problem, at a middle C. Blue: our objective relative to the best known F; dashed: our lower
+bound relative to it; if both are below a line, that precision is certified. Orange: LIBLINEAR, one fit per
+dot, from tol 10 to 1e-4; a cross is a fit that hit the limit.*
 """
     reading = f"""
-*ours s*, *theirs s*: CPU seconds, medians of *repeats* (ours/theirs) interleaved fits; fewer where one
-takes more than {SLOW:.0f} s. *our certified gap* is what the fit itself proves; *precision* is
-F / F_best − 1, with F recomputed by `maxmargin.testing` and F_best the least F any fit of the cell
-reached, ours at {FINE:.0e} included. *their tol* is the loosest tolerance that reaches eps, found
-beforehand at no charge. Where theirs is “> {limit:.0f}”, *their precision* is the best it had within
+*ours s*, *theirs s*: CPU seconds, medians of *repeats* (ours/theirs) interleaved fits; fewer if one
+takes more than {SLOW:.0f} s. *our certified gap* is the gap that the fit reports; *precision* is
+F / F_best − 1, where F is recomputed by `maxmargin.testing` and F_best is the smallest F of any fit of the
+cell, including ours at {FINE:.0e}. *their tol* is the loosest tolerance that reaches eps; tuning
+time is not counted. Where theirs is “> {limit:.0f}”, *their precision* is its best within
 the limit. Ratios between 0.67 and 1.5 are ties on a shared machine.
 
 {chr(10).join(f"- **{s}**: {PROBLEMS[s]}" for s in BINARY + SEVERAL)}

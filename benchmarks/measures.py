@@ -274,7 +274,8 @@ def table(bench: Bench) -> None:
             (
                 "Slopes asked by the line search, C 1, certified to 1e-3",
                 line_rows,
-                "A slope of a joint measure costs a sort. Both searches end at the same certified optimum.",
+                "A slope of a non-decomposable metric costs a sort. Both searches reach the same "
+                "certified optimum.",
             ),
         ],
     )

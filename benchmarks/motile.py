@@ -211,7 +211,7 @@ def table(bench: Bench) -> None:
         )
     notes = (
         f"Absolute gap {EPS:g} of lambda/2 |w|^2 + R(w) for all; structsvm at most {LIMIT:g} CPU s. "
-        "Objectives are recomputed by maxmargin.testing at the weights returned. structsvm solves with SCIP, "
+        "Objectives are recomputed by maxmargin.testing at the returned weights. structsvm solves with SCIP, "
         "maxmargin with HiGHS: seconds compare both the number of solves and the solvers."
     )
     sections = [("To the same gap", rows, notes)]
@@ -220,8 +220,8 @@ def table(bench: Bench) -> None:
             (
                 "Signed and fixed weights",
                 rows2,
-                "Appearing, disappearing and splitting must not pay; the last constant keeps the value 1. "
-                "structsvm has neither. Bounds are without the fixed weight's share of the norm.",
+                "Appearances, disappearances and splits have nonnegative costs; the last constant is fixed "
+                "at 1. structsvm supports neither. Bounds exclude the fixed weight's part of the norm.",
             )
         )
     bench.save(TITLE, sections)

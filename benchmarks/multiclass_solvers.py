@@ -185,10 +185,10 @@ def report(bench: Bench) -> None:
     notes = f"""
 {len(rows)} of {len(SETS) * len(METHODS)} planned fits were measured. C_mean = n C = 1000 everywhere;
 0/1 loss; a constant feature.
-Stops: gap {TOL:g}, {PASSES:,} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration).
-*oracle calls* are per row. *support vectors* are planes with a positive multiplier: cuts for cutting
-planes, (row, class) pairs for the dual coordinate solvers, rows for LinearSVC. Test accuracy is on
-10,000 other rows.
+Stops: gap {TOL:g}, {PASSES:,} passes, or {LIMIT:.0f} CPU seconds (checked once per iteration).
+*oracle calls* are per sample. *support vectors* are planes with a positive dual variable: cuts for cutting
+planes, (sample, class) pairs for the dual coordinate solvers, samples for LinearSVC. Test accuracy is on
+10,000 other samples.
 
 {called}
 """

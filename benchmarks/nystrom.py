@@ -151,11 +151,11 @@ def report(bench: Bench) -> None:
 
 
 NOTES = f"""
-"theirs": `Nystroem(n_components=k)` and `LinearSVC(loss="hinge")`, whose intercept is penalised and whose
-tolerance proves nothing; it stops after 1,000 iterations, converged or not, or here after {LIMIT} s.
+"theirs": `Nystroem(n_components=k)` and `LinearSVC(loss="hinge")`, whose intercept is penalized and whose
+tolerance gives no bound; it stops after 1,000 iterations, converged or not, or here after {LIMIT} s.
 "their map, our solver": the same features, then `maxmargin.LinearSVC(penalize_intercept=False)`. "gap" is
-that of the restricted problem. Peak memory includes the rows and the test rows, in double precision. A row
-without figures was ended, or has not been run yet.
+that of the restricted problem. Peak memory includes the training and test data, in double precision. A row
+without figures was killed or has not been run.
 """
 
 

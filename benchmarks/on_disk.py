@@ -187,12 +187,12 @@ def run(bench: Bench) -> None:
 
 
 NOTES = """
-The bits of all three are the same. CPU seconds of the data set include the thread that brings the next
-chunk into memory: a page that is mapped anew in every pass costs a share of a fault. On an idle machine a
-second core takes that part; wall times of a busy one say nothing.
+The results of all three are bit-identical. CPU seconds of the data set include the thread that loads the next
+chunk: mapping a page again in every pass costs a part of a page fault. On an idle machine a second core does
+this work; wall times of a busy machine are not meaningful.
 """
 COLD = """
-Writing includes a checksum, the check for NaN, and waiting until the files are on the disk. The cold pass
+Writing includes a checksum, the check for NaN, and waiting until the files are on disk. The cold pass
 reads at the speed of this machine's (virtual) disk.
 """
 

@@ -267,11 +267,11 @@ def report(bench: Bench) -> None:
 
 
 RUN_NOTE = """
-`LinearSVC(C=100/n)`, hinge, tol 1e-3, one thread. The page cache is warm: these are costs besides the disk.
+`LinearSVC(C=100/n)`, hinge, tol 1e-3, one thread. The page cache is warm: these costs exclude the disk.
 """
 REFIT_NOTE = """
-`warm_start=True`: the planes of the first fit, each with the new rows' plane at the old solution added to it,
-start the second one.
+`warm_start=True`: the second fit starts from the planes of the first, to each of which the plane of the new
+rows at the old solution is added.
 """
 
 

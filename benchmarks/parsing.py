@@ -144,19 +144,19 @@ def report(bench: Bench) -> None:
     solved = [_solver_row(m, cells[f"solver {m}"]) for m in METHODS if f"solver {m}" in cells]
     called = "\n".join(f"- **{m}**: `{code}`" for m, code in METHODS.items())
     notes = """
-*F1* is labelled bracket F1 in per cent (tags are not brackets, punctuation counts), *exact* the share of
-trees without a fault, on sentences of the same length as in training. *PCFG* is the same grammar with
+*F1* is labeled bracket F1 in percent (tags are not brackets, punctuation counts), *exact* the fraction of
+trees without errors, on sentences of the same length as in training. *PCFG* is the same grammar with
 relative frequencies. *wrong 0.5*: a wrong bracket costs 0.5, a missing one 1. *oracle %* is the oracle's
-share of the solver's own time (a streaming pass counts as oracle). Wall time is that of a machine with
+share of the time of the solver (a streaming pass counts as oracle). Wall times are from a machine with
 several times as many busy processes as cores.
 
-The losses do what they say: 0/1 gets more trees entirely right and fewer brackets than the PCFG. A wrong
-bracket at full cost teaches caution (precision above recall), the more so the longer the sentences: at
-40 words F1 is then no better than the PCFG's. At half the cost it is better at both lengths.
+The losses have the intended effect: with the 0/1 loss more trees but fewer brackets are correct than with the
+PCFG. If a wrong bracket has full cost, precision exceeds recall, the more so the longer the sentences: at
+40 words F1 is then no better than that of the PCFG. At half the cost it is better at both lengths.
 """
     ends = f"""
-Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration). *passes* are
-oracle calls per sentence; *support vectors* are planes with a positive multiplier: cuts for cutting
+Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (checked once per iteration). *passes* are
+oracle calls per sentence; *support vectors* are planes with a positive dual variable: cuts for cutting
 planes, trees of single sentences for the last two.
 
 {called}

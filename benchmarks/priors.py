@@ -20,9 +20,10 @@ NOISES = (0.1, 0.5)
 CS = (0.1, 1.0)
 METHODS = ("coordinates", "cutting planes")
 NOTES = """
-Sums over two updates. *noise* is that of the labels: 0.1 is nearly separable, with 0.5 many rows are on
-the wrong side whatever is done. *F* is the last month's objective: around a good centre it is smaller, and
-the same relative gap asks for more. A pass is a visit of all rows, or a product with them.
+Sums over two updates. *noise* is the label noise: with 0.1 the data are nearly separable, with 0.5 many
+samples violate any margin. *F* is the objective of the last month: it is smaller around a good center, so
+that the same relative gap is a smaller absolute gap. A pass is one visit of all samples, or a product with
+them.
 """
 
 

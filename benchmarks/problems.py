@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 #: name in the tables: what it is
 PROBLEMS = {
-    "covtype-2": "covertype, class 2 against the rest, 581,012 x 54, standardised, CSR",
+    "covtype-2": "covertype, class 2 one-vs-rest, 581,012 x 54, standardized, CSR",
     "covtype-7": "covertype, 7 classes, the same rows",
     "mnist-10": "MNIST, 10 classes, 60,000 x 784, values in [0, 1], CSR (19 % dense)",
     "ccat": "RCV1 subset, topic CCAT, 14,401 x 47,236, CSR",

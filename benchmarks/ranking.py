@@ -310,7 +310,7 @@ def fold_tables(bench: Bench) -> list[tuple[str, list[Row], str]]:
             }
         )
     notes = (
-        "LightGBM's lambdarank example, both parts: 3,773 rows, 251 queries, 300 features. Means over 5 "
+        "LightGBM's lambdarank example, both parts: 3,773 samples, 251 queries, 300 features. Means over 5 "
         "folds of queries; the difference is paired over the folds. C from 1e-5 to 0.1 by tens, by NDCG@10 "
         "of 3 inner folds, the same for all. LinearSVR has at most 3,000 epochs (its default is 1,000)."
     )
@@ -345,8 +345,8 @@ def size_table(bench: Bench) -> tuple[str, list[Row], str]:
         )
     notes = (
         "Synthetic, 50 dense features, 5 levels, one thread, to a gap of 1e-3. The 200 queries have about as "
-        "many pairs as a set on which SVM-rank was timed on a like machine, 506,000 pairs: 0.10 s at its "
-        "C = 0.1, 2.4 s at its C = 10. Its rule to stop, its C and the set differ: only orders of magnitude "
+        "many pairs as a set on which SVM-rank was timed on a similar machine, 506,000 pairs: 0.10 s at its "
+        "C = 0.1, 2.4 s at its C = 10. Its stopping rule, its C and the set differ: only orders of magnitude "
         "can be compared."
     )
     return "Size and time", rows, notes

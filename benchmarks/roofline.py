@@ -263,12 +263,12 @@ def table(bench: Bench) -> None:
             if found is not None:
                 rows.append(_row(key, found))
     notes = """
-**% of stream**: bytes per second against the sum of an array of as many bytes by as many threads,
-interleaved in the same run, least times of each. **x other**: how many times faster than SciPy (CSR)
-or BLAS in the data's own precision (dense) with one thread; our products always sum in float64. Two
-threads work on 32 shards through `ThreadEngine`, as a fit with `n_jobs=2` does. Losses have no
-counterpart elsewhere. The row *arithmetic only* touches no memory: its speed-up says how much of a
-second core was to be had in this run.
+**% of stream**: bytes per second relative to the sum of an array of as many bytes by as many threads,
+interleaved in the same run, minimum times of each. **x other**: speedup over SciPy (CSR)
+or BLAS in the precision of the data (dense) with one thread; our products always sum in float64. Two
+threads work on 32 shards through `ThreadEngine`, like a fit with `n_jobs=2`. Losses have no
+counterpart elsewhere. The row *arithmetic only* touches no memory: its speedup shows how much of a
+second core was available in this run.
 """
     bench.save(TITLE, [("Bytes per second", rows, notes)])
 

@@ -203,18 +203,18 @@ def sizes(bench: Bench) -> list[Row]:
 # -- the report ------------------------------------------------------------------------------------
 
 FORM_NOTES = """
-tol = 1e-3: F within 1e-3 of F(0) = C n of the value over drawn planes; at most 600 iterations. "plain" is the
-paper's algorithm 3. The bound of F - F* holds with probability 0.95; it is vacuous where it is larger than F,
-for F* >= 0 is known anyway. Memory for kernel values 2 GiB. The seconds include a measurement of F in double
-precision. SVC and exact: the fits of the same rows in `kernels_runs.csv` (`python -m benchmarks.kernels`).
+tol = 1e-3: F within 1e-3 of F(0) = C n of the value over sampled planes; at most 600 iterations. "plain" is
+algorithm 3 of the paper. The bound on F - F* holds with probability 0.95; it is vacuous if it is larger than
+F, because F* >= 0. Memory for kernel values 2 GiB. The seconds include a measurement of F in double
+precision. SVC and exact: the fits of the same samples in `kernels_runs.csv` (`python -m benchmarks.kernels`).
 """
 SCALING_NOTES = """
-C = 20,000 / rows, so that C on the mean, on which the number of cuts depends, is the same for all, and 1 for
-20,000 rows. Linear time: r = 400, with the line search and drawn changes; constant time: r = 1000, without
-the measurement of F, which is no part of it. SVC and exact up to 80,000 rows of the checkerboard and 20,000
-of covtype. Train error: of the first 5,000 rows.
+C = 20,000 / samples, so that C on the mean, which determines the number of cuts, is the same for all, and C
+is 1 for 20,000 samples. Linear time: r = 400, with the line search and sampled changes; constant time: r =
+1000, without the measurement of F, which is not part of the method. SVC and exact up to 80,000 samples of the
+checkerboard and 20,000 of covtype. Train error: on the first 5,000 samples.
 """
-SIZE_NOTES = "a9a, 10,000 rows of it. The seconds and kernel values include the measurement of F."
+SIZE_NOTES = "10,000 samples of a9a. The seconds and kernel values include the measurement of F."
 
 
 def report(bench: Bench) -> None:

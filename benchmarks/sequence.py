@@ -279,12 +279,12 @@ def report(bench: Bench) -> None:
         claims += _claims(name, mine, found)
     tuning = [row for name in SETS for row in _tuning_rows(bench, name)]
     notes = """
-*train s* is the trainer alone; *matrix s* is what each program needs to take in the features (ours:
-scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); making the feature strings is the same
-for both and not counted. *oracle calls* are per sentence and end with the pass that proves the gap;
+*train s* is the trainer alone; *matrix s* is the time to load the features (ours:
+scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); computing the feature strings is the same
+for both and not counted. *oracle calls* are per sentence and include the pass that certifies the gap;
 one more pass, not counted, recomputes the certificate after the fit. *memory* is the peak of the
-whole process, data included. crfsuite keeps only features seen with a label (*dimension*); its gap
-is unknown: it proves none. The regulariser and the iterations are those of the tuning table.
+whole process, including data. crfsuite keeps only features that occur with a label (*dimension*); it
+gives no gap. The regularization and the iterations are those of the tuning table.
 """
     bench.save(
         TITLE,

@@ -106,12 +106,12 @@ def report(bench: Bench) -> None:
                 rows.append(_row(name, method, c))
     called = "\n".join(f"- **{m}**: `{code}`" for m, code in METHODS.items())
     notes = f"""
-Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration).
-*oracle calls* are per sentence. *oracle*, *plane*, *line search* and *QP* split the solver's own
-time in per cent: for the dual coordinate solvers a streaming pass (oracle and steps together)
+Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (checked once per iteration).
+*oracle calls* are per sentence. *oracle*, *plane*, *line search* and *QP* split the time of the solver
+in percent: for the dual coordinate solvers a streaming pass (oracle and steps together)
 counts as oracle, sweeps over cached planes as QP; for the cached model its evaluations count as
-line search. *support vectors* are planes with a positive multiplier: cuts for cutting planes,
-labellings of single sentences for the last two.
+line search. *support vectors* are planes with a positive dual variable: cuts for cutting planes,
+labelings of single sentences for the last two.
 
 {called}
 

@@ -20,7 +20,7 @@ from benchmarks import datasets
 
 TITLE = "Streams of rows"
 SETS = {
-    "covtype": "covertype, class 2 against the rest, 581,012 x 54, standardised, rows in the file's order",
+    "covtype": "covertype, class 2 one-vs-rest, 581,012 x 54, standardized, rows in the file's order",
     "worm": "worm splice sites, 5,000 strings of 398 letters, words of 1 to 4 letters at each position: "
     "134,000 features, computed on the fly",
 }
@@ -220,10 +220,10 @@ def report(bench: Bench) -> None:
         score = "held-out accuracy" if name == "covtype" else "held-out average precision"
         scores = ", ".join(f"{C}: {s:.4f}" for C, s in best["scores"].items())
         notes = f"""
-C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified:
-{best["lower"]:.6g} <= F* <= {best["upper"]:.6g}. *one pass*: F after one pass of the stream, over F*.
-*support*: rows with a multiplier (cutting planes: planes). *passes*: rows read over the number of rows,
-*read* in blocks, *X w* and *X'a* in products; the last of each kind of product are those of the certificate.
+C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified: {best["lower"]:.6g} <= F* <=
+{best["upper"]:.6g}. *one pass*: F after one pass of the stream, divided by F*. *support*: samples with a
+nonzero dual variable (cutting planes: planes). *passes*: rows read divided by the number of rows, *read* in
+blocks, *X w* and *X'a* in products, including those of the certificate.
 """
         sections.append((f"To a certified gap of 1e-3: {what}", [r for r in rows if r], notes))
     sections.append(("partial_fit, then verify: covertype, batches of 5,000", _once(bench), ONCE))
@@ -231,8 +231,8 @@ C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified:
 
 
 ONCE = """
-*bound* and *F* over the certified optimum. Rows in the file's order come sorted by place: a stream that is
-seen once then learns the last places best. Its bound is weaker, and true all the same.
+*bound* and *F* divided by the certified optimum. The rows of the file are sorted by place: a stream that is
+seen once then fits the last places best. Its bound is weaker, but valid.
 """
 
 

@@ -114,10 +114,9 @@ def report(bench: Bench) -> None:
             }
         )
     notes = f"""
-*passes* are calls of the argmax per example, to a certified gap of {TOL:g} each. *alone*: fits that know
-nothing of each other. *cells*: {FOLDS} folds times the values of C by
-`StructuredSVMCV`, a pass over three quarters of the examples counted as 0.75. The claim: *ratio* is at
-most 2.
+*passes* are calls of the argmax per example, to a certified gap of {TOL:g} each. *alone*: independent fits.
+*cells*: {FOLDS} folds times the values of C by `StructuredSVMCV`, where a pass over three quarters of the
+examples counts as 0.75. The claim: *ratio* is at most 2.
 """
     bench.save(TITLE, [("Passes of the argmax", rows, notes)])
 
