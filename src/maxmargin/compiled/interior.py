@@ -87,7 +87,7 @@ def summary(a, t, u, xi, m, c):
 
 
 @entry
-def recentre(step, target, c, a, t, u, xi, m, theta, dm, r, s, coef):
+def recenter(step, target, c, a, t, u, xi, m, theta, dm, r, s, coef):
     """Gondzio's corrector: r, s and coefficients that also move outliers toward the target.
 
     At the trial step all products a u and t xi should be within a factor of ten of the target. The direction

@@ -146,7 +146,7 @@ def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _normalise(beta, block, m, p):
+def _normalize(beta, block, m, p):
     """Remove accumulated rounding: beta >= 0, and every block sums to one up to rounding."""
     sums = np.zeros(p)
     for j in range(m):
@@ -238,7 +238,7 @@ def descend(G, c, block, p, m, beta, F, n_free, L, Y):
         beta[F[hit]] = 0.0
         members[block[F[hit]]] -= 1
         n_free = _delete(L, Y, F, n_free, hit)
-    _normalise(beta, block, m, p)
+    _normalize(beta, block, m, p)
     _gradient(G, c, beta, m, grad)
     for j in range(m):
         mean[block[j]] += beta[j] * grad[j]
