@@ -138,7 +138,7 @@ def test_limits_and_callbacks():
         ({"loss": "map", "pair_weight": "difference"}, {}, "need loss='pairs'"),
         ({"loss": "ndcg", "query_weight": "equal"}, {}, "need loss='pairs'"),
         ({"k": 3}, {}, "needs loss='ndcg'"),
-        ({"loss": "ndcg", "k": 0}, {}, "k=0"),
+        ({"loss": "ndcg", "k": 0}, {}, "k must be"),
         ({"loss": "map"}, {}, "two levels"),
         ({"loss": "ndcg"}, {"y": -np.arange(200.0)}, "must not be negative"),
         ({}, {"groups": np.zeros(199)}, "199 entries, but X has 200 rows"),

@@ -196,7 +196,7 @@ def test_indices_beyond_32_bits() -> None:
     [
         (["ACGT", "ACG"], {}, "different lengths"),
         ([], {}, "different lengths"),
-        ("ACGT", {}, "one string"),
+        ("ACGT", {}, "not a single string"),
         ([1, 2], {}, r"strings\[0\] is a int"),
         (["ACGT"], {"orders": (0, 3)}, "shortest"),
         (["ACGT"], {"orders": (3, 2)}, "shortest"),

@@ -134,8 +134,8 @@ def test_an_analyzer_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ngram_range": (2, 1)}, "ngram_range="),
-        ({"n_features": 0}, "n_features="),
+        ({"ngram_range": (2, 1)}, "ngram_range must"),
+        ({"n_features": 0}, "n_features must"),
         ({"norm": "l1"}, "norm="),
         ({"analyzer": "char_wb"}, "analyzer="),
     ],

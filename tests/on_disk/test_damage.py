@@ -120,7 +120,7 @@ def test_manifests_that_contradict_themselves(folder, edit):
 
 def test_pointers_out_of_range(folder):
     sealed(folder / "manifest.json", lambda m: m.update(n_features=3))
-    with pytest.raises(data.DatasetError, match=r"indices\.bin: the indices are out of range"):
+    with pytest.raises(data.DatasetError, match=r"indices\.bin: indices out of range"):
         data.open(folder).verify()
 
 

@@ -265,5 +265,5 @@ def test_importances_are_checked(bad):
 
 
 def test_positions_are_checked():
-    with pytest.raises(ValueError, match="k=0"):
+    with pytest.raises(ValueError, match="k must be"):
         NDCG(0)
