@@ -1,4 +1,4 @@
-"""Row-wise parts of an interior-point step for the hinge loss; see ``risks/interior_point``.
+"""Row-wise parts of an interior-point step for the hinge loss; see :mod:`maxmargin.duals.interior_point`.
 
 Each row has the dual variable ``a``, its slack ``t = c - a``, the multipliers ``u`` and ``xi`` of their
 bounds, and ``m``, the margin minus the required margin. A direction is stored as the change ``dm`` of the

@@ -1,7 +1,7 @@
 """Derivations from a CKY chart: the best, the second best, and all ways to build one node.
 
-A derivation is stored as its rules (features) in preorder. Nodes are (floor, i, j), where ``floor`` is UPPER
-or LOWER: a span occurs at most once at each of the two levels of a derivation.
+A derivation is stored as its rules (features) in preorder. Nodes are (level, i, j), where ``level`` is UPPER
+or LOWER: a span occurs at most once at each level of a derivation.
 
 The second-best derivation differs from the best at one node v, where it takes the second-best edge, with best
 derivations below: so its score is best - min over v of [value(v) - second-best edge of v].
@@ -20,10 +20,10 @@ ROOT, UPPER, LOWER = 0, 1, 2
 
 
 class Edge(NamedTuple):
-    """One way to build a node: a start, a chain, or a binary rule with its split. ``floor`` is -1 for
+    """One way to build a node: a start, a chain, or a binary rule with its split. ``level`` is -1 for
     none."""
 
-    floor: int
+    level: int
     i: int
     j: int
     rule: int
@@ -31,18 +31,18 @@ class Edge(NamedTuple):
 
 
 @leaf
-def push(stack: CodeArray, depth: int, floor: int, i: int, j: int, a: int) -> int:
+def push(stack: CodeArray, depth: int, level: int, i: int, j: int, a: int) -> int:
     """Push a node onto the stack; returns the new depth."""
-    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = floor, i, j, a
+    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = level, i, j, a
     return depth + 1
 
 
 @leaf
 def note(
-    found: CodeArray, price: float, floor: int, i: int, j: int, rule: int, split: int
+    found: CodeArray, price: float, level: int, i: int, j: int, rule: int, split: int
 ) -> float:
     """Store an edge; returns its cost."""
-    found[0], found[1], found[2], found[3], found[4] = floor, i, j, rule, split
+    found[0], found[1], found[2], found[3], found[4] = level, i, j, rule, split
     return price
 
 
@@ -113,16 +113,16 @@ def trace(
     """
     n = len(words.ptr) - 1
     w_rule = w[offsets[2] : offsets[3]]
-    start = other.rule if other.floor == ROOT else best_start(g, w, chart)[0]
+    start = other.rule if other.level == ROOT else best_start(g, w, chart)[0]
     stack = np.empty((2 * n + 2, 4), dtype=np.int64)
     rules[0] = start
     n_rules, n_brackets = 1, 0
     depth = push(stack, 0, UPPER, 0, n, g.start_symbol[start])
     while depth > 0:
         depth -= 1
-        floor, i, j, a = stack[depth]
-        taken = other.floor == floor and other.i == i and other.j == j
-        if floor == UPPER and a < g.n_phrases:
+        level, i, j, a = stack[depth]
+        taken = other.level == level and other.i == i and other.j == j
+        if level == UPPER and a < g.n_phrases:
             c = other.rule if taken else chart.chain[i, j, a]
             rules[n_rules] = offsets[1] + c
             n_rules += 1
@@ -135,7 +135,7 @@ def trace(
             n_rules += 1
         else:
             # Symbols created by binarization are on both levels; their edges belong to the lower one.
-            taken = other.floor == LOWER and other.i == i and other.j == j
+            taken = other.level == LOWER and other.i == i and other.j == j
             r, k = (other.rule, other.split) if taken else find_rule(g, w_rule, chart, i, j, a)
             rules[n_rules] = offsets[2] + r
             n_rules += 1
@@ -164,8 +164,8 @@ def second_edge(
     depth = push(stack, 0, UPPER, 0, n, g.start_symbol[start])
     while depth > 0:
         depth -= 1
-        floor, i, j, a = stack[depth]
-        if floor == UPPER and a < g.n_phrases:
+        level, i, j, a = stack[depth]
+        if level == UPPER and a < g.n_phrases:
             chosen = chart.chain[i, j, a]
             here = chart.R[j, a, i]
             for x in range(g.top_ptr[a], g.top_ptr[a + 1]):

@@ -87,7 +87,7 @@ class KernelDesign:
         out += self.features.factor.T @ total
 
     def block(self, lo: int, hi: int) -> DenseDesign:
-        """See :class:`maxmargin.data.BlockDesign`."""
+        """See :class:`maxmargin.data.design.BlockDesign`."""
         out = np.empty((hi - lo, self.shape[1]))
         self.fill(lo, hi, out)
         return DenseDesign(out)
@@ -98,7 +98,7 @@ class KernelDesign:
             self.features.transform(rows, out[first - lo : last - lo])
 
     def take(self, rows: IntArray) -> DenseDesign:
-        """See :class:`maxmargin.data.TakingDesign`."""
+        """See :class:`maxmargin.data.design.TakingDesign`."""
         some = _matrix(self.X.take(rows)) if is_design(self.X) else self.X[rows]
         return DenseDesign(self.features.transform(some))
 
