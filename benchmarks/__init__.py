@@ -1,1 +1,1 @@
-"""Benchmarks, and the loaders of the real data sets they and the tests share."""
+"""Benchmarks, and loaders of the real data sets that benchmarks and tests share."""

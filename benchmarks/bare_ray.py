@@ -1,7 +1,7 @@
-"""The rounds of a fit in plain Ray actors: the same compiled functions, nothing of the library around them.
+"""The rounds of a fit in plain Ray actors: the same compiled functions without the library around them.
 
-An engine's calls are recorded while a fit runs (:class:`Recorder`) and then replayed (:class:`BareWorkers`):
-w goes out by ``ray.put``, numbers and planes come back with the answers and are added up by the driver.
+:class:`Recorder` records the calls of an engine while a fit runs, and :class:`BareWorkers` replays them: w is
+sent by ``ray.put``; numbers and planes come back with the results and are added up by the driver.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from maxmargin.core.engine import Handle
 
 @dataclass
 class Recorder:
-    """An engine that passes everything on, and notes calls, their sizes and their wall seconds."""
+    """An engine that forwards all calls and records them, their sizes and their wall seconds."""
 
     engine: Any
     keep: bool = True
     sizes: bool = False
-    #: called with the name of every call, before it
+    #: called with the name of each call, before the call
     hook: Callable[[str], None] | None = None
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     times: dict[str, list[float]] = field(default_factory=dict)
@@ -70,11 +70,11 @@ class Recorder:
         began = time.perf_counter()
         answer = call(method, *args)
         self._note(method, began)
-        if self.keep:  # in memory of their own: the object store is not for keeping things
+        if self.keep:  # copied, so that the object store can free them
             kept = [Handle(np.array(a.array)) if isinstance(a, Handle) else a for a in args]
             self.calls.append((method, tuple(kept)))
         if self.sizes:
-            # every worker sends a sum of its own; of what is gathered its share
+            # in a sum every worker sends its own partial sum; in a gather, its share
             share = self.engine.n_workers if call == self.engine.gather else 1
             sent = sum(_size(a.array if isinstance(a, Handle) else a) for a in args)
             self.bytes.setdefault(method, []).append((sent, _size(answer) / share))
@@ -91,14 +91,14 @@ def _size(value: Any) -> int:
 
 
 class BareShard:
-    """Rows of a CSR matrix and the scores under their keys: what an actor does between two messages."""
+    """Rows of a CSR matrix and cached scores: the work of an actor between two messages."""
 
     def __init__(self, indptr: Any, indices: Any, data: Any, n_features: int, y: Any) -> None:
         self.X, self.y = (indptr, indices, data), y
         self.n, self.n_features = len(indptr) - 1, n_features
         self.weight = np.ones(self.n)
         self.scores: dict[int, Any] = {}
-        #: planes that stay here: their derivatives and scores
+        #: planes stored in this shard: their derivatives and scores
         self.columns: dict[int, list[Any]] = {}
 
     def line_evaluate(self, key: int, w: Any, live: Any) -> float:
@@ -184,7 +184,7 @@ class BareShard:
 
 
 class BareWorkers:
-    """Plain actors with a range of the rows each, and the calls of a recorded fit."""
+    """Plain actors with a range of rows each, which replay the calls of a recorded fit."""
 
     def __init__(self, ray: Any, X: Any, y: Any, n_workers: int) -> None:
         self._ray = ray
@@ -223,7 +223,7 @@ class BareWorkers:
             return argument
         array = (
             last if method == "column_finish" else argument.array
-        )  # the plane that was just added up
+        )  # the plane that was added up last
         return array if array.nbytes < 32_768 else self._ray.put(array)
 
     def _sum(self, method: str, answers: list[Any]) -> Any:

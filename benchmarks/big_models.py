@@ -1,18 +1,19 @@
-"""A dense w of 20 million features: where the planes are kept, and what the driver holds.
+"""A dense w of 20 million features: two ways to store the planes, and the memory of the driver.
 
-Generated rows of 75 float32 entries, uniform over the features, so that nearly every feature occurs, on disk;
-labels of a linear rule over all features, with noise. Two Ray workers with one thread each on this machine.
-Two ways to keep the planes of cutting planes for a fixed time:
+The data are generated rows on disk with 75 float32 entries each, uniform over the features, so that nearly
+every feature occurs. Labels come from a noisy linear rule over all features. There are two Ray workers with
+one thread each on this machine. Cutting planes run for a fixed time, with the planes stored in two ways:
 
-- *features*: a bundle of 8 planes at the driver, more are folded into one (``CuttingPlane(max_planes=8)``);
-- *rows*: planes as coefficients and scores of rows at the shards, their inner products at the driver
+- *features*: a bundle of 8 planes at the driver; older planes are aggregated
+(``CuttingPlane(max_planes=8)``); - *rows*: planes as coefficients and scores of rows at the shards, and their
+inner products at the driver
   (``CuttingPlane(space="rows")``).
 
-Memory of the driver and the workers is sampled from /proc: *own* is anonymous, *files* are pages of the data
-set and of programs, *shared* are pages of Ray's object store that the process has touched. The peak (VmHWM)
-counts all three.
+The memory of the driver and the workers is sampled from /proc: *own* is anonymous memory, *files* are pages
+of the data set and of programs, *shared* are pages of Ray's object store that the process has touched. The
+peak (VmHWM) includes all three.
 
-Needs a network namespace: ``tools/in_namespace python -m benchmarks.big_models``. The files go to
+Requires a network namespace: ``tools/in_namespace python -m benchmarks.big_models``. The files go to
 MAXMARGIN_SCRATCH (by default a temporary folder) and are removed at the end.
 """
 
@@ -41,16 +42,16 @@ C = 10.0
 FULL = (1_000_000, 20_000_000, 300.0, 4_000_000_000)
 QUICK = (20_000, 400_000, 15.0, 400_000_000)
 WALL = (
-    "Seconds are wall seconds, medians over iterations; where a machine is shared waiting counts: Ray's "
+    "Seconds are wall seconds, medians over iterations. On a shared machine they include waiting: Ray's "
     "workers run at a niceness of 15."
 )
-#: features for each row at which the two ways are compared in one process, and that many rows
+#: features per row at which the two ways are compared in one process, and the number of rows
 RATIOS, RATIO_ROWS, RATIO_ITERATIONS = (0.5, 2.0, 8.0, 32.0), 20_000, 100
 WAYS = {"features, 8 planes": {"max_planes": 8}, "rows": {"space": "rows"}}
 
 
 def batches(n: int, d: int, size: int = 50_000) -> Iterator[tuple[Any, Any]]:
-    """Rows of about unit length and labels."""
+    """Rows of about unit norm, and labels."""
     truth = np.random.default_rng(0).standard_normal(d, dtype=np.float32)
     for lo in range(0, n, size):
         rng, rows = np.random.default_rng(lo + 1), min(size, n - lo)
@@ -99,7 +100,7 @@ def _raise(peaks: dict[str, float], now: dict[str, float]) -> None:
 
 
 def _store() -> float:
-    """GB of the object store that were ever written to: what its file takes."""
+    """GB of the object store that were ever written to: the size of its file."""
     for pid in family():
         if "raylet" in name_of(pid).split(" ")[0]:
             for link in Path(f"/proc/{pid}/fd").iterdir():
@@ -110,7 +111,7 @@ def _store() -> float:
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
-    """One process: the data, one fit, or vectors that travel."""
+    """One process: the data, one fit, or communication of vectors."""
     if spec["what"] == "data":
         import maxmargin.data
 
@@ -126,7 +127,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def fit(spec: Cell) -> Cell:
-    """Cutting planes for some seconds, and the certificate of what they found."""
+    """Cutting planes for a fixed time, and the certificate of the result."""
     import maxmargin.data
     from maxmargin import minimize
     from maxmargin.data.columns import Stored
@@ -165,7 +166,7 @@ def fit(spec: Cell) -> Cell:
 
 
 def ratio(spec: Cell) -> Cell:
-    """CPU seconds of an iteration, in this process, with all planes kept: in turn, the best of three."""
+    """CPU seconds per iteration in this process with all planes kept; interleaved, the best of three."""
     from maxmargin import minimize
     from maxmargin.losses import Hinge
     from maxmargin.risks import ScoreRisk
@@ -186,7 +187,7 @@ def ratio(spec: Cell) -> Cell:
 
 
 class Long:
-    """A shard that answers with a long vector."""
+    """A shard that returns a long vector."""
 
     def __init__(self, size: int) -> None:
         self._vector = np.ones(size)
@@ -201,7 +202,7 @@ class Long:
 
 
 def travel(spec: Cell) -> Cell:
-    """A vector of the length of w to the workers, and a sum of such vectors back."""
+    """Send a vector of the length of w to the workers, and a sum of such vectors back."""
     from maxmargin.engines import RayEngine
 
     engine = RayEngine(2, threads=1).open(Long, [spec["features"]] * 2)

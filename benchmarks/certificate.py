@@ -1,8 +1,7 @@
 """Every fit ends with a certificate: gap 1e-3 on real data, from small to very large C.
 
-``LinearSVC`` (optimised cutting planes, the default) at tol=1e-3 and at most 120 CPU seconds, for
-C_mean = n C from 10 to 10^4, and 10^5 and 10^6 besides. The objective is computed again by
-``maxmargin.testing``.
+``LinearSVC`` (optimized cutting planes, the default) runs with tol=1e-3 and at most 120 CPU seconds, for
+C_mean = n C from 10 to 10^4, and also 10^5 and 10^6. ``maxmargin.testing`` recomputes the objective.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TOL, LIMIT, OTHER_LIMIT = 1e-3, 120.0, 30.0
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
-    """All values of C of one set."""
+    """All values of C for one data set."""
     from maxmargin import LinearSVC
 
     problem = load(spec["set"], bench.quick)
@@ -58,7 +57,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """All sets, one process each."""
+    """All data sets, one process each."""
     values = CLAIMED[::2] if bench.quick else CLAIMED + OTHER
     for name in sorted(SETS, key=lambda s: s in ("mnist-10", "covtype-7", "news20")):
         bench.run(f"set {name}", {"set": name, "C": values})
@@ -66,7 +65,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """Tables from the cells there are."""
+    """Tables from the finished cells."""
 
     def rows(values: tuple[float, ...]) -> list[Row]:
         found = [(s, C, bench.get(f"{s} {C:g}")) for s in SETS for C in values]
@@ -76,11 +75,11 @@ def report(bench: Bench) -> None:
     held = sum(r["gap <= 1e-3"] for r in claimed)
     notes = f"""
 **{held} of {len(claimed)} cells reach the certified gap 1e-3; {len(claimed)} of
-{len(SETS) * len(CLAIMED)} planned cells were measured.** *F again* is `maxmargin.testing`'s
-value of the returned weights (no code shared with the solver). *passes* are products with the data.
-The columns oracle … qp are the solver's own split of its wall time, in per cent. Limit, set by a
-callback: {LIMIT:.0f} CPU seconds per fit; in the second table {OTHER_LIMIT:.0f} for mnist-10 and
-news20 and {LIMIT:.0f} for the others (the CPU column shows where a fit was stopped).
+{len(SETS) * len(CLAIMED)} planned cells were measured.** *F again* is the value of the returned weights
+recomputed by `maxmargin.testing`, which shares no code with the solver. *passes* are products with the data.
+The columns oracle … qp split the wall time of the solver, in percent. A callback limits each fit to
+{LIMIT:.0f} CPU seconds; in the second table {OTHER_LIMIT:.0f} for mnist-10 and
+news20 and {LIMIT:.0f} for the others (the CPU column shows which fits were stopped).
 """
     described = "\n".join(f"- **{s}**: {PROBLEMS[s]}" for s in SETS)
     bench.save(

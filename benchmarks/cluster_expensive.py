@@ -1,12 +1,12 @@
 """Expensive oracles on a cluster: duals owned by the driver against stateless cuts.
 
-Words of the OCR letters (fold 0, C = 0.03) with an argmax that waits 20 ms before it answers, on 2 and on 4
-workers of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. In dual coordinate (*expensive*,
-*n-slack*) the driver owns labellings and multipliers, and workers answer for single examples; *cuts* are made
-where the oracle runs, and nothing but weights and planes travels. A second table: a worker is killed
-(SIGKILL) half-way through the fit.
+Words of the OCR letters (fold 0, C = 0.03) with an argmax that sleeps 20 ms per call, on 2 and on 4 workers
+of a local Ray cluster, to certified relative gaps of 5e-2 and 1e-2. With dual coordinate ascent (*expensive*,
+*n-slack*) the driver owns labelings and dual variables, and workers run the oracle for single examples.
+*Cuts* are made where the oracle runs; only weights and planes are sent. In a second table, a worker is killed
+(SIGKILL) halfway through the fit.
 
-Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_expensive``.
+Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_expensive``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "1-slack cuts, cache": ("CuttingPlane", {}),
     "1-slack cuts, no cache": ("CuttingPlane", {"use_cache": False}),
 }
-#: methods of which a worker is killed
+#: methods for which a worker is killed
 KILLED = ("expensive, batches of 8", "p-slack cuts, cache", "1-slack cuts, cache")
 
 
@@ -51,14 +51,14 @@ def words(quick: bool) -> tuple[list[Any], list[Any]]:
 
 
 def fit(method: str, engine: Any, quick: bool, kill_after: float | None = None) -> Cell:
-    """One fit; the passes and seconds to each gap."""
+    """One fit: passes and seconds to each gap."""
     from maxmargin import minimize, solvers
     from maxmargin.risks import TaskRisk
 
     X, Y = words(quick)
     task = SlowWords(26, 0.002 if quick else SECONDS)
     risk = TaskRisk(task, X, Y, task.setup(X, Y), engine=engine, expensive=True)
-    risk.answers(risk.evaluate(0.0 * risk.working_sets(1.0).w).w)  # all is loaded
+    risk.answers(risk.evaluate(0.0 * risk.working_sets(1.0).w).w)  # load everything first
     name, options = METHODS[method]
     with killing(kill_after):
         began = time.perf_counter()
@@ -82,7 +82,7 @@ def fit(method: str, engine: Any, quick: bool, kill_after: float | None = None) 
 
 @contextlib.contextmanager
 def killing(after: float | None) -> Any:
-    """A worker is killed after so many seconds."""
+    """Kill a worker after this many seconds."""
     timer = threading.Timer(after or 0.0, lambda: os.kill(pids_of_workers()[0], signal.SIGKILL))
     if after:
         timer.start()
@@ -98,7 +98,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """All fits, those of one number of workers one after the other."""
+    """All fits, grouped by the number of workers."""
     from maxmargin.engines import RayEngine
 
     with local_ray(200_000_000):
@@ -118,7 +118,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     rows: list[Row] = []
     for method in METHODS:
         row: Row = {"method": method}
@@ -143,21 +143,21 @@ def report(bench: Bench) -> None:
                 }
             )
     notes = f"""
-{N} examples, {1000 * SECONDS:g} ms a call, seconds are wall time from the start of the fit; a pass over all
+{N} examples, {1000 * SECONDS:g} ms per call; seconds are wall time from the start of the fit. A pass over all
 examples takes at least {N * SECONDS / 2:.2g} s with 2 workers, {N * SECONDS / 4:.2g} s with 4. *passes* are
-calls per example and do not depend on the number of workers. *at once*: calls that see the same weights; a
-chunk is a share of the examples, and no more calls than it has examples are made at once. Other work kept the
-processors busy (ten and more processes for each at times): passes are exact, seconds are coarse; what they
-hold besides the passes was not profiled. Every cell was measured once, in the order of the rows, so the load
-differs between cells: compare passes. One cell was measured again under less load, "expensive, 4 at once" on
-4 workers: 12.3 s to 0.01 instead of 44.1.
+calls per example and do not depend on the number of workers. *at once*: calls with the same weights; a chunk
+is a part of the examples, and the number of concurrent calls is at most its size. Other work kept the
+processors busy (at times ten or more processes per core): passes are exact, seconds are coarse and were not
+profiled. Every cell was measured once, in the order of the rows, so the load differs between cells: compare
+passes. One cell was measured again under less load, "expensive, 4 at once" on 4 workers: 12.3 s to 0.01
+instead of 44.1.
 """
     deaths = """
-A worker of 2 is killed half-way. Its process starts anew in some seconds. For duals that is all: they are the
-driver's. Cuts with a cache ask the oracle of the lost shards again at all points since the cache began. With
-and without a death were measured at different times under different load, so these costs rank nothing: the
-first row, measured again under less load, took 22.1 s with a death instead of 59.1. What is sure is that the
-objective has the same bits.
+One of 2 workers is killed halfway. Its process restarts within seconds. Dual variables are not lost, because
+the driver owns them. Cuts with a cache call the oracle of the lost shards again at all points since the cache
+began. The fits with and without a death ran at different times under different load, so do not compare these
+costs: the first row, measured again under less load, took 22.1 s with a death instead of 59.1. The objective
+is bit-identical.
 """
     bench.save(TITLE, [("To a certified gap", rows, notes), ("A killed worker", killed, deaths)])
 

@@ -1,12 +1,12 @@
-"""What a fit on a hundred machines would cost, computed from what was measured here.
+"""A cost model of a fit on a hundred machines, computed from measurements on this machine.
 
-First the units: nanoseconds an entry of both products, in one thread, by the number of features;
-nanoseconds a feature for what vectors go through (into the object store, out of it, added up); milliseconds
-of a round with nothing to do, by the number of workers. Then a small model, with assumptions that stand in
-the table, for 10^9 rows of 75 entries. Nobody ran that: there are no hundred machines here.
+First the unit costs: nanoseconds per entry for both products, in one thread, by the number of features;
+nanoseconds per feature for writing vectors to the object store, reading them and adding them; milliseconds of
+an empty round, by the number of workers. Then a small model, whose assumptions are in the table, for 10^9
+rows of 75 entries. It is an extrapolation: no fit ran on a hundred machines.
 
-The deaths come from the committed table of ``benchmarks.cluster_scaling``. The page "From laptop to
-cluster" includes the result (docs/_cluster_model.inc). Needs a network namespace: ``tools/in_namespace
+The costs of deaths come from the committed table of ``benchmarks.cluster_scaling``. The page "From laptop to
+cluster" includes the result (docs/_cluster_model.inc). Requires a network namespace: ``tools/in_namespace
 python -m benchmarks.cluster_model``.
 """
 
@@ -35,16 +35,16 @@ QUICK_UNITS = ((5_000, 10_000), (100_000, 5_000))
 WORKERS = (1, 2, 4, 8)
 
 ROWS, MACHINES = 1_000_000_000, 100
-#: what is assumed, and was not measured
+#: assumptions that were not measured
 CORES, EFFICIENCY, BANDWIDTH, ITERATIONS, PLANES = 16, 0.5, 1.25e9, 60, 60
-#: rounds of an iteration with planes at the driver, and at the shards (from benchmarks.cluster_overhead)
+#: rounds per iteration with planes at the driver, and at the shards (from benchmarks.cluster_overhead)
 ROUNDS, ROUNDS_AT_SHARDS = 6.1, 9.7
-#: what is done again for every plane that a dead worker had
+#: work that is repeated for every plane of a dead worker
 AGAIN = ("products, s", "broadcast of w, s", "sum of planes, s")
 
 
 class Empty:
-    """A shard with nothing to do."""
+    """An empty shard."""
 
     def __init__(self, spec: int) -> None:
         self.spec = spec
@@ -56,7 +56,7 @@ class Empty:
 def least(
     work: Callable[[], Any], times: int = 7, clock: Callable[[], float] = time.process_time
 ) -> float:
-    """The least time of several."""
+    """The minimum time of several runs."""
     found = []
     for _ in range(times):
         began = clock()
@@ -66,7 +66,7 @@ def least(
 
 
 def products_of(features: int, rows: int) -> Cell:
-    """CPU nanoseconds an entry and a feature, one thread."""
+    """CPU nanoseconds per entry and per feature, one thread."""
     from maxmargin.compiled import products
 
     X, _ = sparse_rows(rows, features)
@@ -87,7 +87,7 @@ def products_of(features: int, rows: int) -> Cell:
 
 
 def rounds_of(features: int) -> Cell:
-    """Wall milliseconds of rounds with nothing to do; nanoseconds a feature into the object store."""
+    """Wall milliseconds of empty rounds; nanoseconds per feature to write to the object store."""
     from maxmargin.engines import RayEngine
 
     with local_ray(8 * 8 * features + 200_000_000) as ray:
@@ -118,20 +118,20 @@ def deaths() -> dict[str, float]:
     if path.exists():
         with path.open() as file:
             for row in csv.DictReader(file):
-                # (whole fits differ by more than that on a machine with other work)
+                # compare rounds: on a busy machine whole fits differ by more than that
                 added = float(row["the round it fell into, s"]) - float(row["usual, s"])
                 found.setdefault(row["killed"], []).append(added)
     return {what: max(added) for what, added in found.items()}
 
 
 def model(unit: Cell, rounds: Cell, features: int) -> Row:
-    """An iteration, and a fit, on all machines."""
+    """Costs of an iteration and of a fit on all machines."""
     entries = ROWS * NONZEROS / MACHINES
     cores = CORES * EFFICIENCY
     work = ROWS * NONZEROS
     shards = max(1, min(max(32, work // 2**26), work // (4 * features))) / MACHINES
     passes = entries * (unit["dot"] + unit["accumulate"]) * 1e-9 / cores
-    # a plane for each shard is made and added; threads share the memory bus: a quarter of the cores
+    # one plane per shard is computed and added; threads share memory bandwidth: a quarter of the cores
     planes = math.ceil(shards) * features * (unit["zeros"] + unit["add"]) * 1e-9 / (cores / 4)
     size, levels = 8 * features, math.ceil(math.log2(MACHINES))
     hop = size / BANDWIDTH + features * (rounds["put"] + unit["copy"]) * 1e-9
@@ -156,7 +156,7 @@ def model(unit: Cell, rounds: Cell, features: int) -> Row:
 
 
 def table(bench: Bench) -> None:
-    """Run what is missing, and write the tables and the page's part."""
+    """Run missing cells, and write the tables and the part of the page."""
     sizes = QUICK_UNITS if bench.quick else UNITS
     units = [
         bench.run(f"{d} features", {"kind": "products", "features": d, "rows": rows})
@@ -181,7 +181,7 @@ def table(bench: Bench) -> None:
         if name != "features"
     ]
     for what, seconds in lost.items():
-        # planes at the shards are made again there, all so far, with everybody's help
+        # planes stored at the shards are recomputed by all workers
         again = [0.0, ITERATIONS * sum(found[1][name] for name in AGAIN)]
         both = zip(heads, again, strict=True)
         columns.append({
@@ -199,7 +199,7 @@ def table(bench: Bench) -> None:
 
 
 def write_page(path: Path, measured: list[Row], columns: list[Row], rounds: Cell) -> None:
-    """The tables as the page includes them."""
+    """Write the tables that the page includes."""
     lines = [".. made by python -m benchmarks.cluster_model; do not edit", "", PAGE_UNITS, ""]
     lines += rst_table("Measured, one thread", measured)
     times = ", ".join(f"{ms:.2g} with {n}" for n, ms in rounds["empty"].items())

@@ -1,18 +1,19 @@
-"""What the library costs on top of bare Ray, and Ray on top of threads.
+"""Overhead of the library compared to bare Ray, and of Ray compared to threads.
 
-Cutting planes of a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform over
-the features), two workers on this machine. Three ways in one process, in turn, the best of several:
+Cutting planes run for a fixed number of iterations on generated CSR rows (75 float32 entries each, uniform
+over the features), with two workers on this machine. Three variants run interleaved in one process; the best
+of several runs counts:
 
 - *ours*: ``minimize`` with ``RayEngine(2, threads=1)``;
 - *bare*: the same rounds, recorded from that fit, in plain Ray actors that hold half of the rows each as one
   block and call the same compiled functions (:mod:`benchmarks.bare_ray`);
-- *threads*: ``minimize`` with ``ThreadEngine(2)`` on the same shards. All give the same bits.
+- *threads*: ``minimize`` with ``ThreadEngine(2)`` on the same shards. All give bit-identical results.
 
-A round's time is what the driver waits for. The driver's own work (the reduced problem, products of planes,
-w) is not part of a round and bare Ray has none of it: it is shown beside. CPU seconds are those of the
-driver, the workers and Ray's own processes together.
+The time of a round is the time the driver waits. The driver's own work (the reduced problem, products of
+planes, w) is not part of a round and does not exist in bare Ray: it is shown separately. CPU seconds include
+the driver, the workers and Ray's own processes.
 
-Needs a network namespace: ``tools/in_namespace python -m benchmarks.cluster_overhead``.
+Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_overhead``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ LIMIT_BARE, LIMIT_THREADS = 1.3, 2.0
 
 
 def sparse_rows(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
-    """CSR rows with entries anywhere, and labels of a linear rule with noise."""
+    """CSR rows with uniformly distributed entries, and labels from a noisy linear rule."""
     rng = np.random.default_rng(seed)
     indices = rng.integers(0, d, n * NONZEROS, dtype=np.int32)
     data = rng.standard_normal(n * NONZEROS, dtype=np.float32)
@@ -60,7 +61,7 @@ def sparse_rows(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
 
 
 class Fit:
-    """A risk on an engine, fitted again and again."""
+    """A risk on an engine, fitted repeatedly."""
 
     def __init__(self, X: Any, y: Any, engine: Any, iterations: int, space: Any) -> None:
         from maxmargin.losses import Hinge
@@ -78,7 +79,7 @@ class Fit:
         last: dict[str, Any] = {}
 
         def note(record: Any) -> None:
-            """Without what comes after the last iteration: w and its certificate."""
+            """Exclude the work after the last iteration: w and its certificate."""
             last.update(
                 wall=record.elapsed, cpu=family_cpu() - cpu, rounds=dict(self.recorder.seconds),
                 calls=len(self.recorder.calls),
@@ -106,7 +107,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
     n, d, iterations = spec["rows"], spec["features"], spec["iterations"]
     X, y = sparse_rows(n, d)
-    # rows of both, and the vectors of a fit
+    # the rows of both variants, and the vectors of a fit
     store = 2 * (X.data.nbytes + X.indices.nbytes) + 16 * 8 * d + 300_000_000
     with local_ray(store) as ray:
         ours = Fit(X, y, RayEngine(n_workers=2, threads=1), iterations, spec["space"])
@@ -141,12 +142,12 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def best(runs: list[Any]) -> Any:
-    """The run whose rounds took least."""
+    """The run with the fastest rounds."""
     return min(runs, key=lambda run: sum(run["rounds"].values()))
 
 
 def table(bench: Bench) -> None:
-    """Run what is missing and save the tables."""
+    """Run missing cells and save the tables."""
     totals: list[Row] = []
     split: list[Row] = []
     notes = []
@@ -197,24 +198,24 @@ def table(bench: Bench) -> None:
 
 
 NOTE = """
-The best of several runs of each. "bare" has half of the rows in each of two actors, as one block. Where the
-data give one shard only, "bare, shards" has them in one actor, as ours has. "planes at the shards" is
-`CuttingPlane(space="rows")`, the way for long w.
+The best of several runs of each. "bare" has half of the rows in each of two actors, as one block. If the data
+have only one shard, "bare, shards" has them in one actor, like ours. "planes at the shards" is
+`CuttingPlane(space="rows")`, for long w.
 
-The machine had nothing else to do. Two runs before, under loads of 7 to 37, had 0.96 and 1.19 in A, 1.39 and
-1.40 in B, 1.02 and 0.57 with planes at the shards; CPU against threads 1.50 and 1.70, 1.57 and 1.27,
+The machine was otherwise idle. Two earlier runs, under loads of 7 to 37, had 0.96 and 1.19 in A, 1.39 and
+1.40 in B, 1.02 and 0.57 with planes at the shards; CPU relative to threads 1.50 and 1.70, 1.57 and 1.27,
 2.51 and 1.22.
 
-Where planes stay at the driver (B) its own work takes about as long as the rounds: products of planes with
-each other, their combination, w. Bare Ray does none of that. In the rounds it is `line_cut_toward` that
-exceeds bare, from the second plane on: the first (`line_cut`) takes as long as bare, and so does the same
-engine call without a fit around it. Memory that is touched for the first time, here and in the object store,
-while all planes before are kept, is the likely reason; it was not measured apart.
+If planes are stored at the driver (B), its own work takes about as long as the rounds: products of planes
+with each other, their combination, w. Bare Ray does none of that. In the rounds, `line_cut_toward` is slower
+than bare from the second plane on: the first (`line_cut`) takes as long as bare, and so does the same engine
+call outside a fit. The likely reason is memory touched for the first time, here and in the object store,
+while all earlier planes are kept; this was not measured separately.
 """
 SPLIT = """
-`line_evaluate` is the product X w and the loss, `line_cut_toward` the move and the plane X' g,
-`line_slopes` and `line_kinks` the line search, `line_toward` and `line_value_toward` moves of scores,
-`publish` puts w into the object store. Milliseconds an iteration, from the same runs.
+`line_evaluate` is the product X w and the loss, `line_cut_toward` the step and the plane X' g,
+`line_slopes` and `line_kinks` the line search, `line_toward` and `line_value_toward` updates of scores;
+`publish` writes w to the object store. Milliseconds per iteration, from the same runs.
 """
 
 

@@ -1,18 +1,17 @@
-"""Rows on disk, two Ray workers: time of a pass, memory and messages by the number of rows; what deaths cost.
+"""Rows on disk, two Ray workers: time per pass, memory and communication by number of rows; costs of deaths.
 
-CSR rows of 75 float32 entries over 50,000 features (600 bytes a row: the shape that the cost model in the
-docs extrapolates) are written to disk; workers get paths and ranges of rows.
-``LinearSVC(solver=CuttingPlane())`` runs a fixed number of iterations; the driver notes how long it waits
-for each round and how many bytes go to a worker and come back. The largest size takes as much disk as may
-be used for this; it does not fit in the page cache of this machine together with everything else, so its
-passes read from the disk.
+CSR rows of 75 float32 entries over 50,000 features (600 bytes per row, the shape that the cost model in the
+docs extrapolates) are written to disk; workers get paths and row ranges. ``LinearSVC(solver=CuttingPlane())``
+runs a fixed number of iterations. The driver records how long it waits for each round and how many bytes are
+sent to and from a worker. The largest size does not fit in the page cache of this machine, so its passes read
+from the disk.
 
-Blocks of 100,000 generated rows are written again and again: the compiled loops and the disk do not know.
+Blocks of 100,000 generated rows are written repeatedly: this does not affect the compiled loops and the disk.
 
-Deaths are caused in the middle of a product, once by SIGKILL of a worker, once by SIGKILL of a whole raylet
-("machine") where there is a spare one. The fit has the same bits in any case.
+Deaths happen in the middle of a product: once by SIGKILL of a worker, once by SIGKILL of a whole raylet
+("machine") when there is a spare one. The results are bit-identical in every case.
 
-Files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed. Needs a network namespace:
+Files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed. Requires a network namespace:
 ``tools/in_namespace python -m benchmarks.cluster_scaling``.
 """
 
@@ -49,7 +48,7 @@ BATCH, DISTINCT = 100_000, 4
 
 
 def batches(n: int) -> Iterator[tuple[Any, Any]]:
-    """Rows with entries anywhere and labels of a linear rule with noise, a few blocks again and again."""
+    """Repeated blocks of rows with uniformly distributed entries and labels from a noisy linear rule."""
     rng = np.random.default_rng(0)
     w, size = rng.standard_normal(FEATURES), min(n, BATCH)
     blocks = []
@@ -106,12 +105,12 @@ def scale(spec: Cell) -> Cell:
 
 
 def deaths(spec: Cell) -> Cell:
-    """What the death of a worker adds to a fit, or that of a machine."""
+    """Additional time of a fit after the death of a worker or a machine."""
     import maxmargin.data
     from maxmargin.engines import RayEngine
 
     data = maxmargin.data.open(spec["path"])
-    # two machines at work, and a spare one for each death
+    # two working machines, and a spare one for each death
     cluster = (
         machines_ray(2 + spec["times"]) if spec["what"] == "machine" else local_ray(300_000_000)
     )
@@ -144,7 +143,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """Run what is missing, one data set at a time, and save the tables."""
+    """Run missing cells, one data set at a time, and save the tables."""
     sizes = QUICK_SIZES if bench.quick else SIZES
     at = QUICK_DEATHS if bench.quick else DEATHS
     for n in sizes:
@@ -162,12 +161,12 @@ def table(bench: Bench) -> None:
 
 
 def passes(c: Cell) -> tuple[float, float]:
-    """Seconds of a product X w with its loss, and of a plane X' g with its move: the least of a fit's."""
+    """Minimum seconds, over a fit, of a product X w with its loss, and of a plane X' g with its step."""
     return tuple(min(c["rounds"][k]) for k in ("line_evaluate", "line_cut_toward"))  # type: ignore[return-value]
 
 
 def report(bench: Bench, cells: list[Cell]) -> None:
-    """The tables and the plot from the finished cells."""
+    """Tables and plot from the finished cells."""
     rows: list[Row] = []
     for c in cells:
         product, plane = passes(c)
@@ -217,7 +216,7 @@ def report(bench: Bench, cells: list[Cell]) -> None:
 
 
 def draw(bench: Bench, cells: list[Cell]) -> None:
-    """Seconds of a pass and memory against rows."""
+    """Plot seconds per pass and memory against rows."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -242,22 +241,22 @@ def draw(bench: Bench, cells: list[Cell]) -> None:
 
 
 NOTE = """
-Wall seconds, the least of a fit's rounds: the machine had other work at the same time (its load is in the
-table). Slope of log time (both products) against log rows: {0:.2f} over all sizes, {1:.2f} from the first to
-the second, {2:.2f} and {3:.2f} further on. The files of the last are larger than what memory is free
-for them here, those of the others are not; how much of its time is reading was not measured apart. A worker's
-own memory is anonymous memory at the end of the fit; mapped files are the page cache's.
+Wall seconds, the minimum over the rounds of a fit: the machine had other work at the same time (its load is
+in the table). Slope of log time (both products) against log rows: {0:.2f} over all sizes, {1:.2f} from the
+first to the second, {2:.2f} and {3:.2f} after that. Only the files of the last size exceed the free memory of
+this machine; how much of its time is reading was not measured separately. A worker's own memory is its
+anonymous memory at the end of the fit; mapped files belong to the page cache.
 """
 SENT = """
-Bytes of one round's arguments and answers for one worker; w goes to each machine once, as a published
-vector. All but w and the plane are numbers of the line search: nothing grows with the rows but the kinks,
-which are bounded.
+Bytes of the arguments and results of one round for one worker; w is sent to each machine once, as a published
+vector. Except for w and the plane, these are numbers of the line search: only the kinks grow with the rows,
+and their number is bounded.
 """
 DIED = """
-Two fits of 6 iterations each, one of them with a death in the third product; with a machine that dies Ray has
-its default settings. A death costs its detection, a new process, what its shards read again, and the rounds
-that tell it which scores it had. The round it fell into shows the first three; whole fits differ by the other
-work of the machine too, and by more than that.
+Two fits of 6 iterations each, one of them with a death in the third product; for the death of a machine, Ray
+has its default settings. A death costs its detection, a new process, rereading its shards, and the rounds
+that restore its scores. The time of the affected round shows the first three; whole fits differ by more,
+because of other work of the machine.
 """
 
 

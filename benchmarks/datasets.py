@@ -1,9 +1,8 @@
-"""Loaders of the real data sets, for tests and benchmarks, and two generated sets.
+"""Loaders of real data sets, for tests and benchmarks, and two generated sets.
 
-The files lie in the folder named by the environment variable ``MAXMARGIN_DATA`` (default
-``../shared/data`` beside the repository); its README says what each set is and where it came from.
-A loader whose file is absent raises :class:`DatasetMissing`. Answers are cached per process: treat
-them as read-only.
+The files are in the folder named by the environment variable ``MAXMARGIN_DATA`` (by default
+``../shared/data`` next to the repository); its README describes each set and its origin. A loader raises
+:class:`DatasetMissing` if its file is missing. Results are cached per process: treat them as read-only.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class DatasetMissing(FileNotFoundError):
-    """A data set's file is not there."""
+    """The file of a data set is missing."""
 
 
 class Vectors(NamedTuple):
-    """Rows and their labels."""
+    """Samples and their labels."""
 
     X: Any
     y: Labels
@@ -48,7 +47,7 @@ def data_folder() -> Path:
 
 
 def find(name: str) -> Path:
-    """Path of one file of the data folder; files of unclear licence lie in a folder of their own."""
+    """Path of a file in the data folder; files with unclear licenses are in a separate folder."""
     folder = data_folder()
     for candidate in (folder / name, folder / "unclear-licence" / name):
         if candidate.exists():
@@ -70,8 +69,8 @@ def _need(split: str, *allowed: str) -> None:
 def covtype(*, dense: bool = False, standardize: bool = True) -> Vectors:
     """Covertype: 581,012 x 54 float64, classes 1 .. 7, rows in UCI's order.
 
-    The 10 numeric columns are standardised (mean 0, variance 1 over all rows), the 44 indicator columns
-    left as they are. ``X`` is CSR, or an array with ``dense=True``.
+    The 10 numeric columns are standardized (mean 0, variance 1 over all rows); the 44 indicator columns are
+    unchanged. ``X`` is CSR, or an array with ``dense=True``.
     """
     d = np.load(find("classification/covtype.npz"))
     numbers = d["num"].astype(np.float64)
@@ -102,7 +101,7 @@ def mnist(split: Split = "train", *, sparse: bool = False) -> Vectors:
 
 @cache
 def rcv1(topic: str = "CCAT") -> Vectors:
-    """RCV1-v2 subset: 14,401 x 47,236 CSR float64, cosine-normalised; +1 where ``topic`` applies."""
+    """RCV1-v2 subset: 14,401 x 47,236 CSR float64, cosine-normalized; +1 if ``topic`` applies."""
     d = np.load(find("text/rcv1_subset.npz"))
     n = len(d["indptr"]) - 1
     X = sp.csr_matrix(
@@ -157,7 +156,7 @@ def w8a() -> Vectors:
 def imdb(split: Split = "train", *, normalize: bool = True) -> Vectors:
     """IMDB reviews: 25,000 / 25,000 x 64,352 CSR float64, labels -1 and +1.
 
-    With ``normalize`` rows are log(1 + count) of length 1, otherwise the counts.
+    With ``normalize``, rows are log(1 + count) scaled to unit norm; otherwise they are counts.
     """
     _need(split, "train", "test")
     d = np.load(find("text/imdb_bow.npz"))
@@ -174,14 +173,14 @@ def imdb(split: Split = "train", *, normalize: bool = True) -> Vectors:
 
 @cache
 def reuters(split: Split = "train") -> Vectors:
-    """Reuters-21578 money-fx against the rest: 7,770 / 3,299 x 8,315 tf-idf, labels -1 and +1."""
+    """Reuters-21578 money-fx, one-vs-rest: 7,770 / 3,299 x 8,315 tf-idf, labels -1 and +1."""
     _need(split, "train", "test")
     return _svmlight(f"text/reuters_lasvm.{'trn' if split == 'train' else 'tst'}.xz", 8315)
 
 
 @cache
 def lambdarank(split: Split = "train") -> tuple[Any, Any, Any]:
-    """LightGBM's example of web search: 300 features, relevances 0 .. 4, and the query of each row."""
+    """LightGBM's web-search example: 300 features, relevances 0 .. 4, and the query of each sample."""
     _need(split, "train", "test")
     folder = "ranking/lightgbm_lambdarank"
     X, y = _svmlight(f"{folder}/rank.{split}.xz", 301, binary=False)
@@ -191,15 +190,15 @@ def lambdarank(split: Split = "train") -> tuple[Any, Any, Any]:
 
 @cache
 def checkerboard(n: int = 50_000, noise: float = 0.02, seed: int = 0) -> Vectors:
-    """A 4 x 4 checkerboard: ``n`` uniform points of a square of side 4, +1 on black fields and -1 on white
-    ones, a share of ``noise`` of the labels flipped."""
+    """A 4 x 4 checkerboard: ``n`` uniform points in a square of side 4, +1 on black and -1 on white fields,
+    with a fraction ``noise`` of the labels flipped."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.0, 4.0, (n, 2))
     black = np.floor(X).sum(axis=1) % 2 == 0
     return Vectors(X, np.where(black != (rng.random(n) < noise), 1, -1))
 
 
-#: rows of a generated set come in blocks of their own seed, so that a smaller set is the head of a larger
+#: blocks of rows have their own seeds, so that a smaller set is a prefix of a larger one
 CCAT_LIKE_BLOCK, CCAT_LIKE_WIDTH = 50_000, 47_236
 
 
@@ -207,11 +206,11 @@ CCAT_LIKE_BLOCK, CCAT_LIKE_WIDTH = 50_000, 47_236
 def ccat_like(n: int = 800_000) -> Vectors:
     """Generated text the size of the whole RCV1: ``n`` x 47,236 CSR float64, labels -1 and +1.
 
-    The words of a document are drawn independently, word j with probability in proportion to 1 / (j + 20);
-    lengths are log-normal, so that a row has some 75 different words. Values are (1 + log count) times the
-    inverse document frequency, of length 1. 1,000 words carry a weight; the label is the sign of a
-    document's weighted sum about its median, after noise of 0.15 of that sum's deviation. What was drawn
-    is kept in the folder of temporary files, 150 MB for 800,000 rows.
+    The words of a document are drawn independently, word j with probability proportional to 1 / (j + 20);
+    lengths are log-normal, so that a row has about 75 distinct words. Values are (1 + log count) times the
+    inverse document frequency, scaled to unit norm. 1,000 words have a weight; the label is the sign of a
+    document's weighted sum relative to its median, after noise of 0.15 standard deviations of that sum. The
+    generated data are cached in the folder of temporary files, 150 MB for 800,000 rows.
     """
     path = Path(tempfile.gettempdir()) / "maxmargin-data" / f"ccat_like_{n}.npz"
     if not path.exists():
@@ -231,7 +230,7 @@ def _word_chances() -> npt.NDArray[np.float64]:
 
 
 def _tf_idf(counts: Any, indices: Any, indptr: Any) -> sp.csr_matrix:
-    # the frequency that the model implies for a document of 100 words, so that no pass over all is needed
+    # the frequency that the model implies for a document of 100 words: no pass over all documents is needed
     idf = -np.log(-np.expm1(100 * np.log1p(-_word_chances())))
     data = (1.0 + np.log(counts.astype(np.float64))) * idf[indices]
     norms = np.sqrt(np.add.reduceat(data * data, indptr[:-1]))
@@ -243,7 +242,7 @@ def _draw_ccat_like(n: int) -> dict[str, Any]:
     rng = np.random.default_rng(2005)
     chances = np.cumsum(_word_chances())
     w = np.zeros(CCAT_LIKE_WIDTH)
-    # frequent words more often than rare ones, but not the most frequent ones only, which would decide alone
+    # prefer frequent words, but not only the most frequent ones, which would dominate
     likely = np.sqrt(_word_chances())
     w[rng.choice(CCAT_LIKE_WIDTH, 1000, replace=False, p=likely / likely.sum())] = (
         rng.standard_normal(1000)
@@ -305,10 +304,10 @@ def brown(*, base_tags: bool = True) -> list[Sentence]:
 def brown_base_tag(tag: str) -> str:
     """The base tag of a compound tag of the Brown corpus.
 
-    In this order: a leading ``fw-`` (foreign word) goes; trailing ``-hl`` (headline), ``-tl`` (title) and
-    ``-nc`` (cited word) go, repeatedly; ``--`` (dash) and ``*`` (not) are tags of their own and stay; of
-    a contraction ``a+b`` the first part stays; what follows a remaining ``-`` goes; so does the ``*`` of
-    a negated verb. All 472 tags map to 92.
+    In this order: remove a leading ``fw-`` (foreign word); remove trailing ``-hl`` (headline), ``-tl``
+    (title) and ``-nc`` (cited word), repeatedly; keep ``--`` (dash) and ``*`` (not), which are tags; of a
+    contraction ``a+b`` keep the first part; remove what follows a remaining ``-``; remove the ``*`` of a
+    negated verb. All 472 tags map to 92.
 
     Examples
     --------
@@ -346,8 +345,8 @@ class Images(NamedTuple):
 def snakes(split: Split = "train") -> Images:
     """PyStruct's snakes: 200 / 100 images of about 6 x 6 cells, labels 0 (background) and 1 .. 10 (parts).
 
-    The features of a cell are the colours (one-hot, the border a colour of its own) of its 3 x 3
-    neighbourhood: 54 numbers.
+    The features of a cell are the colors (one-hot, with the border as an additional color) of its 3 x 3
+    neighborhood: 54 numbers.
     """
     _need(split, "train", "test")
     d = np.load(find("images/snakes.npz"))
@@ -389,7 +388,7 @@ def horses(split: Split = "train", *, size: int = 64) -> Images:
 
 
 def _shrink(image: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
-    """Means over a (size, size) grid of cells; pixels on a border count in part."""
+    """Means over a (size, size) grid of cells; pixels on a cell border are split."""
 
     def share(length: int) -> npt.NDArray[np.float64]:
         edge = np.linspace(0, length, size + 1)
@@ -437,8 +436,8 @@ def ud_ewt(split: Literal["train", "dev", "test"] = "train") -> list[Sentence]:
 def gum_trees(split: Literal["train", "dev", "test", "test2"] = "train") -> list[Any]:
     """GUM's constituency trees: 10,224 / 1,575 / 1,464 / 1,334 nested tuples.
 
-    Function tags (NP-SBJ), empty elements and the outermost ROOT are taken off by
-    :func:`maxmargin.tasks.parsing.trees.clean`.
+    :func:`maxmargin.tasks.parsing.trees.clean` removes function tags (NP-SBJ), empty elements and the
+    outermost ROOT.
     """
     from maxmargin.tasks.parsing.trees import clean
 
@@ -455,17 +454,17 @@ def token_features(
     """Features of each token, in the style of crfsuite's taggers.
 
     Per token: a constant, the word, its lower case, prefixes and suffixes of length 1 to 4, its shape
-    (letters as X/x, digits as d, runs shortened), digit and hyphen marks; the lower-cased words within
-    ``window`` and the pairs of neighbours; and the same of the part of speech where there is one.
+    (letters as X/x, digits as d, runs shortened), digit and hyphen indicators; the lower-case words within
+    ``window`` and pairs of neighbors; and the same for the part of speech if available.
 
     Parameters
     ----------
     sentence : list of tuples
-        Tokens, the word first. The *last* column is taken as the label and never looked at.
+        Tokens, the word first. The *last* column is the label and is never used.
     pos : bool, optional
-        Whether column 1 is a part of speech to use; by default if there are three columns or more.
+        Whether column 1 is a part of speech to use; by default if there are three or more columns.
     window : int
-        Neighbours looked at on each side.
+        Number of neighbors on each side.
 
     Returns
     -------
@@ -511,7 +510,7 @@ def _context(name: str, column: list[str], t: int, window: int) -> list[str]:
 
     features = [f"{name}[{k}]={at(t + k)}" for k in range(-window, window + 1) if k != 0]
     features += [f"{name}[{k}]|[{k + 1}]={at(t + k)}|{at(t + k + 1)}" for k in (-1, 0)]
-    # the token's own word is among _own_features; its part of speech is not
+    # _own_features includes the token's word, but not its part of speech
     return features if name == "w" else [f"{name}={column[t]}", *features]
 
 
@@ -519,7 +518,7 @@ def _context(name: str, column: list[str], t: int, window: int) -> list[str]:
 
 
 class Strings(NamedTuple):
-    """Strings of one length as an array of characters, and their labels."""
+    """Strings of equal length as an array of characters, and their labels."""
 
     letters: npt.NDArray[np.uint8]
     y: Labels
@@ -560,7 +559,7 @@ def _svmlight(name: str, n_features: int, *, binary: bool = True) -> Vectors:
             file, n_features=n_features, zero_based="auto" if binary else True
         )
     X = sp.csr_matrix(X)
-    # the loader of scikit-learn returns 64-bit indices, which its LinearSVC refuses
+    # scikit-learn's loader returns 64-bit indices, which its LinearSVC does not accept
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return Vectors(X, np.where(y > 0, 1, -1) if binary else y)
 

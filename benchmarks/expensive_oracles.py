@@ -1,8 +1,9 @@
-"""Expensive oracles: how many calls of the argmax a certified gap costs, streaming and in expensive mode.
+"""Expensive oracles: number of argmax calls to a certified gap, streaming and in expensive mode.
 
 SequenceTagger on 2,000 sentences of UD English EWT (parts of speech, C = 0.1) and on fold 0 of the OCR
-letters (C = 0.01), to certified gaps of 1e-1, 1e-2 and 1e-3. The argmax of a chain is cheap; here it stands
-for one that is not, so passes are what counts, and CPU seconds show what the work on the sets costs.
+letters (C = 0.01), to certified gaps of 1e-1, 1e-2 and 1e-3. The argmax of a chain is cheap; here it
+represents an expensive one, so passes are the relevant measure, and CPU seconds show the cost of the working
+sets.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """All fits, those with most calls at a time first: they are the cheapest here."""
+    """All fits, those with the most concurrent calls first: they are the cheapest here."""
     for method in reversed(METHODS):
         for name in reversed(PROBLEMS):
             bench.run(f"{name} {method}", {"set": name, "method": method})
@@ -73,7 +74,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The table from the cells there are."""
+    """Table from the finished cells."""
     rows: list[Row] = []
     for name in PROBLEMS:
         for method in METHODS:
@@ -86,11 +87,11 @@ def report(bench: Bench) -> None:
                 row[f"CPU s to {tol:g}"] = fit["seconds"]
             rows.append(row)
     notes = """
-*passes* are calls of the argmax per example, confirming passes included; – means not reached within 150
-iterations. The last evaluation of a fit is not counted; with `oracle="expensive"` there is none, for all
-answers at the returned point were just given. *at a time*: calls that see the same weights, and can be made
-at the same time by that many workers. CPU seconds include reading the features, about a second on EWT. Rows
-that are missing were not measured. The savings are modest where streaming needs few passes already.
+*passes* are calls of the argmax per example, including confirming passes; – means not reached within 150
+iterations. The last evaluation of a fit is not counted; with `oracle="expensive"` there is none, because all
+examples were just evaluated at the returned point. *at a time*: calls with the same weights, which that many
+workers can make concurrently. CPU seconds include reading the features, about a second on EWT. Missing rows
+were not measured. The savings are modest if streaming needs few passes already.
 """
     bench.save(TITLE, [("Passes to a certified gap", rows, notes)])
 

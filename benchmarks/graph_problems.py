@@ -1,4 +1,4 @@
-"""Graphs of the benchmark: snakes, horses, rows with several labels."""
+"""Graph problems of the benchmark: snakes, horses, multilabel data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def snakes(kind: str) -> tuple[list[Graph], list[Any], list[Graph], list[Any]]:
 
 
 def pixel_features(image: Any) -> Any:
-    """Colour, texture, place, and how much a pixel looks like the picture's middle or its border."""
+    """Color, texture, position, and similarity of a pixel to the center or the border of the image."""
     height, width, _ = image.shape
     grey = image.mean(axis=2)
     border = np.concatenate(

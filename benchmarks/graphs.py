@@ -1,4 +1,4 @@
-"""Labelling graphs: snakes, horses, several labels per row; and the minimum cut against SciPy's.
+"""Graph labeling: snakes, horses, multilabel data; and the minimum cut compared to SciPy's.
 
 python -m benchmarks.graphs
 """
@@ -32,7 +32,7 @@ LABELS = [
     ("yeast", "none"),
     ("yeast", "tree"),
 ]
-#: seconds after which a fit returns what it has
+#: time limit of a fit in seconds
 LIMIT = 400
 
 
@@ -72,7 +72,7 @@ def run(spec: Cell, bench: Bench) -> Cell:
 def _snakes(spec: Cell, bench: Bench) -> Cell:
     X, y, X_test, y_test = problems.snakes(spec["kind"])
     n = 30 if bench.quick else len(X)
-    # what messages leave open never closes: they get as many iterations as twice the exact fit takes
+    # the gap of message passing never closes: limit the iterations to twice those of the exact fit
     limit = 30 if spec["inference"] == "messages" else None
     est, cell = _fit(X[:n], y[:n], C=0.1, inference=spec["inference"], max_iter=limit)
     began = cpu()
@@ -119,7 +119,7 @@ def _labels(spec: Cell, bench: Bench) -> Cell:
 
 
 def _flow(spec: Cell, bench: Bench) -> Cell:
-    """Interleaved: both solve the same integer problem, five times; the smallest CPU time of each."""
+    """Both solve the same integer problem five times, interleaved; the minimum CPU time of each counts."""
     side, strength = (40 if bench.quick else 200), spec["strength"]
     grid = grid_graph(np.zeros((side, side)))
     lo, hi = np.concatenate([grid.lo, grid.hi]), np.concatenate([grid.hi, grid.lo])
@@ -225,29 +225,29 @@ def table(bench: Bench) -> None:
 
 
 SNAKE_NOTE = """
-200 training and 100 test images, 11 labels, C = 0.1, tol = 5e-2. Features of a cell: colours of its
-3 x 3 neighbourhood. `direction`: edges know only whether they go right or down; `neighbors`: also
+200 training and 100 test images, 11 labels, C = 0.1, tol = 5e-2. Features of a cell: colors of its
+3 x 3 neighborhood. `direction`: edge features are the directions right and down; `neighbors`: also
 the features of both ends. `on snakes` is the accuracy on cells that are not background; `predict`
-is seconds per image. "auto" is exact, "messages" stops at the bound of message passing (the gap
-stays open by what the messages leave open), "lp" is the relaxation; fits end after 400 s of wall
-time. Claim: at least 95 % of the test cells right with directional edge features.
+is seconds per image. "auto" is exact, "messages" stops at the bound of message passing (which
+leaves a gap), "lp" is the relaxation; fits end after 400 s of wall
+time. Claim: at least 95 % of the test cells correct with directional edge features.
 """
 HORSE_NOTE = """
 100 training and 49 test images, 1024 pixels each, C = 0.01, tol = 5e-2 (pixels: 1e-2). `pixels` is
-`LinearSVC` on the same features, every pixel alone. Accuracy and IoU (horse) are means over test
+`LinearSVC` on the same features, for each pixel independently. Accuracy and IoU (horse) are means over test
 images. With "attractive" edges every argmax is a minimum cut; with "potts" edges of high contrast
-repel, and most argmaxes are found by messages and branching; `predict` is seconds per image.
+repel, and message passing and branching find most argmaxes; `predict` is seconds per image.
 """
 LABEL_NOTE = """
-C = 0.1, tol = 5e-2; a node per label with weights of its own; "tree" is the tree of Chow and Liu,
+C = 0.1, tol = 5e-2; a node per label with its own weights; "tree" is the Chow–Liu tree,
 solved by dynamic programming, "full" joins all pairs (15 edges). F1 is over all labels together.
 """
 FLOW_NOTE = """
 Random integer capacities: terminals 100 times a normal number, arcs in both directions uniform up
-to twice `strength`. Both sides solve the same problem in turn, five times; smallest CPU seconds.
-`equal`: our flow, our cut and SciPy's flow are the same number. `floats`: ours with real
+to twice `strength`. Both solve the same problem five times, interleaved; minimum CPU seconds.
+`equal`: our flow, our cut and SciPy's flow are equal. `floats`: ours with real
 capacities, where `off` is the relative difference of flow and cut. Ours includes sorting the arcs
-into rows; SciPy's matrix is made beforehand. SciPy takes 32-bit integers only.
+by node; SciPy's matrix is built beforehand. SciPy supports 32-bit integers only.
 """
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""LinearSVCCV against GridSearchCV over scikit-learn's LinearSVC, at equal precision.
+"""LinearSVCCV compared to GridSearchCV over scikit-learn's LinearSVC, at equal precision.
 
 Ours is one call with ``refit=False``; every cell is certified to 1e-3. Theirs is a loop of fits: for each
-cell the loosest tol from 1e-1 to 1e-6 whose F, recomputed from its weights, is within 1e-3 of our certified
-lower bound; the time is that one fit's, so finding the tol costs nothing here. Only the first fold of theirs
-is run, and its time multiplied by the number of folds. A fit is stopped at a limit of CPU seconds, which
-then counts as its time: the ratio is a lower bound.
+cell, the loosest tol from 1e-1 to 1e-6 whose F, recomputed from the weights, is within 1e-3 of our certified
+lower bound. Only the time of that fit counts; tuning time is not counted. Theirs runs on the first fold only,
+and the time is multiplied by the number of folds. A fit is stopped at a limit of CPU seconds, which then
+counts as its time: the ratio is a lower bound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 TITLE = "A whole grid against a loop of fits"
 TOLS = tuple(10.0**-k for k in range(1, 7))
 EPS = 1e-3
-#: nine values of C that multiply a sum over rows
+#: nine values of C, the factor of a sum over samples
 CS = tuple(float(C) for C in np.geomspace(3e-4, 32.0, 9))
 WEIGHTS = [(a, b) for a in (0.1, 1.0, 10.0) for b in (0.1, 1.0, 10.0)]
 
@@ -36,7 +36,7 @@ GRIDS: dict[str, dict[str, Any]] = {
     "ccat-like": {"folds": 5, "Cs": CS, "weights": [None], "loss": "hinge", "limit": 60.0},
     "psm": {
         "folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "hinge", "limit": 300.0,
-        "most": 1,  # of theirs the fit at (1, 1) is asked for; each takes the whole limit
+        "most": 1,  # run theirs only at (1, 1): each fit takes the whole limit
     },
     "psm squared": {
         "folds": 3, "Cs": (1.0,), "weights": WEIGHTS, "loss": "squared_hinge", "limit": 300.0,
@@ -44,16 +44,16 @@ GRIDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 #: what the grids are
 SETS = {
-    "covtype": "covertype, class 2 against the rest, 581,012 x 54, standardised, CSR; 5 folds x 9 C",
+    "covtype": "covertype, class 2 one-vs-rest, 581,012 x 54, standardized, CSR; 5 folds x 9 C",
     "ccat-like": "generated text, 800,000 x 47,236, CSR; 5 folds x 9 C",
     "psm": "generated, 1,000,000 x 40 dense float64, correlated and heavy-tailed, half of the positives "
-    "not told from negatives, as peptide-spectrum matches; 3 folds x 9 class weights, C 1",
+    "indistinguishable from negatives, as in peptide-spectrum matches; 3 folds x 9 class weights, C 1",
     "psm squared": "the same with the squared hinge; theirs is LinearSVC(dual=False)",
 }
 
 
 def psm(n: int, d: int = 40, seed: int = 0) -> tuple[Any, Any]:
-    """Rows like peptide-spectrum matches: targets, half of them wrong, against decoys."""
+    """Samples like peptide-spectrum matches: targets, half of them wrong, and decoys."""
     rng = np.random.default_rng(seed)
     target = rng.random(n) < 0.5
     right = target & (rng.random(n) < 0.5)
@@ -69,7 +69,7 @@ def psm(n: int, d: int = 40, seed: int = 0) -> tuple[Any, Any]:
 
 
 def load(name: str, quick: bool) -> tuple[Any, Any]:
-    """Rows and labels of a grid."""
+    """Samples and labels of a grid."""
     if name.startswith("psm"):
         return psm(2_000 if quick else 1_000_000)
     from benchmarks.problems import load as load_problem
@@ -79,7 +79,7 @@ def load(name: str, quick: bool) -> tuple[Any, Any]:
 
 
 def class_weight(pair: Any) -> Any:
-    """A pair (negative, positive) as scikit-learn wants it."""
+    """A pair (negative, positive) in scikit-learn's form."""
     return None if pair is None else {-1: pair[0], 1: pair[1]}
 
 
@@ -95,7 +95,7 @@ def objective(X: Any, y: Any, coef: Any, b: float, C: float, pair: Any, loss: st
 
 
 def forget_peak() -> float:
-    """Memory held now, in GB; the peak is counted from here (where the system lets us)."""
+    """Current memory in GB; resets the peak if the system allows it."""
     gc.collect()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -216,7 +216,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """All grids; ours first, whose lower bounds say when theirs is good enough."""
+    """All grids; ours first, because its lower bounds determine the precision of theirs."""
     for name in GRIDS:
         bench.run(f"{name} ours", {"grid": name, "side": "ours"})
         theirs = {"grid": name, "side": "theirs"}
@@ -254,10 +254,10 @@ def report(bench: Bench) -> None:
             cells.append(_cell_row(name, setting, k, mine, fit))
     described = "\n".join(f"- **{name}**: {text}" for name, text in SETS.items())
     notes = f"""
-*loop s* is the sum of scikit-learn's fits on the first fold times the number of folds; “≥” where a fit was
-ended by its limit or not run. *cold fit* is one `LinearSVC` of ours on all rows at the largest C.
-*one LinearSVC* is scikit-learn's fit at class weights (1, 1) to 1e-3 on the first fold. *extra memory* is
-the growth of the process's peak while the grid is trained. *score* is the accuracy on the first fold.
+*loop s* is the sum of scikit-learn's fits on the first fold times the number of folds; “≥” if a fit hit its
+limit or was not run. *cold fit* is one `LinearSVC` of ours on all samples at the largest C. *one LinearSVC*
+is scikit-learn's fit with class weights (1, 1) to 1e-3 on the first fold. *extra memory* is the growth of the
+peak memory of the process while the grid is trained. *score* is the accuracy on the first fold.
 
 {described}
 """

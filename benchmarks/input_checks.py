@@ -1,4 +1,4 @@
-"""What it costs to look at a matrix before compiled code uses it, in products with it."""
+"""Cost of input validation, relative to products with the matrix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _matrix(name: str, quick: bool) -> Any:
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
-    """Least times of a check and of a product, one after the other."""
+    """Minimum times of a check and of a product, interleaved."""
     from maxmargin.core.matrices import checked
     from maxmargin.data import as_design
 
@@ -49,7 +49,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     design, w = as_design(X), np.ones(X.shape[1])
     check, product = [], []
     for _ in range(REPEATS):
-        if sp.issparse(X):  # or SciPy remembers that columns are in order
+        if sp.issparse(X):  # SciPy caches whether columns are sorted
             X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
         began = time.perf_counter()
         checked(X)
@@ -74,8 +74,8 @@ def table(bench: Bench) -> None:
             }
         )
     notes = """
-**check**: pointers ascend and end inside the arrays, indices are those of columns, no entry is stored twice,
-all entries are finite; once per matrix. **product**: one X w. Least wall times of 15, one thread.
+**check**: pointers ascend and end inside the arrays, column indices are in range, no entry is duplicated, all
+entries are finite; once per matrix. **product**: one X w. Minimum wall times of 15, one thread.
 """
     bench.save(TITLE, [("Milliseconds", rows, notes)])
 

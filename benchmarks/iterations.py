@@ -1,9 +1,8 @@
-"""Iterations: they do not grow with the number of rows, and the line search halves them.
+"""Number of iterations: it does not grow with the number of samples, and the line search halves it.
 
-(a) ``CuttingPlane()`` on 10^4, 10^5 and 5·10^5 random rows of covertype, C_mean 10^4, gap 1e-3. (b)
-optimised cutting planes (OCA / OCAM: ``CuttingPlane()``) against plain ones (CPA:
-``line_search=False``), both with one slack, to gap 1e-3 at the C_mean that is best on held-out
-data.
+(a) ``CuttingPlane()`` on 10^4, 10^5 and 5·10^5 random samples of covertype, C_mean 10^4, gap 1e-3. (b)
+Optimized cutting planes (OCA / OCAM: ``CuttingPlane()``) compared to plain ones (CPA: ``line_search=False``),
+both with one slack, to gap 1e-3 at the C_mean that is best on held-out data.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """Tables from the cells there are."""
+    """Tables from the finished cells."""
     found = bench.get("sizes")
     grown: list[Row] = []
     verdict = ""

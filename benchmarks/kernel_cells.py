@@ -1,7 +1,8 @@
 """The problems of the kernel benchmark, and one fit of one of them.
 
-gamma and C are near what a small search on held-out rows found for LIBSVM, and the same for everybody. Rows
-are dense double precision for all: LIBSVM is up to three times slower on the same rows stored sparse.
+gamma and C are close to the best values of a small search on held-out samples with LIBSVM, and the same for
+all methods. Data are dense and in double precision: LIBSVM is up to three times slower on the same data
+stored sparse.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from benchmarks import datasets
 
-#: CPU seconds after which LIBSVM is ended, and ours asked to stop
+#: CPU seconds after which LIBSVM is killed and ours is stopped
 LIMIT = 600
 #: rows whose prediction is timed, the same for all
 TIMED_ROWS = 5_000
@@ -64,7 +65,7 @@ MAIN = {
     "mnist-10": ("mnist10", 60_000),
 }
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
-#: those that say where one method overtakes another
+#: small problems, to find the crossover points
 SMALL = {
     f"{name}-{n // 1000}k": (name, n)
     for name in ("a9a", "ijcnn1", "covtype", "mnist", "checkerboard")
@@ -75,7 +76,7 @@ CELLS = {**SMALL, **MAIN}
 
 
 def seeds(cell: str) -> range:
-    """Three up to 50,000 rows, one above."""
+    """Three seeds up to 50,000 samples, one above."""
     return range(3 if CELLS[cell][1] <= 50_000 else 1)
 
 
@@ -89,8 +90,8 @@ class Rows(NamedTuple):
 
 
 def load(cell: str, seed: int) -> Rows:
-    """The rows of a cell. The seed draws and orders the training rows; the test rows are always the same,
-    except covtype's, which has no split of its own: 20,000 of those that were not drawn."""
+    """The samples of a cell. The seed draws and orders the training samples. The test samples are always the
+    same, except for covtype, which has no split: 20,000 of those that were not drawn."""
     name, n = CELLS[cell]
     rng = np.random.default_rng(seed)
     if name == "checkerboard":
@@ -131,7 +132,7 @@ def model(cell: str, method: str) -> Any:
 
 
 def cache_misses() -> int:
-    """Compiled functions that this process had to compile, because no file had them."""
+    """Number of functions that this process had to compile because they were not cached."""
     return sum(
         sum(thing.stats.cache_misses.values())
         for name, module in list(sys.modules.items())
@@ -142,7 +143,7 @@ def cache_misses() -> int:
 
 
 def run(cell: str, seed: int, method: str) -> Cell:
-    """One fit and its predictions, in this process: CPU seconds, and what the fit says of itself."""
+    """One fit and its predictions, in this process: CPU seconds, and the reported bounds."""
     warnings.simplefilter("ignore")
     rows = load(cell, seed)
     warm = _some(rows)
@@ -150,7 +151,7 @@ def run(cell: str, seed: int, method: str) -> Cell:
     held, compiled = peak_memory_gb(), cache_misses()
     svc = model(cell, method)
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    if method == "svc":  # cannot be stopped in any other way
+    if method == "svc":  # it cannot be stopped in any other way
         limit = int(np.ceil(cpu() + LIMIT)) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
     began, clock = cpu(), time.perf_counter()
@@ -182,7 +183,7 @@ def _certificate(svc: Any) -> Cell:
 
 
 def _predictions(svc: Any, rows: Rows) -> Cell:
-    """Seconds for the first rows, and the error on all, or on as many as there is time for."""
+    """Seconds for the first samples, and the error on all samples, or on as many as time allows."""
     head = min(TIMED_ROWS, len(rows.y_test))
     wrong = svc.predict(rows.X_test[:200]) != rows.y_test[:200]  # touches all of the model once
     began = cpu()

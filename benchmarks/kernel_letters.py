@@ -48,7 +48,7 @@ def words(folds: range, quick: bool) -> tuple[list[Any], list[Any]]:
 
 
 def settings(method: str) -> Any:
-    """What ``kernel_method=`` takes."""
+    """The value of ``kernel_method``."""
     from maxmargin import kernels, solvers
 
     name, options = METHODS[method]
@@ -131,7 +131,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     sections = []
     for size, heading in (("small", "Trained on fold 0"), ("large", "Trained on folds 0 to 8")):
         rows: list[Row] = []
@@ -163,10 +163,10 @@ def _row(name: str, method: str, c: Cell) -> Row:
 
 
 NOTES = f"""
-All fits to a tolerance of {TOL:g}: a relative gap, and for sampled cuts their own rule (at most {LIMIT}
-iterations). *certificate*: "exact" is a bound of the kernel's own problem; "restricted" one of
-the functions of the landmarks only, so that *gap* is that of the restricted problem; "measured" has F and
-no bound. F is comparable within one kernel (one C each). C of all methods is the one chosen for "map".
+All fits have a tolerance of {TOL:g}: a relative gap, and for sampled cuts their own stopping rule (at most
+{LIMIT} iterations). *certificate*: "exact" is a bound for the full kernel problem; "restricted" is a bound
+for the functions of the landmarks only, so that *gap* is that of the restricted problem; "measured" has F and
+no bound. F is comparable within one kernel (one C each). All methods use the C chosen for "map".
 """
 
 

@@ -1,4 +1,4 @@
-"""Time against the number of rows: one small panel per data set."""
+"""Time against the number of samples: one small panel per data set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LABELS = {
 
 
 def plot(curves: dict[str, dict[str, Curve]], path: Path) -> None:
-    """Hollow points were ended by the limit: the truth lies above."""
+    """Plot the curves. Hollow points hit the time limit: the true times are larger."""
     import matplotlib
 
     matplotlib.use("Agg")

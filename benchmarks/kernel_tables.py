@@ -16,7 +16,7 @@ from benchmarks.kernel_cells import CELLS, LIMIT, MAIN, PROBLEMS, SIZES, TIMED_R
 
 Runs = dict[tuple[str, int, str], Cell]
 FOLDER = HERE / "results"
-#: "exact" claims a gap of at most this
+#: "exact" guarantees a gap of at most this
 TOL = 1e-3
 
 
@@ -47,13 +47,13 @@ class Found:
         return float(LIMIT) if self.late else self.get("seconds")
 
     def certified(self) -> bool:
-        """Whether every seed ended with the gap that was asked for."""
+        """Whether every seed reached the requested gap."""
         gap = self.worst("gap")
         return not self.late and gap is not None and gap <= TOL * (1 + 1e-6)
 
 
 def report(runs: Runs) -> None:
-    """Write all that can be written."""
+    """Write all tables for which there are runs."""
     sections = [
         ("Fits", fits(runs), FITS),
         ("Prediction", predictions(runs), PREDICTION),
@@ -84,35 +84,35 @@ def report(runs: Runs) -> None:
 
 HEAD = (
     "Seconds are CPU seconds of one thread, after a small fit has loaded the compiled functions; medians of "
-    "three seeds up to 50,000 rows, one above. SVC has a cache of 1 GB and is ended after "
-    f"{LIMIT} CPU seconds. RBF kernel, free intercept, dense double precision rows for all: "
+    "three seeds up to 50,000 samples, one above. SVC has a cache of 1 GB and is killed after "
+    f"{LIMIT} CPU seconds. RBF kernel, unpenalized intercept, dense double-precision data for all: "
     + "; ".join(f"{name} gamma {p.gamma:g}, C {p.C:g}" for name, p in PROBLEMS.items())
-    + ". covtype is class 2 against the rest, standardised; mnist 0–4 against 5–9; mnist10 all digits, one "
-    "against one; checkerboard 4 x 4 with 2 % of the labels flipped."
+    + ". covtype is class 2 one-vs-rest, standardized; mnist 0–4 against 5–9; mnist10 all digits, "
+    "one-vs-one; checkerboard 4 x 4 with 2 % of the labels flipped."
 )
 FITS = f"""
-- **ratio** is SVC's time over ours; a `>` says that SVC was ended. **exact** is asked for a certified gap of
-  {TOL:g} of the full problem; the gap shown is the largest of the seeds. One above that did not finish
-  within {LIMIT} s.
-- SVC stops by its own rule (violations of optimality below 1e-3) and claims no bound.
-- **nystrom** solves a restricted problem with at most 1,000 landmarks: the gap is of that problem, and there
-  is no lower bound of the full one. **SVs** are rows with a coefficient, **values** kernel values computed,
-  **GB** the largest resident memory of the process, data included.
+- **ratio** is SVC's time divided by ours; `>` means that SVC was killed. **exact** has a target gap of
+  {TOL:g} for the full problem; the gap shown is the largest over the seeds. A larger gap means that it did
+  not finish within {LIMIT} s.
+- SVC uses its own stopping rule (violations of optimality below 1e-3) and gives no bound.
+- **nystrom** solves a restricted problem with at most 1,000 landmarks: the gap is that of this problem, and
+  there is no lower bound for the full one. **SVs** are samples with a nonzero coefficient, **values**
+  computed kernel values, **GB** the peak resident memory of the process, including data.
 """
 PREDICTION = f"""
-Microseconds per row for the same {TIMED_ROWS:,} test rows in one call, one thread, after a call with 200
-rows. Stored sparse, LIBSVM predicts a9a and covtype about twice as fast as the dense rows shown, and fits
-them 1.2 to 1.6 times slower; MNIST it predicts and fits two to three times slower.
+Microseconds per sample for the same {TIMED_ROWS:,} test samples in one call, one thread, after a call with
+200 samples. With sparse storage, LIBSVM predicts a9a and covtype about twice as fast as shown for dense data,
+and fits them 1.2 to 1.6 times slower; it predicts and fits MNIST two to three times slower.
 """
 CROSSOVER = """
-The number of rows from which the first one is faster than the second, by interpolation between the sizes
-measured (in logarithms); "<" and ">" where it is faster, or slower, at all sizes measured. nystrom counts as
-slower than exact where its test error is more than 0.3 points above.
+The number of samples from which the first method is faster than the second, interpolated between the measured
+sizes (in logarithms); "<" and ">" if it is faster, or slower, at all measured sizes. nystrom counts as slower
+than exact if its test error is more than 0.3 points higher.
 """
 CHOICES = """
-auto is asked for exact as long as that takes no more kernel values than the budget, **allowed**. It is right
-if it chose exact and exact kept to the budget and was certified within the limit, or if it chose nystrom and
-exact did not. **faster** is what a clock would have chosen at a test error within 0.3 points.
+auto chooses exact as long as that takes no more kernel values than the budget, **allowed**. It is right if it
+chose exact and exact stayed within the budget and was certified within the limit, or if it chose nystrom and
+exact did not. **faster** is the faster method by measured time, at a test error within 0.3 points.
 """
 
 
@@ -175,7 +175,7 @@ def predictions(runs: Runs) -> list[Row]:
 
 
 def crossovers(runs: Runs) -> list[Row]:
-    """From how many rows on one method is faster than another."""
+    """The number of samples from which one method is faster than another."""
     out: list[Row] = []
     for name in _sets():
         line: Row = {"data": name}
@@ -186,7 +186,7 @@ def crossovers(runs: Runs) -> list[Row]:
 
 
 def crossover(runs: Runs, name: str, first: str, second: str) -> str | None:
-    """The place where the ratio of times passes 1 for the last time."""
+    """The number of samples at which the ratio of times crosses 1 for the last time."""
     points = []
     for cell in _cells(name):
         a, b = Found(runs, cell, first), Found(runs, cell, second)
@@ -226,7 +226,7 @@ def small(runs: Runs) -> list[Row]:
 
 
 def choices(runs: Runs) -> list[Row]:
-    """auto's choice and whether it was right."""
+    """The choice of "auto", and whether it was right."""
     from maxmargin import KernelSVC
 
     allowed = float(KernelSVC().max_kernel_values)
@@ -260,12 +260,12 @@ def choices(runs: Runs) -> list[Row]:
 
 
 def low_rank(auto: Found) -> bool:
-    """Whether auto ended with landmarks: then it claims no bound of the full problem."""
+    """Whether "auto" chose landmarks: it then gives no bound for the full problem."""
     return str(auto.done[-1]["certificate"]) == "restricted"
 
 
 def faster(exact: Found, low: Found) -> str:
-    """What a clock would have chosen."""
+    """The faster method by measured time."""
     a, b = exact.seconds(), low.seconds()
     if not exact.certified() or a is None or b is None:
         return "nystrom"

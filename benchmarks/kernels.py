@@ -1,13 +1,13 @@
-"""KernelSVC against LIBSVM (scikit-learn's SVC): time to a certified fit, prediction, crossovers, auto.
+"""KernelSVC compared to LIBSVM (scikit-learn's SVC): time to a certified fit, prediction, crossovers, auto.
 
-    python -m benchmarks.kernels                                   all that has not been measured yet
+    python -m benchmarks.kernels                                   all missing cells
     python -m benchmarks.kernels --cell a9a,covtype-20k --methods svc,exact
-    python -m benchmarks.kernels --forget exact,auto --jobs 2      measure these anew, two cells at a time
+    python -m benchmarks.kernels --forget exact,auto --jobs 2      measure these again, two cells at a time
     python -m benchmarks.kernels --report                          only the tables and the plot
 
-Every (cell, seed, method) is a process of its own with one thread; within a cell the methods take turns,
-seed by seed, so that neighbours in a row of the table ran next to each other. Each run is a line of
-``results/kernels_runs.csv``; what is there is not run again. Files: ``kernel_cells.py`` (the problems and one
+Every (cell, seed, method) runs in its own process with one thread. Within a cell the methods alternate, seed
+by seed, so that adjacent entries of a table row ran at nearly the same time. Each run is a line of
+``results/kernels_runs.csv``; existing runs are not repeated. Files: ``kernel_cells.py`` (the problems and one
 fit), ``kernel_tables.py`` (the tables and the plot).
 """
 
@@ -62,7 +62,7 @@ def read() -> dict[Key, Cell]:
 
 
 def write(change: dict[Key, Cell | None]) -> None:
-    """Add runs, or take those away that are None. Several processes may do so at once."""
+    """Add runs, or remove those that are None. Safe for concurrent processes."""
     RUNS.parent.mkdir(exist_ok=True)
     with (RUNS.parent / ".kernels_runs.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -81,7 +81,7 @@ def write(change: dict[Key, Cell | None]) -> None:
 
 
 def measure(cell: str, seed: int, method: str) -> None:
-    """One run in a process of its own, or a line that says how it ended."""
+    """One run in its own process, or a line that says how it failed."""
     command = [sys.executable, "-m", "benchmarks.kernels", "--run", f"{cell},{seed},{method}"]
     began = time.time()
     for _ in range(3):
@@ -89,7 +89,7 @@ def measure(cell: str, seed: int, method: str) -> None:
         found: Cell = {}
         if done.returncode == 0:
             found = {"status": "done", **json.loads(done.stdout.splitlines()[-1])}
-            if found["compiled"]:  # compiling is not fitting; the files have it now
+            if found["compiled"]:  # exclude compile time; the functions are cached now
                 continue
         elif done.returncode == -signal.SIGXCPU:
             found = {"status": "limit", "seconds": LIMIT}
@@ -110,7 +110,7 @@ def _short(value: object) -> object:
 
 
 def work(cell: str, methods: Iterable[str], most: int) -> None:
-    """All runs of a cell that are missing, with at most so many seeds."""
+    """All missing runs of a cell, with at most ``most`` seeds."""
     for seed in seeds(cell)[:most]:
         for method in methods:
             known = read().get((cell, seed, method))
@@ -119,7 +119,7 @@ def work(cell: str, methods: Iterable[str], most: int) -> None:
 
 
 def methods_of(cell: str) -> tuple[str, ...]:
-    """What is compared by default."""
+    """The methods compared by default."""
     return MAIN_METHODS
 
 
@@ -136,7 +136,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.run:
         cell, seed, method = options.run.split(",")
-        mark = source_mark()  # before the fit: the files may change under a long one
+        mark = source_mark()  # before the fit: the files may change during a long one
         print(json.dumps({**run(cell, int(seed), method), "sources": mark}, default=float))
         return
     from benchmarks.kernel_tables import report

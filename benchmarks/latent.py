@@ -1,8 +1,8 @@
-"""Latent variables: what warm-started convex steps save, and bags of digits against the plain ways.
+"""Latent variables: savings by warm-started convex steps, and bags of digits compared to simple baselines.
 
-Bags of MNIST digits: a bag holds about ten digits and is positive if one of them is a nine. Nothing else is
-said. LatentStructuredSVM with MultipleInstance against linear SVMs that give every digit its bag's label, or
-describe a bag by the mean of its digits; the last row is told which digit is the nine.
+Bags of MNIST digits: a bag has about ten digits and is positive if one of them is a nine. Only the label of
+the bag is known. LatentStructuredSVM with MultipleInstance is compared to linear SVMs that give every digit
+the label of its bag, or describe a bag by the mean of its digits; the last row knows which digit is the nine.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ PROBLEMS = (
 STEPS = ("warm", "cold", "warm, tight", "cold, tight")
 
 WARM_NOTES = """
-Means over three problems each, to tol = 1e-3. *passes* are calls of the loss-augmented argmax per example,
-the certificates of the steps included. *cold* forgets planes and multipliers after every completion. *tight*
-solves every step to the last hundredth of what it can gain; the default leaves three tenths and completes
-anew. Different paths may end in different local optima: compare objectives too.
+Means over three problems each, to tol = 1e-3. *passes* are calls of loss-augmented inference per example,
+including the certificates of the steps. *cold* discards planes and dual variables after every completion.
+*tight* solves every step to one percent of its possible gain; the default stops at thirty percent and
+completes again. Different paths may end in different local optima: compare objectives too.
 """
 BAGS_NOTES = """
 Means over three draws; tested on 1000 bags of the test digits. C (of five) and the threshold of every method
-were chosen on 300 more training bags. *told the nine* knows what the others do not. Seconds are of one fit.
+were chosen on 300 additional training bags. *told the nine* uses information that the others do not have.
+Seconds are for one fit.
 """
 
 
@@ -93,7 +94,7 @@ def _means(bags: Any) -> Any:
 
 
 def bags_fit(method: str, n: int, seed: int, quick: bool) -> Cell:
-    """Accuracy and ROC area on new bags; C and the threshold are chosen on bags of their own."""
+    """Accuracy and ROC AUC on new bags; C and the threshold are chosen on separate bags."""
     from sklearn.metrics import roc_auc_score
 
     rng = np.random.default_rng(seed)
@@ -123,7 +124,7 @@ def bags_fit(method: str, n: int, seed: int, quick: bool) -> Cell:
 
 
 def problem(name: str, seed: int, quick: bool) -> tuple[Any, Any, Any, float, list[int]]:
-    """(task, X, y, C, weights that must not be negative)."""
+    """(task, X, y, C, nonnegative weights)."""
     rng = np.random.default_rng(seed)
     if name == "bags of digits":
         from maxmargin.tasks import MultipleInstance
@@ -140,7 +141,7 @@ def problem(name: str, seed: int, quick: bool) -> tuple[Any, Any, Any, float, li
 
 
 def _pictures(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Three small shapes in order, or anywhere: the problem of examples/plot_parts_detector.py."""
+    """Three small shapes in order, or at random places: the problem of examples/plot_parts_detector.py."""
     from maxmargin.tasks import Part, PartsDetector
 
     anchors = [(0, 4), (8, 0), (8, 8)]
@@ -168,7 +169,7 @@ def steps_fit(name: str, steps: str, seed: int, quick: bool) -> Cell:
         task.complete(x, label, np.zeros(dim)) if h is None else h
         for x, label, h in zip(X, y, first, strict=True)
     ]
-    # tight: every convex step to the last hundredth of what it can gain
+    # tight: every convex step to one percent of its possible gain
     usual = cccp.SHARE, cccp.FIRST
     cccp.SHARE, cccp.FIRST = (0.01, 0.001) if "tight" in steps else usual
     began = cpu()
@@ -231,7 +232,7 @@ def _mean(cells: list[Cell], name: str) -> float:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     warm: list[Row] = []
     for name in PROBLEMS:
         for steps in STEPS:

@@ -1,14 +1,14 @@
-"""LinearSVC against scikit-learn's LinearSVC (LIBLINEAR): problems x C over five decades x precisions.
+"""LinearSVC compared to scikit-learn's LinearSVC (LIBLINEAR): problems x C over five decades x precisions.
 
-Ours is ``LinearSVC(C, tol=eps)``, all else at its defaults: the time until the *certified* gap is eps, proof
-included. Theirs is ``LinearSVC(loss="hinge")``, with ``multi_class="crammer_singer"`` for several classes:
-the same objective. Its tolerance is the loosest of a ladder whose F, recomputed from the weights by code of
-its own, is at most F_best (1 + eps), where F_best is the least F that any fit of that problem and C reached.
-Finding this tolerance costs it nothing here.
+Ours is ``LinearSVC(C, tol=eps)`` with default parameters: the time until the *certified* gap is eps,
+including the certificate. Theirs is ``LinearSVC(loss="hinge")``, with ``multi_class="crammer_singer"`` for
+several classes: the same objective. Its tolerance is the loosest of a ladder for which F, recomputed from the
+weights by independent code, is at most F_best (1 + eps), where F_best is the smallest F that any fit of that
+problem and C reached. Tuning time is not counted.
 
-Both sides: one thread, CPU time of ``fit`` from the same arrays in memory, interleaved, medians, at most 60
-CPU seconds per fit. Two kinds of cells are stored: ``cells/linear-known`` (F_best and LIBLINEAR's tolerances:
-they do not depend on our solver) and ``cells/linear`` (the times, and the traces of the plot).
+Both sides: one thread, CPU time of ``fit`` on the same arrays in memory, interleaved, medians, at most 60 CPU
+seconds per fit. Two kinds of cells are stored: ``cells/linear-known`` (F_best and LIBLINEAR's tolerances,
+which do not depend on our solver) and ``cells/linear`` (the times, and the traces of the plot).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from benchmarks.linear_plot import plot
 from benchmarks.problems import PROBLEMS, Problem, load, warm
 
 TITLE = "LinearSVC against scikit-learn's at equal precision"
-#: small ones first, so that a first look is soon there
+#: small ones first, for early results
 BINARY = ("a9a", "ijcnn1", "w8a", "ccat", "reuters", "imdb", "mnist-0-4", "covtype-2", "ccat-like")
 SEVERAL = ("news20", "mnist-10", "covtype-7")
-#: not looked at while the solvers were tuned
+#: not used while the solvers were tuned
 UNSEEN = ("reuters",)
 C_MEANS = {**dict.fromkeys(BINARY, (1e3, 1e4, 1e5, 1e6, 1e7))}
 C_MEANS |= dict.fromkeys(SEVERAL, (1e1, 1e2, 1e3, 1e4, 1e5))
@@ -79,13 +79,13 @@ def know(problem: Problem, C_mean: float, limit: float, neighbour: Cell | None) 
             places[f"{eps:g}"] = found = search.loosest(F_best, eps, begin)
             first = FIRST if found is None else found
         if mine["gap"] is None or mine["gap"] > 2 * FINE:
-            # ours does not know the optimum: all that theirs can do counts
+            # F_best also includes all fits of theirs
             k = max([0, *search.fits])
             while k < len(LADDER) and search.fit(k) is not None:
                 k += 1
         if search.best() >= F_best:
             break
-        F_best = search.best()  # a stricter bar: ask again, the fits are remembered
+        F_best = search.best()  # a stricter bound: search again; fits are cached
     kept = {k: v for k, v in mine.items() if k != "trace"}
     return {"F_best": F_best, "ours": kept, "places": places, "search": search.state()}
 
@@ -93,13 +93,13 @@ def know(problem: Problem, C_mean: float, limit: float, neighbour: Cell | None) 
 def measure(
     problem: Problem, C_mean: float, eps: float, limit: float, known: Cell, repeats: int
 ) -> Cell:
-    """Both sides in turn."""
+    """Both sides, interleaved."""
     C, place = C_mean / problem.n, known["places"][f"{eps:g}"]
     ours: list[Cell] = []
     theirs: list[float] = []
     needed = {"ours": 1, "theirs": 0 if place is None else 1}
     for turn in range(repeats):
-        # the order changes from turn to turn: a neighbour's load falls on both sides
+        # alternate the order, so that other load affects both sides
         for side in ("ours", "theirs") if turn % 2 == 0 else ("theirs", "ours"):
             if turn >= needed[side]:
                 continue
@@ -109,7 +109,7 @@ def measure(
                 seconds, stopped = ours[-1]["seconds"], ours[-1]["late"]
             else:
                 found = fit_theirs(problem, C, LADDER[place], limit)
-                # the search saw it end in time: a late one counts as just in time
+                # it ended in time during the search: count a late one as the limit
                 seconds, stopped = (limit, True) if found is None else (found["seconds"], False)
                 theirs.append(seconds)
             needed[side] = 1 if stopped else SLOW_REPEATS if seconds > SLOW else repeats
@@ -124,7 +124,7 @@ def measure(
 
 
 def trace(problem: Problem, C_mean: float, limit: float, known: Cell) -> Cell:
-    """What the plot shows: bounds of ours against CPU time, and LIBLINEAR's fits."""
+    """Data of the plot: our bounds against CPU time, and LIBLINEAR's fits."""
     C = C_mean / problem.n
     search = Search(problem, C, limit).restore(known["search"])
     for k in range(LADDER.index(1e-4) + 1):
@@ -136,7 +136,7 @@ def trace(problem: Problem, C_mean: float, limit: float, known: Cell) -> Cell:
 
 
 def one_problem(name: str, bench: Bench, known: Bench) -> None:
-    """Every cell of one problem that is not there yet."""
+    """All missing cells of one problem."""
     problem = load(name, bench.quick)
     warm(problem)
     limit, repeats = limit_of(bench), QUICK_REPEATS if bench.quick else REPEATS
@@ -168,7 +168,7 @@ def finished(name: str, bench: Bench) -> bool:
 
 
 def forget(names: list[str], bench: Bench, known: Bench | None) -> None:
-    """Delete the times of some problems, and what is known of them if ``known`` is given."""
+    """Delete the times of some problems, and their known optima if ``known`` is given."""
     for name in names:
         for C_mean in C_MEANS[name]:
             for eps in EPSILONS:
@@ -182,7 +182,7 @@ def forget(names: list[str], bench: Bench, known: Bench | None) -> None:
 
 
 def row(name: str, C_mean: float, eps: float, c: Cell, known: Cell, best: float) -> Row:
-    """One line of the table; ``ratio`` is theirs / ours, a bound where one side is at the limit."""
+    """One line of the table; ``ratio`` is theirs / ours, a bound if one side hit the limit."""
     ours, theirs, limit = c["ours"], c["theirs"], c["limit"]
     certified = not ours["late"] and ours["gap"] is not None and ours["gap"] <= eps
     at_limit = ours["stop"] in ("callback", "CPU limit") or ours["seconds"] > limit
@@ -217,7 +217,7 @@ def row(name: str, C_mean: float, eps: float, c: Cell, known: Cell, best: float)
 
 
 def rows_of(names: tuple[str, ...], bench: Bench, known: Bench) -> list[Row]:
-    """The lines of the cells there are."""
+    """The lines of the finished cells."""
     out = []
     for name in names:
         for C_mean in decades(name, bench.quick):
@@ -233,7 +233,7 @@ def rows_of(names: tuple[str, ...], bench: Bench, known: Bench) -> list[Row]:
 
 
 def number(ratio: str | float) -> float:
-    """The ratio, or the bound that is known of it."""
+    """The ratio, or its bound."""
     return float(ratio.lstrip("<> ")) if isinstance(ratio, str) else ratio
 
 
@@ -281,7 +281,7 @@ def beyond(what: str, rows: list[Row], least: float) -> str:
 
 
 def report(bench: Bench, known: Bench) -> None:
-    """Tables and plot from the cells there are."""
+    """Tables and plot from the finished cells."""
     binary, several = rows_of(BINARY, bench, known), rows_of(SEVERAL, bench, known)
     if not binary + several:
         return
@@ -308,8 +308,8 @@ def report(bench: Bench, known: Bench) -> None:
     )
     planned = sum(len(decades(s, bench.quick)) * len(EPSILONS) for s in BINARY + SEVERAL)
     notes = f"""
-*ratio* is theirs / ours: above 1 ours is faster. A cell where ours is at the limit and theirs is not counts
-as theirs / {limit:.0f}, the best that can be said of it. {len(binary) + len(several)} of {planned} planned
+*ratio* is theirs / ours: above 1 ours is faster. If ours hits the limit and theirs does not, the cell counts
+as theirs / {limit:.0f}, an upper bound on the ratio. {len(binary) + len(several)} of {planned} planned
 cells were measured.
 
 Where LIBLINEAR does not reach the precision within {limit:.0f} CPU seconds:
@@ -322,16 +322,16 @@ Where LIBLINEAR does not reach the precision within {limit:.0f} CPU seconds:
 
 ![objective against CPU time](linear.png)
 
-*One panel per problem, at a middle C. Blue: how far our objective is above the best F known; dashed: how far
-our lower bound is below it; where both are under a line, that precision is proved. Orange: LIBLINEAR, one fit
-per dot, from tol 10 to 1e-4; a cross is a fit that the limit ended.*
+*One panel per problem, at a middle C. Blue: our objective relative to the best known F; dashed: our lower
+bound relative to it; if both are below a line, that precision is certified. Orange: LIBLINEAR, one fit per
+dot, from tol 10 to 1e-4; a cross is a fit that hit the limit.*
 """
     reading = f"""
-*ours s*, *theirs s*: CPU seconds, medians of *repeats* (ours/theirs) interleaved fits; fewer where one
-takes more than {SLOW:.0f} s. *our certified gap* is what the fit itself proves; *precision* is
-F / F_best − 1, with F recomputed by `maxmargin.testing` and F_best the least F any fit of the cell
-reached, ours at {FINE:.0e} included. *their tol* is the loosest tolerance that reaches eps, found
-beforehand at no charge. Where theirs is “> {limit:.0f}”, *their precision* is the best it had within
+*ours s*, *theirs s*: CPU seconds, medians of *repeats* (ours/theirs) interleaved fits; fewer if one
+takes more than {SLOW:.0f} s. *our certified gap* is the gap that the fit reports; *precision* is
+F / F_best − 1, where F is recomputed by `maxmargin.testing` and F_best is the smallest F of any fit of the
+cell, including ours at {FINE:.0e}. *their tol* is the loosest tolerance that reaches eps; tuning
+time is not counted. Where theirs is “> {limit:.0f}”, *their precision* is its best within
 the limit. Ratios between 0.67 and 1.5 are ties on a shared machine.
 
 {chr(10).join(f"- **{s}**: {PROBLEMS[s]}" for s in BINARY + SEVERAL)}

@@ -1,8 +1,8 @@
-"""One fit of either side in a process of its own, and the search for LIBLINEAR's tolerance.
+"""One fit of either side in its own process, and the search for LIBLINEAR's tolerance.
 
-A fit runs in a process forked from one that holds the data and has loaded every compiled function: so both
-sides read the same arrays, and LIBLINEAR, which cannot be interrupted, is ended by a limit on CPU time. Ours
-is stopped by a callback and keeps its bounds.
+A fit runs in a process forked from one that holds the data and has loaded all compiled functions: both sides
+read the same arrays. LIBLINEAR cannot be interrupted, so a limit on CPU time kills it. Ours is stopped by a
+callback and keeps its bounds.
 """
 
 from __future__ import annotations
@@ -24,26 +24,24 @@ import numpy as np
 
 from benchmarks.problems import Problem, Watch, warm
 
-#: LIBLINEAR's tolerances, loosest first; the last two only where the others are not enough
+#: LIBLINEAR's tolerances, loosest first; the last two are used only if the others do not suffice
 LADDER = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
-#: where the search begins when no neighbouring C has been searched
+#: start of the search if no neighboring C has been searched
 FIRST = LADDER.index(0.1)
 NO_LIMIT = 10**8
 
 
 def in_a_fork(work: Callable[[], Any], seconds: float) -> Any | None:
-    """The answer of ``work()`` in a forked process, None if more than ``seconds`` of CPU time were used."""
+    """The result of ``work()`` in a forked process; None if it used more than ``seconds`` of CPU time."""
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
 
     def child() -> None:
-        limit = (
-            int(np.ceil(seconds)) + 1
-        )  # whole seconds; answers later than ``seconds`` count as late
+        limit = int(np.ceil(seconds)) + 1  # whole seconds; later results count as late
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 10))
         send.send(work())
         send.close()
-        os._exit(0)  # no clean-up of what belongs to the parent
+        os._exit(0)  # skip cleanup: the resources belong to the parent
 
     process = context.Process(target=child)
     process.start()
@@ -52,7 +50,7 @@ def in_a_fork(work: Callable[[], Any], seconds: float) -> Any | None:
         answer = receive.recv()
     except EOFError:
         process.join()
-        # only the CPU limit may pass for "too slow"; a crash must not become a win for the other side
+        # only the CPU limit counts as "too slow"; a crash must not count for the other side
         if process.exitcode == -signal.SIGXCPU:
             return None
         raise RuntimeError(f"a fit failed with status {process.exitcode}") from None
@@ -61,7 +59,7 @@ def in_a_fork(work: Callable[[], Any], seconds: float) -> Any | None:
 
 
 def timed(fit: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU s of ``fit()``, and its last answer; of short fits, for the clock's sake, the mean of several."""
+    """CPU seconds of ``fit()``, and its last result; for short fits the mean of several."""
     began, times = cpu(), 0
     while True:
         answer = fit()
@@ -71,7 +69,7 @@ def timed(fit: Callable[[], Any]) -> tuple[float, Any]:
 
 
 class Weights(NamedTuple):
-    """What is left of a fitted estimator."""
+    """The weights of a fitted estimator."""
 
     coef_: Any
     intercept_: Any
@@ -82,7 +80,7 @@ class Weights(NamedTuple):
 
 
 def loaded() -> int:
-    """How many compiled functions this process has loaded."""
+    """Number of compiled functions that this process has loaded."""
     return sum(
         len(thing.overloads)
         for name, module in list(sys.modules.items())
@@ -105,7 +103,7 @@ def fit_ours(problem: Problem, C: float, tol: float, limit: float) -> Cell:
             watch = Watch(limit)
             return LinearSVC(C=C, tol=tol, callbacks=[watch]).fit(problem.X, problem.y), watch
 
-        # a forked process copies each page that it is the first to write to: not in the time measured
+        # a forked process copies pages on first write: exclude this from the measured time
         warm(problem)
         before = loaded()
         seconds, (svc, watch) = timed(fit)
@@ -122,9 +120,9 @@ def fit_ours(problem: Problem, C: float, tol: float, limit: float) -> Cell:
         }
         return Weights(svc.coef_, svc.intercept_, svc.classes_), out
 
-    answer = in_a_fork(work, 2 * limit)  # a callback is heard between iterations only
+    answer = in_a_fork(work, 2 * limit)  # callbacks run between iterations only
     if answer is not None and answer[1]["loaded"]:
-        # a method that has not run before: load its functions here, where every later fork finds them
+        # a new method: load its functions here, so that later forks have them
         work()
         answer = in_a_fork(work, 2 * limit)
     if answer is None:
@@ -140,7 +138,7 @@ def fit_ours(problem: Problem, C: float, tol: float, limit: float) -> Cell:
 def fit_theirs(
     problem: Problem, C: float, tol: float, limit: float, max_iter: int = NO_LIMIT
 ) -> Cell | None:
-    """CPU s, F and iterations of one fit; None if it was ended by the limit."""
+    """CPU seconds, F and iterations of one fit; None if it hit the limit."""
 
     def work() -> tuple[Weights, float, int]:
         from sklearn.svm import LinearSVC
@@ -163,7 +161,7 @@ def fit_theirs(
         "seconds": seconds,
         "F": problem.objective(weights, C),
         "iterations": iterations,
-        "ended": iterations < max_iter,  # by its own rule, not by max_iter
+        "ended": iterations < max_iter,  # by its stopping rule, not by max_iter
     }
 
 
@@ -171,19 +169,19 @@ def fit_theirs(
 class Search:
     """LIBLINEAR's fits of one problem and C, each tolerance at most once.
 
-    Most of the time a search could lose is in fits that are ended without an answer. So a fit is given no
-    more iterations than the limit should allow, at the speed of the fits so far: one that is too slow then
-    ends by itself, shortly before the limit, and says how precise it is.
+    Killed fits would waste most of the time of a search. So a fit gets no more iterations than the limit
+    should allow at the observed speed: a fit that is too slow then ends by itself, shortly before the limit,
+    and reports its precision.
     """
 
     problem: Problem
     C: float
     limit: float
-    #: CPU s per iteration: of a neighbouring C, then of the last fit
+    #: CPU seconds per iteration: of a neighboring C, then of the last fit
     pace: float | None = None
-    #: by place in the ladder
+    #: by index in the ladder
     fits: dict[int, Cell] = field(default_factory=dict)
-    #: the best of the fits that ``max_iter`` ended
+    #: the best of the fits stopped by ``max_iter``
     cut_short: Cell | None = None
     #: the loosest tolerance that is known to take too long
     too_slow: int = len(LADDER)
@@ -194,19 +192,19 @@ class Search:
         return {"fits": list(self.fits.values()), **{name: getattr(self, name) for name in names}}
 
     def restore(self, state: Cell) -> Search:
-        """Go on where a file ended."""
+        """Resume from a stored state."""
         self.fits = {LADDER.index(fit["tol"]): fit for fit in state["fits"]}
         self.pace, self.cut_short = state["pace"], state["cut_short"]
         self.too_slow = state["too_slow"]
         return self
 
     def best(self) -> float:
-        """The least F of all fits within the limit."""
+        """The smallest F of all fits within the limit."""
         kept = [self.cut_short] if self.cut_short else []
         return min((fit["F"] for fit in [*self.fits.values(), *kept]), default=float("inf"))
 
     def fit(self, k: int) -> Cell | None:
-        """The fit at ``LADDER[k]`` if it ends by its own rule within the limit."""
+        """The fit at ``LADDER[k]`` if it converges within the limit."""
         if k >= self.too_slow:
             return None
         if k in self.fits:
@@ -227,7 +225,7 @@ class Search:
                 self.cut_short = found
             if found["seconds"] > 0.75 * self.limit:
                 break
-            # iterations get cheaper as LIBLINEAR drops rows: go on at the pace seen now
+            # iterations get cheaper by shrinking: continue at the current pace
             more = int(0.9 * self.limit / self.pace)
             if more <= 1.1 * most:
                 break
@@ -236,12 +234,12 @@ class Search:
         return None
 
     def loosest(self, F_best: float, eps: float, first: int) -> int | None:
-        """The loosest tolerance with F <= F_best (1 + eps) within the limit, looked for from ``first`` on."""
+        """The loosest tolerance with F <= F_best (1 + eps) within the limit, searched from ``first``."""
         F_max, k = F_best * (1 + eps), first
         found = self.fit(k)
         while found is None and k > 0:
-            # too slow there. A looser one stops earlier on the same way: it may do if the whole way, up to
-            # the limit, led near enough; F is not monotone along it, so "near" is generous
+            # Too slow there. A looser tolerance stops earlier on the same path: it may suffice if the path
+            # came near enough within the limit; F is not monotone, so "near" is generous.
             if self.cut_short is not None and self.cut_short["F"] > F_best * (1 + 3 * eps):
                 return None
             k -= 1

@@ -68,7 +68,7 @@ def _panel(axis, name: str, cell: Cell) -> None:  # type: ignore[no-untyped-def]
         ms=4,
         label="LIBLINEAR, one fit per tol",
     )
-    # fits that max_iter ended to learn the pace are of no interest: only the one at the limit is
+    # skip fits that max_iter stopped to measure the pace: only the one at the limit matters
     cut = cell["theirs"]["cut_short"] if cell["theirs"]["too_slow"] < len(LADDER) else None
     axis.plot(
         [] if cut is None else [cut["seconds"]],

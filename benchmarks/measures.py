@@ -1,8 +1,8 @@
-"""MeasureSVC: what a cut costs, what it does for F1 and the ROC area, how many slopes a line needs.
+"""MeasureSVC: cost of a cut, benefit for F1 and ROC AUC, number of slopes per line search.
 
-Quality: C is chosen by the same stratified 3-fold cross-validation on the training rows for every method, by
-the mean of the measure that is reported (where a threshold is tuned, on the training rows of the fold), then
-the method is fitted to all training rows and scored once on the test rows.
+Quality: for every method, C is chosen by the same stratified 3-fold cross-validation on the training samples,
+by the mean of the reported metric (if a threshold is tuned, then on the training samples of the fold). Then
+the method is fitted to all training samples and scored once on the test samples.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 TITLE = "Joint measures"
-#: the sets and the values of C tried
+#: the data sets and the values of C
 SETS = {"a9a": (1e-3, 1e-2, 1e-1, 1.0, 10.0), "w8a": (1e-2, 1e-1, 1.0, 10.0, 100.0)}
-#: measure reported, method, who trains
+#: reported metric, method, trained by
 METHODS = (
     ("F1", "LinearSVC"),
     ("F1", "LinearSVC, threshold tuned"),
@@ -35,7 +35,15 @@ METHODS = (
 def time_cuts(quick: bool) -> Cell:
     """CPU seconds of one cut from given scores, best of three, and of the products around it."""
     from maxmargin.data.design import as_design
-    from maxmargin.losses import AtK, BalancedError, FBeta, Hinge, Prevalence, QMeasure, RocArea
+    from maxmargin.losses import (
+        AtK,
+        BalancedError,
+        FBeta,
+        Hinge,
+        QMeasure,
+        QuantificationLoss,
+        RocAuc,
+    )
 
     n, d = (10_000 if quick else 1_000_000), 50
     rng = np.random.default_rng(0)
@@ -47,9 +55,9 @@ def time_cuts(quick: bool) -> Cell:
         "fbeta, beta 0.5": FBeta(0.5),
         "prbep": AtK(),
         "precision_at_k": AtK("precision", n // 100),
-        "roc_auc": RocArea(),
-        "ae": Prevalence("ae"),
-        "kld": Prevalence("kld"),
+        "roc_auc": RocAuc(),
+        "ae": QuantificationLoss("ae"),
+        "kld": QuantificationLoss("kld"),
         "q": QMeasure(),
     }
     out: Cell = {}
@@ -96,7 +104,7 @@ def load(name: str, quick: bool) -> tuple[Any, Any, Any, Any]:
 
 
 def tuned(scores: Any, y: Any) -> float:
-    """The threshold of the largest F1 on these rows, half way to the next score."""
+    """The threshold with the largest F1 on these samples, halfway to the next score."""
     order = np.argsort(-scores)
     tp = np.cumsum(y[order] > 0)
     f1 = 2.0 * tp / (np.arange(1, len(y) + 1) + np.sum(y > 0))
@@ -119,7 +127,7 @@ def fitted_scorer(method: str, C: float, X: Any, y: Any) -> tuple[Any, float, An
 
 
 def score(what: str, est: Any, bar: float, X: Any, y: Any) -> float:
-    """F1 or ROC area in percent."""
+    """F1 or ROC AUC in percent."""
     from sklearn.metrics import f1_score, roc_auc_score
 
     scores = est.decision_function(X)
@@ -129,7 +137,7 @@ def score(what: str, est: Any, bar: float, X: Any, y: Any) -> float:
 
 
 def quality(name: str, what: str, method: str, quick: bool) -> Cell:
-    """Choose C by cross-validation, fit, score the test rows once."""
+    """Choose C by cross-validation, fit, score the test samples once."""
     from sklearn.model_selection import StratifiedKFold
 
     X, y, Xt, yt = load(name, quick)
@@ -162,13 +170,13 @@ def quality(name: str, what: str, method: str, quick: bool) -> Cell:
 
 
 def lines(name: str, measure: str, expensive: bool, quick: bool) -> Cell:
-    """A fit with few slopes per line, and one with rounds of eight as for cheap losses."""
+    """A fit with few slopes per line search, and one with rounds of eight as for cheap losses."""
     from benchmarks import datasets
     from maxmargin import minimize
-    from maxmargin.losses import FBeta, RocArea
+    from maxmargin.losses import FBeta, RocAuc
     from maxmargin.risks import ScoreRisk
 
-    base: Any = {"f1": FBeta, "roc_auc": RocArea}[measure]
+    base: Any = {"f1": FBeta, "roc_auc": RocAuc}[measure]
     counted = [0]
 
     class Counting(base):  # type: ignore[misc]
@@ -184,7 +192,7 @@ def lines(name: str, measure: str, expensive: bool, quick: bool) -> Cell:
         X, y = {"a9a": datasets.a9a, "w8a": datasets.w8a}[name]()
     rows = np.random.default_rng(0).permutation(len(y))[: 2000 if quick else 200_000]
     X, y = X[rows], np.where(y[rows] > 0, 1.0, -1.0)
-    minimize(ScoreRisk(X[:1000], y[:1000], Counting()), 0.1)  # compiled functions are loaded
+    minimize(ScoreRisk(X[:1000], y[:1000], Counting()), 0.1)  # load the compiled functions
     counted[0] = 0
     began = cpu()
     result = minimize(ScoreRisk(X, y, Counting(), intercept=float(measure == "f1")), 1.0)
@@ -220,7 +228,7 @@ def cut_rows(cell: Cell) -> list[Row]:
 
 
 def table(bench: Bench) -> None:
-    """Run what is missing and write the tables."""
+    """Run missing cells and write the tables."""
     cuts = bench.run("cuts", {"kind": "cuts"})
     rows: list[Row] = []
     for name in SETS:
@@ -266,7 +274,8 @@ def table(bench: Bench) -> None:
             (
                 "Slopes asked by the line search, C 1, certified to 1e-3",
                 line_rows,
-                "A slope of a joint measure costs a sort. Both searches end at the same certified optimum.",
+                "A slope of a non-decomposable metric costs a sort. Both searches reach the same "
+                "certified optimum.",
             ),
         ],
     )

@@ -1,11 +1,12 @@
-"""Weights of motile's trackers: maxmargin against structsvm, the bundle method of motile's ``fit_weights``.
+"""Weights of motile's trackers: maxmargin compared to structsvm, the bundle method of motile's
+``fit_weights``.
 
-Both minimise ``lambda/2 |w|^2 + max_y [Delta(y*, y) + <w, features' (y* - y)>]`` (for us divided by lambda,
-with C = 1 / lambda), on the same programme, the same labelled solution and the same mask, to the same
-absolute gap. Counted are the integer programmes solved. The objective of both results is recomputed by
-``maxmargin.testing``.
+Both minimize ``lambda/2 |w|^2 + max_y [Delta(y*, y) + <w, features' (y* - y)>]`` (ours divided by lambda,
+with C = 1 / lambda), on the same integer program, the same labeled solution and the same mask, to the same
+absolute gap. The number of solved integer programs is counted. ``maxmargin.testing`` recomputes the objective
+of both results.
 
-Needs ``pip install motile`` (with its SCIP backend), in an environment of its own if need be.
+Requires ``pip install motile`` (with its SCIP backend), in a separate environment if necessary.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 TITLE = "Learned costs of motile's trackers"
 EPS, LIMIT = 1e-3, 60.0
-#: frames, cells per frame, radius of candidate edges, share of labelled objects
+#: frames, cells per frame, radius of candidate edges, fraction of labeled objects
 GRAPHS = {
     "documentation": None,
     "8 frames of 10": (8, 10, 0.2, 1.0),
@@ -37,7 +38,7 @@ CASES = (
 
 
 def synthetic(frames: int, cells: int, radius: float, labelled: float) -> Any:
-    """Cells that walk, divide and vanish, with false detections, in motile's form."""
+    """Cells that move, divide and vanish, with false detections, in motile's format."""
     import motile
     import networkx as nx
     from motile.constraints import MaxChildren, MaxParents
@@ -61,7 +62,7 @@ def synthetic(frames: int, cells: int, radius: float, labelled: float) -> Any:
     for t in range(frames):
         now, following = [], []
         for place, parent in tracks:
-            if t and rng.random() < 0.05:  # lost; another one comes in
+            if t and rng.random() < 0.05:  # lost; another one appears
                 following.append((rng.random(2), None))
                 continue
             place = np.clip(place + 0.05 * rng.normal(size=2), 0.0, 1.0)
@@ -154,7 +155,7 @@ def _maxmargin(spec: Cell, solver: Any, x: Any, y: Any, lam: float) -> tuple[Any
 
     params = {}
     if spec["who"].endswith("signed"):
-        # splits, appearing and disappearing must cost something; the last weight keeps its value
+        # splits, appearances and disappearances have nonnegative costs; the last weight is fixed
         params = {"nonnegative": list(range(6, x["features"].shape[1] - 1)), "fixed": {-1: 1.0}}
     task = Counted(recombine="without" not in spec["who"])
     svm = StructuredSVM(task, 1.0 / lam, tol=AbsoluteGap(EPS / lam), **params).fit([x], [y])
@@ -210,7 +211,7 @@ def table(bench: Bench) -> None:
         )
     notes = (
         f"Absolute gap {EPS:g} of lambda/2 |w|^2 + R(w) for all; structsvm at most {LIMIT:g} CPU s. "
-        "Objectives are recomputed by maxmargin.testing at the weights returned. structsvm solves with SCIP, "
+        "Objectives are recomputed by maxmargin.testing at the returned weights. structsvm solves with SCIP, "
         "maxmargin with HiGHS: seconds compare both the number of solves and the solvers."
     )
     sections = [("To the same gap", rows, notes)]
@@ -219,8 +220,8 @@ def table(bench: Bench) -> None:
             (
                 "Signed and fixed weights",
                 rows2,
-                "Appearing, disappearing and splitting must not pay; the last constant keeps the value 1. "
-                "structsvm has neither. Bounds are without the fixed weight's share of the norm.",
+                "Appearances, disappearances and splits have nonnegative costs; the last constant is fixed "
+                "at 1. structsvm supports neither. Bounds exclude the fixed weight's part of the norm.",
             )
         )
     bench.save(TITLE, sections)

@@ -1,9 +1,9 @@
-"""The multiclass rows of the cutting-plane paper's table: 1-slack, n-slack, line searches, the default.
+"""The multiclass part of the table of the cutting-plane paper: 1-slack, n-slack, line searches, the default.
 
-Every class is a listed candidate with the row's features in its own block (``tasks.Enumerable``), so
-all solvers see the same structured problem. Covertype (7 classes) at growing sizes up to the paper's, with
-C_mean = n C fixed as there, and MNIST (10 classes), to a certified gap of 0.01, at most 3,000 passes and
-300 CPU seconds.
+Every class is a listed candidate with the features of the sample in its own block (``tasks.Enumerable``), so
+that all solvers see the same structured problem. Covertype (7 classes) at growing sizes up to that of the
+paper, with C_mean = n C fixed as there, and MNIST (10 classes), to a certified gap of 0.01, at most 3,000
+passes and 300 CPU seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METHODS = {
 
 
 class Data(NamedTuple):
-    """Rows and classes 0 .. K-1, a constant feature included; some rows kept for testing."""
+    """Samples, with a constant feature, and classes 0 .. K-1; and test samples."""
 
     X: Any
     y: Any
@@ -53,7 +53,7 @@ class Data(NamedTuple):
 
 
 def load(name: str, quick: bool) -> Data:
-    """Random rows."""
+    """Random samples."""
     n = SETS[name][0] if not quick else 300
     if name.startswith("covtype"):
         X, y = datasets.covtype()
@@ -62,12 +62,12 @@ def load(name: str, quick: bool) -> Data:
         X, y = datasets.mnist(sparse=True)
     X = sp.csr_matrix(sp.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
     rows = np.random.default_rng(0).permutation(X.shape[0])
-    train, test = rows[:n], rows[-10_000:]  # never the same ones: the sets are larger than both
+    train, test = rows[:n], rows[-10_000:]  # disjoint: the data sets are larger than both together
     return Data(X[train], y[train], X[test], y[test], int(y.max()) + 1)
 
 
 def candidates(data: Data) -> Any:
-    """Every row K times, once in each class's block."""
+    """Every sample K times, once in the block of each class."""
     n, d = data.X.shape
     X = data.X[np.repeat(np.arange(n), data.K)]
     block = np.repeat(np.tile(np.arange(data.K), n), np.diff(X.indptr))
@@ -90,7 +90,7 @@ def solver(name: str) -> Any:
 
 
 def risk(data: Data, method: str) -> Any:
-    """The problem in the form the method wants."""
+    """The problem in the form required by the method."""
     from maxmargin.losses import CandidateHinge
     from maxmargin.risks import ScoreRisk, TaskRisk
     from maxmargin.tasks import Enumerable
@@ -105,7 +105,7 @@ def risk(data: Data, method: str) -> Any:
 
 
 def fit(data: Data, method: str, C: float, watch: Watch) -> Cell:
-    """One fit, by whatever face the method has."""
+    """One fit, by the estimator or the solver."""
     from maxmargin import LinearSVC, minimize
     from maxmargin.solvers import RelativeGap
 
@@ -161,7 +161,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The table from the cells there are."""
+    """Table from the finished cells."""
     rows: list[Row] = []
     for name in SETS:
         for method in METHODS:
@@ -185,10 +185,10 @@ def report(bench: Bench) -> None:
     notes = f"""
 {len(rows)} of {len(SETS) * len(METHODS)} planned fits were measured. C_mean = n C = 1000 everywhere;
 0/1 loss; a constant feature.
-Stops: gap {TOL:g}, {PASSES:,} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration).
-*oracle calls* are per row. *support vectors* are planes with a positive multiplier: cuts for cutting
-planes, (row, class) pairs for the dual coordinate solvers, rows for LinearSVC. Test accuracy is on
-10,000 other rows.
+Stops: gap {TOL:g}, {PASSES:,} passes, or {LIMIT:.0f} CPU seconds (checked once per iteration).
+*oracle calls* are per sample. *support vectors* are planes with a positive dual variable: cuts for cutting
+planes, (sample, class) pairs for the dual coordinate solvers, samples for LinearSVC. Test accuracy is on
+10,000 other samples.
 
 {called}
 """

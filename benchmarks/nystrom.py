@@ -1,9 +1,11 @@
-"""Landmarks: KernelSVC(method="nystrom") against scikit-learn's Nystroem, as a map and with its LinearSVC.
+"""Landmarks: KernelSVC(method="nystrom") compared to scikit-learn's Nystroem, as a map and with its
+LinearSVC.
 
     python -m benchmarks.nystrom
 
-Same kernel, same C, as many landmarks, drawn by each for itself; F is that of the function in the kernel's
-whole space (with a free intercept; LIBLINEAR, which penalises it, is not better off), in double precision.
+Both use the same kernel, the same C and the same number of landmarks, which each draws itself; F is computed
+in double precision for the function in the whole kernel space (with an unpenalized intercept; LIBLINEAR,
+which penalizes it, gains nothing from this).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ WORK = {
 }
 QUICK = {"checkerboard-50k": 100}
 WAYS = ("ours", "their map, our solver", "theirs")
-#: CPU seconds after which a fit is ended
+#: CPU limit of a fit in seconds
 LIMIT = 300
 BLOCK = 4096
 
@@ -92,7 +94,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         "theirs": lambda *a: _theirs(*a, "theirs"),
         "their map, our solver": lambda *a: _theirs(*a, "ours"),
     }[spec["way"]]
-    fit(rows.X[:500], rows.y[:500], min(k, 50), gamma, C)  # compiled functions are loaded
+    fit(rows.X[:500], rows.y[:500], min(k, 50), gamma, C)  # load the compiled functions
     held = peak_memory_gb()
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu()) + LIMIT, resource.RLIM_INFINITY))
     began = cpu()
@@ -122,7 +124,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The table of the cells that are there. One that was ended has left none."""
+    """Table from the finished cells. A killed fit leaves no cell."""
     out = []
     for name, k in (QUICK if bench.quick else WORK).items():
         done = {way: bench.get(f"{name} {way}") for way in WAYS}
@@ -149,11 +151,11 @@ def report(bench: Bench) -> None:
 
 
 NOTES = f"""
-"theirs": `Nystroem(n_components=k)` and `LinearSVC(loss="hinge")`, whose intercept is penalised and whose
-tolerance proves nothing; it stops after 1,000 iterations, converged or not, or here after {LIMIT} s.
+"theirs": `Nystroem(n_components=k)` and `LinearSVC(loss="hinge")`, whose intercept is penalized and whose
+tolerance gives no bound; it stops after 1,000 iterations, converged or not, or here after {LIMIT} s.
 "their map, our solver": the same features, then `maxmargin.LinearSVC(penalize_intercept=False)`. "gap" is
-that of the restricted problem. Peak memory includes the rows and the test rows, in double precision. A row
-without figures was ended, or has not been run yet.
+that of the restricted problem. Peak memory includes the training and test data, in double precision. A row
+without figures was killed or has not been run.
 """
 
 

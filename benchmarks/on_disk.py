@@ -1,9 +1,9 @@
-"""What rows on disk cost against the same rows in memory: products, writing, reading svmlight files.
+"""Cost of rows on disk compared to rows in memory: products, writing, reading svmlight files.
 
-A dense matrix (float32, 40 features) and a sparse one (float64, 40 entries per row) are written, then every
+A dense matrix (float32, 40 features) and a sparse one (float64, 40 entries per row) are written. Then every
 product runs over all rows, in memory, through a ``numpy.memmap`` of the whole (dense only) and through the
-data set. The three take turns in one run; a figure is the least of the repetitions. *Cold* asks the kernel
-to forget the files before every pass; elsewhere they are in the page cache.
+data set. The three are interleaved; each figure is the minimum over the repetitions. *Cold* drops the files
+from the page cache before every pass; otherwise they are in the page cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _timed(work: Callable[[], Any]) -> tuple[float, float]:
 
 
 def _least(works: dict[str, Callable[[], Any]]) -> dict[str, tuple[float, float]]:
-    """Wall and CPU seconds of each, taking turns."""
+    """Minimum wall and CPU seconds of each, interleaved."""
     for work in works.values():
         work()
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
@@ -108,7 +108,7 @@ def _bind(work: Callable[[Any], Any], X: Any) -> Callable[[], Any]:
 
 
 def svmlight(n: int) -> Cell:
-    """Text to CSR: our reader against scikit-learn's, short numbers and long ones."""
+    """Text to CSR: our reader compared to scikit-learn's, for short and long numbers."""
     from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
     from maxmargin import data
@@ -187,12 +187,12 @@ def run(bench: Bench) -> None:
 
 
 NOTES = """
-The bits of all three are the same. CPU seconds of the data set include the thread that brings the next
-chunk into memory: a page that is mapped anew in every pass costs a share of a fault. On an idle machine a
-second core takes that part; wall times of a busy one say nothing.
+The results of all three are bit-identical. CPU seconds of the data set include the thread that loads the next
+chunk: mapping a page again in every pass costs a part of a page fault. On an idle machine a second core does
+this work; wall times of a busy machine are not meaningful.
 """
 COLD = """
-Writing includes a checksum, the check for NaN, and waiting until the files are on the disk. The cold pass
+Writing includes a checksum, the check for NaN, and waiting until the files are on disk. The cold pass
 reads at the speed of this machine's (virtual) disk.
 """
 

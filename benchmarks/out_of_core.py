@@ -1,10 +1,10 @@
-"""Training on data that never fits in memory: time and memory against bare sweeps over the files.
+"""Training on data larger than memory: time and memory compared to bare sweeps over the files.
 
-Dense float32 rows of 40 features are written to disk in one streaming pass, then ``LinearSVC`` is trained on
-them by cutting planes in a process of its own whose private memory is limited (RLIMIT_DATA), to a certified
-gap of 1e-3. *Bare* is the same number of products X w and X' g with the same files mapped as they are, by the
-same compiled loops, without anything around them, in the same process after the fit. Peak anonymous memory
-is sampled from /proc while the fit runs; pages of the files are not in it (they are the page cache's).
+Dense float32 rows of 40 features are written to disk in one streaming pass. Then ``LinearSVC`` is trained on
+them by cutting planes in a process with limited private memory (RLIMIT_DATA), to a certified gap of 1e-3.
+*Bare* is the same number of products X w and X' g with the same memory-mapped files and compiled loops, and
+nothing else, in the same process after the fit. Peak anonymous memory is sampled from /proc during the fit;
+it does not include pages of the files, which belong to the page cache.
 
 The files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed at the end.
 """
@@ -33,12 +33,12 @@ GROWTH = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 40_000_000)
 QUICK_RUNS = ((500_000, 400_000_000),)
 QUICK_GROWTH = (100_000, 200_000)
 PASSES = 5
-#: rows of a data set before and after something is appended
+#: rows of a data set, and rows appended to it
 APPENDED = ((2_000_000, 200_000), (2_000_000, 2_000_000))
 
 
 def batches(n: int, start: int = 0, size: int = 250_000) -> Iterator[tuple[Any, Any]]:
-    """Correlated features of different scale and with long tails, and labels with noise."""
+    """Correlated, heavy-tailed features of different scales, and noisy labels."""
     rng = np.random.default_rng(0)
     mix = rng.standard_normal((FEATURES, FEATURES)) / np.arange(1, FEATURES + 1)[:, None]
     mix = (mix / np.sqrt((mix**2).sum(axis=0))).astype(np.float32)
@@ -78,7 +78,7 @@ class Anonymous:
 
 
 class Counted:
-    """The products of a data set, which count how many rows they went over."""
+    """The products of a data set, counting the rows processed."""
 
     def __init__(self, data: Any) -> None:
         self._dot, self._accumulate = data.design.dot, data.design.accumulate
@@ -95,7 +95,7 @@ class Counted:
 
 
 def bare_files(path: Path) -> list[Any]:
-    """The feature files, mapped as they are."""
+    """The feature files, memory-mapped."""
     import json
 
     manifest = json.loads((path / "manifest.json").read_text())
@@ -104,7 +104,7 @@ def bare_files(path: Path) -> list[Any]:
 
 
 def bare(files: list[Any], n_dots: float, n_sums: float) -> float:
-    """Wall seconds of so many bare products X w and X' g (every coefficient counts)."""
+    """Wall seconds of this many bare products X w and X' g (with nonzero coefficients only)."""
     from maxmargin.compiled import products
 
     w, out = np.linspace(-1.0, 1.0, FEATURES), np.zeros(FEATURES)
@@ -123,7 +123,7 @@ def bare(files: list[Any], n_dots: float, n_sums: float) -> float:
 
 
 def limited(limit: int) -> None:
-    """Allow this process so much private memory."""
+    """Limit the private memory of this process."""
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
@@ -153,7 +153,7 @@ def train(path: Path, n: int, limit: int) -> Cell:
 
 
 def one_pass(path: Path, n: int) -> Cell:
-    """The least wall time of one evaluation and its cut, as a fit does them."""
+    """Minimum wall time of one evaluation and its cut, as in a fit."""
     import maxmargin.data
     from maxmargin.data.columns import LazyColumn, Ones
     from maxmargin.losses import Hinge
@@ -173,7 +173,7 @@ def one_pass(path: Path, n: int) -> Cell:
 
 
 def refit(first: int, more: int) -> Cell:
-    """Passes of a fit after rows were appended: warm, with the planes of before, and cold."""
+    """Passes of a fit after rows were appended: warm, with the previous planes, and cold."""
     import maxmargin.data
     from maxmargin import LinearSVC
 
@@ -204,12 +204,12 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def table(bench: Bench) -> None:
-    """Run what is missing, one data set at a time, and save the tables."""
+    """Run missing cells, one data set at a time, and save the tables."""
     runs = QUICK_RUNS if bench.quick else RUNS
     growth = QUICK_GROWTH if bench.quick else GROWTH
     appended = ((20_000, 2_000),) if bench.quick else APPENDED
     limits = dict(runs)
-    with on_disk(batches(20_000)) as path:  # compiling takes more memory than a fit is allowed
+    with on_disk(batches(20_000)) as path:  # compile first: it takes more memory than the limit
         bench.run("warm up", {"kind": "train", "path": str(path), "n": 20_000, "limit": 0})
     for n in sorted({*limits, *growth}):
         keys = [("train", n)] * (n in limits) + [("pass", n)] * (n in growth)
@@ -225,7 +225,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the finished cells."""
+    """Tables from the finished cells."""
     runs = QUICK_RUNS if bench.quick else RUNS
     growth = QUICK_GROWTH if bench.quick else GROWTH
     appended = ((20_000, 2_000),) if bench.quick else APPENDED
@@ -267,11 +267,11 @@ def report(bench: Bench) -> None:
 
 
 RUN_NOTE = """
-`LinearSVC(C=100/n)`, hinge, tol 1e-3, one thread. The page cache is warm: these are costs besides the disk.
+`LinearSVC(C=100/n)`, hinge, tol 1e-3, one thread. The page cache is warm: these costs exclude the disk.
 """
 REFIT_NOTE = """
-`warm_start=True`: the planes of the first fit, each with the new rows' plane at the old solution added to it,
-start the second one.
+`warm_start=True`: the second fit starts from the planes of the first, to each of which the plane of the new
+rows at the old solution is added.
 """
 
 

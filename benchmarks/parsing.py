@@ -1,12 +1,12 @@
-"""GrammarParser on GUM's constituency trees: certified fits, bracket F1 against a PCFG, and the solvers.
+"""GrammarParser on GUM's constituency trees: certified fits, bracket F1 compared to a PCFG, and the solvers.
 
 1. Sentences of at most 15 words, both losses, to a certified gap of 1e-2.
 2. At most 40 words, span loss, the default solver, to 5e-2 within 60 minutes.
-3. The cutting-plane paper's comparison on the sentences of at most 15 words, to 5e-2.
+3. The comparison of the cutting-plane paper on sentences of at most 15 words, to 5e-2.
 
-C of the span loss was chosen by a few fits on the dev split of the short sentences, that of 0/1 was not
-tuned. The PCFG has the same grammar with
-relative frequencies. Cells take a minute or two of CPU time each, the long one about seven.
+C of the span loss was chosen by a few fits on the dev split of the short sentences; C of the 0/1 loss was not
+tuned. The PCFG has the same grammar with relative frequencies. Cells take one or two minutes of CPU time
+each, the long one about seven.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def scores(parser: Any, spec: Cell, bench: Bench) -> Cell:
-    """Bracket scores in per cent of the parser and of the PCFG, and the time to parse."""
+    """Bracket scores in percent of the parser and of the PCFG, and the parsing time."""
     from maxmargin.tasks.parsing.trees import bracket_score, words
 
     out: Cell = {}
@@ -138,25 +138,25 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The tables from the cells there are."""
+    """Tables from the finished cells."""
     cells = {key: c for key in plan() if (c := bench.get(key)) and "gap" in c}
     fits = [_fit_row(c) for key, c in cells.items() if not key.startswith("solver")]
     solved = [_solver_row(m, cells[f"solver {m}"]) for m in METHODS if f"solver {m}" in cells]
     called = "\n".join(f"- **{m}**: `{code}`" for m, code in METHODS.items())
     notes = """
-*F1* is labelled bracket F1 in per cent (tags are not brackets, punctuation counts), *exact* the share of
-trees without a fault, on sentences of the same length as in training. *PCFG* is the same grammar with
+*F1* is labeled bracket F1 in percent (tags are not brackets, punctuation counts), *exact* the fraction of
+trees without errors, on sentences of the same length as in training. *PCFG* is the same grammar with
 relative frequencies. *wrong 0.5*: a wrong bracket costs 0.5, a missing one 1. *oracle %* is the oracle's
-share of the solver's own time (a streaming pass counts as oracle). Wall time is that of a machine with
+share of the time of the solver (a streaming pass counts as oracle). Wall times are from a machine with
 several times as many busy processes as cores.
 
-The losses do what they say: 0/1 gets more trees entirely right and fewer brackets than the PCFG. A wrong
-bracket at full cost teaches caution (precision above recall), the more so the longer the sentences: at
-40 words F1 is then no better than the PCFG's. At half the cost it is better at both lengths.
+The losses have the intended effect: with the 0/1 loss more trees but fewer brackets are correct than with the
+PCFG. If a wrong bracket has full cost, precision exceeds recall, the more so the longer the sentences: at
+40 words F1 is then no better than that of the PCFG. At half the cost it is better at both lengths.
 """
     ends = f"""
-Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration). *passes* are
-oracle calls per sentence; *support vectors* are planes with a positive multiplier: cuts for cutting
+Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (checked once per iteration). *passes* are
+oracle calls per sentence; *support vectors* are planes with a positive dual variable: cuts for cutting
 planes, trees of single sentences for the last two.
 
 {called}

@@ -1,8 +1,8 @@
-"""Updates around last month's weights: passes over the rows and time, against a fresh start.
+"""Updates around last month's weights: passes over the data and time, compared to a fresh start.
 
-Three months of 5000 rows with 100 features whose true weights drift by 2 % a month. Every month is trained
-twice, with the plain norm and with the weights of the month before as the centre of the prior, to the
-same relative gap of 1e-3.
+Three months of 5000 samples with 100 features whose true weights drift by 2 % per month. Every month is
+trained twice, with the plain norm and with the weights of the previous month as the center of the prior, to
+the same relative gap of 1e-3.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ NOISES = (0.1, 0.5)
 CS = (0.1, 1.0)
 METHODS = ("coordinates", "cutting planes")
 NOTES = """
-Sums over two updates. *noise* is that of the labels: 0.1 is nearly separable, with 0.5 many rows are on
-the wrong side whatever is done. *F* is the last month's objective: around a good centre it is smaller, and
-the same relative gap asks for more. A pass is a visit of all rows, or a product with them.
+Sums over two updates. *noise* is the label noise: with 0.1 the data are nearly separable, with 0.5 many
+samples violate any margin. *F* is the objective of the last month: it is smaller around a good center, so
+that the same relative gap is a smaller absolute gap. A pass is one visit of all samples, or a product with
+them.
 """
 
 
 def months(count: int, n: int, noise: float, features: int = 100) -> Iterator[tuple[Any, Any]]:
-    """Rows and labels, month after month."""
+    """Samples and labels, month by month."""
     rng = np.random.default_rng(0)
     true = rng.normal(size=features)
     mix = np.eye(features) + 0.3 * rng.normal(size=(features, features)) / np.sqrt(features)
@@ -39,7 +40,7 @@ def months(count: int, n: int, noise: float, features: int = 100) -> Iterator[tu
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
-    """Fits of one method, alone and around the last month."""
+    """Fits of one method, with the plain norm and around the last month."""
     from maxmargin import GaussianPrior, LinearSVC
     from maxmargin.solvers import CuttingPlane, DualCoordinate
 
@@ -49,7 +50,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     out = {"passes alone": 0.0, "passes around": 0.0, "seconds alone": 0.0, "seconds around": 0.0}
     last = None
     for X, y in months(3, n, spec["noise"]):
-        if last is None:  # compiles what is compiled
+        if last is None:  # compile first
             last = LinearSVC(**params).fit(X, y)
             LinearSVC(**params, prior=GaussianPrior.around(last)).fit(X, y)
             continue

@@ -11,7 +11,7 @@ from benchmarks.common import cpu
 
 
 class Problem(NamedTuple):
-    """Rows, labels, and how many classes."""
+    """Samples, labels, and the number of classes."""
 
     X: Any
     y: Any
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 #: name in the tables: what it is
 PROBLEMS = {
-    "covtype-2": "covertype, class 2 against the rest, 581,012 x 54, standardised, CSR",
+    "covtype-2": "covertype, class 2 one-vs-rest, 581,012 x 54, standardized, CSR",
     "covtype-7": "covertype, 7 classes, the same rows",
     "mnist-10": "MNIST, 10 classes, 60,000 x 784, values in [0, 1], CSR (19 % dense)",
     "ccat": "RCV1 subset, topic CCAT, 14,401 x 47,236, CSR",
@@ -63,11 +63,11 @@ PROBLEMS = {
 
 
 def load(name: str, quick: bool = False) -> Problem:
-    """A problem by name; ``quick`` takes every k-th row so that about 1,000 are left."""
-    if quick and name.startswith("ccat-like"):  # as good as thinning them, and quickly made
+    """A problem by name; ``quick`` keeps every k-th row, about 1,000 in all."""
+    if quick and name.startswith("ccat-like"):  # generating fewer is faster than thinning
         return Problem(*datasets.ccat_like(1000), 2)
     problem = _load(name)
-    if hasattr(problem.X, "indices"):  # scikit-learn's LinearSVC refuses 64-bit indices
+    if hasattr(problem.X, "indices"):  # scikit-learn's LinearSVC does not accept 64-bit indices
         problem.X.indices = problem.X.indices.astype(np.int32, copy=False)
         problem.X.indptr = problem.X.indptr.astype(np.int32, copy=False)
     return problem.rows(np.arange(0, problem.n, max(1, problem.n // 1000))) if quick else problem
@@ -104,7 +104,7 @@ def warm(problem: Problem) -> None:
 
 
 class Watch:
-    """A callback that keeps (CPU s, passes, F, lower bound) of every iteration and stops at a CPU limit."""
+    """A callback that records (CPU s, passes, F, lower bound) of every iteration and stops at a CPU limit."""
 
     def __init__(self, limit: float = float("inf"), passes: float = float("inf")) -> None:
         self.limit, self.passes, self.began = limit, passes, cpu()

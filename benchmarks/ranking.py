@@ -1,8 +1,8 @@
-"""RankSVM: argmaxes against brute force, web search against a pointwise regression, a million documents.
+"""RankSVM: argmaxes checked by brute force, web search compared to pointwise regression, a million documents.
 
-Four tables: what every argmax finds against all pairs and all permutations; LightGBM's web-search example,
-5 folds of queries, C chosen inside the training folds; size and time; the same objective from explicit pairs
-in LIBLINEAR.
+Four tables: the argmaxes compared to all pairs and all permutations; LightGBM's web-search example, 5 folds
+of queries, with C chosen within the training folds; size and time; the same objective from explicit pairs in
+LIBLINEAR.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 TITLE = "Ranking"
 GRID = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-#: what is trained: parameters of RankSVM, or a regression on single rows
+#: rankers: parameters of RankSVM, or a pointwise regression
 RANKERS: dict[str, dict[str, Any]] = {
     "pairs": {},
     "pairs, difference": {"pair_weight": "difference"},
@@ -27,7 +27,7 @@ RANKERS: dict[str, dict[str, Any]] = {
     "ndcg@10 (gains 2^y - 1)": {"loss": "ndcg", "k": 10},
 }
 POINTWISE = "LinearSVR on single rows"
-SIZES = {  # queries, rows of a query, features, parameters
+SIZES = {  # queries, samples per query, features, parameters
     "1,000,000 rows in 10,000 queries": (10_000, 100, 50, {"C": 1e-6}),
     "1,000,000 rows in 10,000 queries, C x 100": (10_000, 100, 50, {"C": 1e-4}),
     "1,000,000 rows in 10,000 queries, ndcg": (10_000, 100, 50, {"loss": "ndcg", "C": 0.01}),
@@ -41,7 +41,7 @@ SIZES = {  # queries, rows of a query, features, parameters
 
 
 def web_search() -> tuple[Any, Any, Any]:
-    """All 251 queries, features scaled to variance one over all rows."""
+    """All 251 queries, features scaled to unit variance over all samples."""
     from sklearn.preprocessing import StandardScaler
 
     from benchmarks import datasets
@@ -54,7 +54,7 @@ def web_search() -> tuple[Any, Any, Any]:
 
 
 def synthetic(n_queries: int, m: int, d: int, seed: int = 0) -> tuple[Any, Any, Any]:
-    """Correlated features on scales from 1 to 0.03, queries at places of their own, five levels."""
+    """Correlated features on scales from 1 to 0.03, with an offset per query; five relevance levels."""
     rng = np.random.default_rng(seed)
     w, n = 10.0 * rng.normal(size=d) / np.sqrt(d), n_queries * m
     mix = np.linalg.qr(rng.normal(size=(d, d)))[0] * np.geomspace(1.0, 0.03, d)[:, None]
@@ -67,7 +67,7 @@ def synthetic(n_queries: int, m: int, d: int, seed: int = 0) -> tuple[Any, Any, 
 
 
 def targets(y: Any, params: dict[str, Any]) -> Any:
-    """The labels as a loss wants them."""
+    """The labels in the form required by the loss."""
     return {"map": y >= 2, "ndcg": 2.0**y - 1.0}.get(params.get("loss", "pairs"), y)
 
 
@@ -75,7 +75,8 @@ def targets(y: Any, params: dict[str, Any]) -> Any:
 
 
 def measures(scores: Any, y: Any, groups: Any) -> dict[str, list[float]]:
-    """NDCG@10 (gains 2^y - 1), average precision (y >= 2) and pair accuracy of every query that has them."""
+    """NDCG@10 (gains 2^y - 1), average precision (y >= 2) and pair accuracy of each query that defines
+    them."""
     from scipy.stats import rankdata
     from sklearn.metrics import average_precision_score, ndcg_score
 
@@ -138,7 +139,7 @@ def oracle(spec: Cell, bench: Bench) -> Cell:
 
 
 def fold(spec: Cell, bench: Bench) -> Cell:
-    """One method on one of five folds of queries; its C by the mean NDCG@10 of 3 inner folds."""
+    """One method on one of five folds of queries; C is chosen by the mean NDCG@10 of 3 inner folds."""
     from sklearn.model_selection import GroupKFold
     from sklearn.svm import LinearSVR
 
@@ -309,7 +310,7 @@ def fold_tables(bench: Bench) -> list[tuple[str, list[Row], str]]:
             }
         )
     notes = (
-        "LightGBM's lambdarank example, both parts: 3,773 rows, 251 queries, 300 features. Means over 5 "
+        "LightGBM's lambdarank example, both parts: 3,773 samples, 251 queries, 300 features. Means over 5 "
         "folds of queries; the difference is paired over the folds. C from 1e-5 to 0.1 by tens, by NDCG@10 "
         "of 3 inner folds, the same for all. LinearSVR has at most 3,000 epochs (its default is 1,000)."
     )
@@ -344,8 +345,8 @@ def size_table(bench: Bench) -> tuple[str, list[Row], str]:
         )
     notes = (
         "Synthetic, 50 dense features, 5 levels, one thread, to a gap of 1e-3. The 200 queries have about as "
-        "many pairs as a set on which SVM-rank was timed on a like machine, 506,000 pairs: 0.10 s at its "
-        "C = 0.1, 2.4 s at its C = 10. Its rule to stop, its C and the set differ: only orders of magnitude "
+        "many pairs as a set on which SVM-rank was timed on a similar machine, 506,000 pairs: 0.10 s at its "
+        "C = 0.1, 2.4 s at its C = 10. Its stopping rule, its C and the set differ: only orders of magnitude "
         "can be compared."
     )
     return "Size and time", rows, notes

@@ -1,4 +1,4 @@
-"""What the benchmarks of clusters share: a private network, a local Ray, processes and their costs."""
+"""Tools for cluster benchmarks: a private network, a local Ray cluster, processes and their costs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def require_private_network() -> None:
-    """Ray listens on every interface: nothing but the loopback may be up."""
-    # (not /sys: that shows the namespace in which it was mounted)
+    """Require that only the loopback interface is up, because Ray listens on every interface."""
+    # not /sys, which shows the namespace in which it was mounted
     lines = Path("/proc/self/net/dev").read_text().splitlines()[2:]
     others = [name for line in lines if (name := line.split(":")[0].strip()) != "lo"]
     if others:
@@ -30,7 +30,7 @@ def require_private_network() -> None:
 
 @contextlib.contextmanager
 def _own_environment() -> Iterator[None]:
-    """What Ray reads when it is imported: a token and a folder that are ours alone."""
+    """Environment that Ray reads on import: a private token and folder."""
     require_private_network()
     folder = tempfile.mkdtemp(prefix="mm", dir="/tmp")  # Unix sockets have short paths
     os.environ.update(
@@ -46,7 +46,7 @@ def _own_environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def local_ray(object_store: int, cpus: int = 4) -> Iterator[Any]:
-    """A Ray cluster of this process's own, which ends with the block."""
+    """A Ray cluster of this process, shut down on exit."""
     with _own_environment():
         import ray
 
@@ -61,7 +61,7 @@ def local_ray(object_store: int, cpus: int = 4) -> Iterator[Any]:
 
 
 def family(root: int | None = None) -> list[int]:
-    """This process and all that descend from it."""
+    """This process and all its descendants."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def family(root: int | None = None) -> list[int]:
 
 
 def family_cpu() -> float:
-    """CPU seconds of this process and all that descend from it, so far."""
+    """CPU seconds of this process and all its descendants so far."""
     total = 0
     for pid in family():
         with contextlib.suppress(OSError):
@@ -87,7 +87,8 @@ def _stat(pid: int) -> list[str]:
 
 
 def memory(pid: int | str = "self") -> dict[str, float]:
-    """GB: peak resident, resident now, of that anonymous, of files, and shared (the object store)."""
+    """GB of memory: peak resident, current resident, and of that anonymous, files, and shared (object
+    store)."""
     names = {
         "VmHWM": "peak",
         "VmRSS": "now",
@@ -100,7 +101,7 @@ def memory(pid: int | str = "self") -> dict[str, float]:
 
 
 def name_of(pid: int) -> str:
-    """The command line of a process, which for a worker of Ray tells what it does."""
+    """The command line of a process, which for a Ray worker describes its task."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
@@ -116,7 +117,7 @@ def pids_of_workers(name: str = "ray::") -> list[int]:
 
 @contextlib.contextmanager
 def machines_ray(n: int, object_store: int = 300_000_000) -> Iterator[Any]:
-    """A cluster whose machines are raylets on this one: a head without processors, and n with two each."""
+    """A cluster whose machines are raylets on this machine: a head without CPUs, and n with two each."""
     with _own_environment():
         import ray
         from ray.cluster_utils import Cluster

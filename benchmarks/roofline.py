@@ -1,10 +1,10 @@
-"""How near the compiled kernels are to the machine's reading speed, with one and two threads.
+"""Memory throughput of the compiled functions compared to the machine's read bandwidth, with one and two
+threads.
 
-Every kernel runs on real data in the shards that a fit would use. In the same run, interleaved with it: a
-*stream* read (the sum of a large array, vectorised) and, for products, SciPy or BLAS on the same
-data. Each figure is the least wall time of many repetitions. Bytes are those that must move at least
-once: stored values and indices of the rows touched, and the scores read and written; w, which stays
-in the cache, is not counted.
+Every function runs on real data in the shards that a fit would use. Interleaved with it run a *stream* read
+(the sum of a large array, vectorized) and, for products, SciPy or BLAS on the same data. Each figure is the
+minimum wall time of many repetitions. Bytes are those that must move at least once: stored values and indices
+of the rows touched, and the scores read and written; w, which stays in the cache, is not counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TS = np.array([0.0, 0.2, 0.6, 0.85, 1.0, 1.2, 1.7, 5.0])
 
 
 class _Part:
-    """Rows lo .. hi-1 of one kernel's work: a shard."""
+    """Rows lo .. hi-1 of the work of one function: a shard."""
 
     def __init__(self, work: Callable[[int, int], Any], bounds: tuple[int, int]) -> None:
         self._work, self._bounds = work, bounds
@@ -41,7 +41,7 @@ class _Part:
 
 
 class _Timer:
-    """One kernel behind an engine of so many threads."""
+    """Timer of one function on an engine with this many threads."""
 
     def __init__(self, work: Callable[[int, int], Any], bounds: list[int], threads: int) -> None:
         from maxmargin.engines import make_engine
@@ -49,7 +49,7 @@ class _Timer:
         specs = list(pairwise(bounds))
         self._engine = make_engine(threads).open(partial(_Part, work), specs)
         self.best = float("inf")
-        self._engine.reduce(_Part.run)  # compiled and warm
+        self._engine.reduce(_Part.run)  # compile and warm up
 
     def again(self) -> None:
         began = time.perf_counter()
@@ -66,7 +66,7 @@ def _stream_sum() -> Any:
     @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
     def total(x: Any, lo: int, hi: int) -> float:
         s = 0.0
-        part = x[lo:hi]  # from zero: an index that might be negative would not be vectorised
+        part = x[lo:hi]  # start at zero: a possibly negative index would not be vectorized
         for i in range(part.shape[0]):
             s += part[i]
         return s
@@ -77,8 +77,8 @@ def _stream_sum() -> Any:
 def measure(
     work: Callable[[int, int], Any], n: int, n_bytes: int, other: Callable[[], Any] | None
 ) -> Cell:
-    """GB/s of the kernel, of the stream, and how many times faster than ``other`` it is."""
-    # as many bytes as the kernel's, or one of the two would enjoy the cache alone
+    """GB/s of the function and of the stream, and the speedup over ``other``."""
+    # as many bytes as the function reads, so that both use the cache equally
     x, total = np.ones(n_bytes // 8), _stream_sum()
 
     def shards(rows: int) -> list[int]:
@@ -180,7 +180,7 @@ def _dense(kind: str, columns: int, quick: bool) -> dict[str, Callable[[], Cell]
 
 
 def _losses(classes: int, quick: bool) -> dict[str, Callable[[], Cell]]:
-    """The losses on a line, on as many rows as covtype has."""
+    """The losses on a line, with as many rows as covtype."""
     from maxmargin.losses import CrammerSinger, Hinge
 
     n = 10_000 if quick else 581_012
@@ -263,12 +263,12 @@ def table(bench: Bench) -> None:
             if found is not None:
                 rows.append(_row(key, found))
     notes = """
-**% of stream**: bytes per second against the sum of an array of as many bytes by as many threads,
-interleaved in the same run, least times of each. **x other**: how many times faster than SciPy (CSR)
-or BLAS in the data's own precision (dense) with one thread; our products always sum in float64. Two
-threads work on 32 shards through `ThreadEngine`, as a fit with `n_jobs=2` does. Losses have no
-counterpart elsewhere. The row *arithmetic only* touches no memory: its speed-up says how much of a
-second core was to be had in this run.
+**% of stream**: bytes per second relative to the sum of an array of as many bytes by as many threads,
+interleaved in the same run, minimum times of each. **x other**: speedup over SciPy (CSR)
+or BLAS in the precision of the data (dense) with one thread; our products always sum in float64. Two
+threads work on 32 shards through `ThreadEngine`, like a fit with `n_jobs=2`. Losses have no
+counterpart elsewhere. The row *arithmetic only* touches no memory: its speedup shows how much of a
+second core was available in this run.
 """
     bench.save(TITLE, [("Bytes per second", rows, notes)])
 

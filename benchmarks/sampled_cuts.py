@@ -1,10 +1,11 @@
-"""Sampled cuts against exact methods: the figures of Yu and Joachims as tables and plots.
+"""Sampled cuts compared to exact methods: the figures of Yu and Joachims as tables and plots.
 
-    python -m benchmarks.sampled_cuts       all that has not been measured yet, then the tables and the plot
+    python -m benchmarks.sampled_cuts       all missing cells, then the tables and the plot
 
-Time and error against the number of rows, against the size of a sample, and the number of iterations with and
-without the line search and drawn changes. gamma and C of each data set are those of ``kernel_cells.py``. Time
-against rows is at a fixed C on the mean. Every fit is a process of its own with one thread.
+Time and error against the number of samples and the sample size, and the number of iterations with and
+without the line search and sampled changes. gamma and C of each data set are those of ``kernel_cells.py``.
+Time against the number of samples uses a fixed C on the mean. Every fit runs in its own process with one
+thread.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from benchmarks.kernel_cells import CELLS, PROBLEMS, load
 from benchmarks.kernels import read
 
 NAME = "sampled_cuts"
-#: wall seconds after which a fit is asked to stop
+#: wall seconds after which a fit is stopped
 LIMIT = 2_000
 #: test rows
 TEST = 20_000
-#: C times the rows, where the rows grow: C on the mean, on which the number of cuts depends
+#: C times the number of samples when that grows: the C on the mean, which determines the number of cuts
 MEAN_C = 20_000.0
 OTHERS_UP_TO = {"checkerboard": 80_000, "covtype": 20_000}
 SCALING = {
@@ -41,7 +42,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "line search": {"differences": False},
     "both": {},
 }
-#: iterations after which a form is given up
+#: maximum number of iterations of a form
 MAX_ITER = 600
 Spec = dict[str, Any]
 
@@ -94,8 +95,8 @@ def model(spec: Spec) -> Any:
 
 
 def forms(bench: Bench) -> list[Row]:
-    """Iterations with and without the line search and drawn changes; error against SVC."""
-    known = read()  # fits of the same rows by others
+    """Iterations with and without the line search and sampled changes; error compared to SVC."""
+    known = read()  # fits of other methods on the same samples
     out = []
     for name in FORM_CELLS:
         data, n = CELLS[name]
@@ -130,12 +131,12 @@ def forms(bench: Bench) -> list[Row]:
 
 
 def _number(run: Cell, name: str, factor: float = 1.0) -> float | None:
-    """A number of the table of kernel fits, if it is there."""
+    """A number from the table of kernel fits, if available."""
     return factor * float(run[name]) if run.get(name) else None
 
 
 def scaling(bench: Bench) -> list[Row]:
-    """Time and error against the number of rows."""
+    """Time and error against the number of samples."""
     constant = {"constant_time": True, "measure": False}
     methods: dict[str, Spec] = {
         "linear time": {"method": "sampled"},
@@ -202,18 +203,18 @@ def sizes(bench: Bench) -> list[Row]:
 # -- the report ------------------------------------------------------------------------------------
 
 FORM_NOTES = """
-tol = 1e-3: F within 1e-3 of F(0) = C n of the value over drawn planes; at most 600 iterations. "plain" is the
-paper's algorithm 3. The bound of F - F* holds with probability 0.95; it is vacuous where it is larger than F,
-for F* >= 0 is known anyway. Memory for kernel values 2 GiB. The seconds include a measurement of F in double
-precision. SVC and exact: the fits of the same rows in `kernels_runs.csv` (`python -m benchmarks.kernels`).
+tol = 1e-3: F within 1e-3 of F(0) = C n of the value over sampled planes; at most 600 iterations. "plain" is
+algorithm 3 of the paper. The bound on F - F* holds with probability 0.95; it is vacuous if it is larger than
+F, because F* >= 0. Memory for kernel values 2 GiB. The seconds include a measurement of F in double
+precision. SVC and exact: the fits of the same samples in `kernels_runs.csv` (`python -m benchmarks.kernels`).
 """
 SCALING_NOTES = """
-C = 20,000 / rows, so that C on the mean, on which the number of cuts depends, is the same for all, and 1 for
-20,000 rows. Linear time: r = 400, with the line search and drawn changes; constant time: r = 1000, without
-the measurement of F, which is no part of it. SVC and exact up to 80,000 rows of the checkerboard and 20,000
-of covtype. Train error: of the first 5,000 rows.
+C = 20,000 / samples, so that C on the mean, which determines the number of cuts, is the same for all, and C
+is 1 for 20,000 samples. Linear time: r = 400, with the line search and sampled changes; constant time: r =
+1000, without the measurement of F, which is not part of the method. SVC and exact up to 80,000 samples of the
+checkerboard and 20,000 of covtype. Train error: on the first 5,000 samples.
 """
-SIZE_NOTES = "a9a, 10,000 rows of it. The seconds and kernel values include the measurement of F."
+SIZE_NOTES = "10,000 samples of a9a. The seconds and kernel values include the measurement of F."
 
 
 def report(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""The plots of the benchmark of sampled cuts: time and error against rows and sample size."""
+"""Plots of the benchmark of sampled cuts: time and error against number of samples and sample size."""
 
 from __future__ import annotations
 

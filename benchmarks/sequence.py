@@ -1,11 +1,10 @@
-"""SequenceTagger against python-crfsuite: CPU time, accuracy, certified gap, oracle calls, memory.
+"""SequenceTagger compared to python-crfsuite: CPU time, accuracy, certified gap, oracle calls, memory.
 
-Data: CoNLL-2000 chunks (8,936 / 2,012 sentences) and the Brown corpus (57,340 sentences, base tags,
-a random 80/20 split with a fixed seed). Both programs see the same features
-(:func:`datasets.token_features`), made one sentence at a time and not counted. Each one's
-regulariser (our C; crfsuite's c2 for lbfgs; the number of iterations for ap, which has none) is
-chosen on 5,000 training sentences by the token accuracy on 1,500 other training sentences, then
-carried unchanged to the whole training set.
+Data: CoNLL-2000 chunks (8,936 / 2,012 sentences) and the Brown corpus (57,340 sentences, base tags, a random
+80/20 split with a fixed seed). Both programs use the same features (:func:`datasets.token_features`),
+computed one sentence at a time; this time is not counted. The regularization of each (our C; crfsuite's c2
+for lbfgs; the number of iterations for ap, which has none) is chosen on 5,000 training sentences by the token
+accuracy on 1,500 other training sentences, and then used unchanged for the whole training set.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def split(name: str, part: str, quick: bool) -> tuple[list[Any], list[Any]]:
 
 
 class Features:
-    """Features of sentences, one at a time; keeps the CPU time that making them took."""
+    """Features of sentences, one at a time; records the CPU time to compute them."""
 
     def __init__(self, sentences: list[Any]) -> None:
         self.sentences, self.seconds = sentences, 0.0
@@ -209,19 +208,19 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def best(fits: list[Cell]) -> Cell:
-    """The most accurate; of equals the first (the cheaper)."""
+    """The most accurate fit; ties: the first (the cheaper one)."""
     return max(fits, key=lambda fit: fit["accuracy"])
 
 
 def tune_lbfgs(bench: Bench, name: str) -> Cell:
-    """c2 of a set, with the CPU seconds of one iteration per token."""
+    """c2 for a data set, with the CPU seconds per iteration and token."""
     params = [{"c2": c2, "max_iterations": LBFGS_TUNE} for c2 in C2_GRID[name]]
     spec = {"program": "crfsuite", "algorithm": "lbfgs", "set": name, "part": "tune"}
     return bench.run(f"tune {name} lbfgs", {**spec, "params": params})
 
 
 def lbfgs_full(bench: Bench, name: str) -> tuple[str, Cell]:
-    """Key and cell of the full lbfgs fit; iterations cut so that it stays below the cap."""
+    """Key and cell of the full lbfgs fit; iterations are limited to stay below the cap."""
     tuned = tune_lbfgs(bench, name)
     chosen = best(tuned["fits"])
     train, _ = split(name, "full", bench.quick)
@@ -242,7 +241,7 @@ def lbfgs_full(bench: Bench, name: str) -> tuple[str, Cell]:
 
 
 def table(bench: Bench) -> None:
-    """All cells, the slow one (lbfgs on Brown) beside the others."""
+    """All cells, the slow one (lbfgs on Brown) in parallel to the others."""
     key, spec = lbfgs_full(bench, "brown")
     slow = None if bench.get(key) else bench.start(key, spec, nice=5)
     for name in SETS:
@@ -266,7 +265,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """Tables from the cells there are."""
+    """Tables from the finished cells."""
     rows, claims = [], []
     for name in SETS:
         found = {p: bench.get(f"full {name} {p}") for p in ("lbfgs", "ap")}
@@ -280,12 +279,12 @@ def report(bench: Bench) -> None:
         claims += _claims(name, mine, found)
     tuning = [row for name in SETS for row in _tuning_rows(bench, name)]
     notes = """
-*train s* is the trainer alone; *matrix s* is what each program needs to take in the features (ours:
-scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); making the feature strings is the same
-for both and not counted. *oracle calls* are per sentence and end with the pass that proves the gap;
+*train s* is the trainer alone; *matrix s* is the time to load the features (ours:
+scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); computing the feature strings is the same
+for both and not counted. *oracle calls* are per sentence and include the pass that certifies the gap;
 one more pass, not counted, recomputes the certificate after the fit. *memory* is the peak of the
-whole process, data included. crfsuite keeps only features seen with a label (*dimension*); its gap
-is unknown: it proves none. The regulariser and the iterations are those of the tuning table.
+whole process, including data. crfsuite keeps only features that occur with a label (*dimension*); it
+gives no gap. The regularization and the iterations are those of the tuning table.
 """
     bench.save(
         TITLE,

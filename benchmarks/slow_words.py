@@ -1,4 +1,4 @@
-"""Words of the OCR letters with an argmax that takes a while: it stands for an expensive one."""
+"""Words of the OCR letters with a slow argmax, in place of an expensive one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from maxmargin.tasks import Chain
 
 
 class SlowWords(Chain):
-    """A chain that is asked one example at a time and waits before it answers.
+    """A chain whose oracle processes one example at a time and sleeps before it returns.
 
     Parameters
     ----------
     n_labels : int
         Number of labels.
     seconds : float
-        How long a call takes at least. It does not keep a processor busy, so that more workers than there
-        are processors can be tried.
+        Minimum duration of a call. Sleeping does not use a CPU, so that more workers than CPUs can be tested.
     """
 
     def __init__(self, n_labels: int, seconds: float) -> None:

@@ -1,7 +1,8 @@
-"""The cutting-plane paper's table on chains: 1-slack, its cache, the line search, n-slack, and the default.
+"""The table of the cutting-plane paper on chains: 1-slack, its cache, the line search, n-slack, and the
+default.
 
-SequenceTagger on CoNLL-2000 (8,936 sentences) and 10,000 sentences of Brown's training split, C from
-``benchmarks.sequence``'s tuning, to a certified gap of 0.1, at most 300 passes and 90 CPU seconds.
+SequenceTagger on CoNLL-2000 (8,936 sentences) and 10,000 sentences of Brown's training split, with C tuned by
+``benchmarks.sequence``, to a certified gap of 0.1, at most 300 passes and 90 CPU seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from benchmarks.problems import Watch
 TITLE = "Solvers for structures"
 SETS = {"conll2000": 8936, "brown": 10_000}
 TOL, PASSES, LIMIT = 1e-1, 300, 90.0
-#: if sequence's tuning has not been run here
+#: used if the tuning of benchmarks.sequence has not been run
 DEFAULT_C = {"conll2000": 0.1, "brown": 0.1}
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False)",
@@ -80,7 +81,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def chosen_C(bench: Bench, name: str) -> float:
-    """C of the tuning of ``benchmarks.sequence``, if it was run."""
+    """C tuned by ``benchmarks.sequence``, if it was run."""
     tuned = Bench("sequence", quick=bench.quick).get(f"tune {name} maxmargin")
     return float(sequence.best(tuned["fits"])["C"]) if tuned else DEFAULT_C[name]
 
@@ -96,7 +97,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The table from the cells there are."""
+    """Table from the finished cells."""
     rows = []
     for name in SETS:
         for method in METHODS:
@@ -105,12 +106,12 @@ def report(bench: Bench) -> None:
                 rows.append(_row(name, method, c))
     called = "\n".join(f"- **{m}**: `{code}`" for m, code in METHODS.items())
     notes = f"""
-Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (looked at once per iteration).
-*oracle calls* are per sentence. *oracle*, *plane*, *line search* and *QP* split the solver's own
-time in per cent: for the dual coordinate solvers a streaming pass (oracle and steps together)
+Stops: gap {TOL:g}, {PASSES} passes, or {LIMIT:.0f} CPU seconds (checked once per iteration).
+*oracle calls* are per sentence. *oracle*, *plane*, *line search* and *QP* split the time of the solver
+in percent: for the dual coordinate solvers a streaming pass (oracle and steps together)
 counts as oracle, sweeps over cached planes as QP; for the cached model its evaluations count as
-line search. *support vectors* are planes with a positive multiplier: cuts for cutting planes,
-labellings of single sentences for the last two.
+line search. *support vectors* are planes with a positive dual variable: cuts for cutting planes,
+labelings of single sentences for the last two.
 
 {called}
 
@@ -151,7 +152,7 @@ def plot(bench: Bench) -> None:
             c = bench.get(f"{name} {method}")
             if not c:
                 continue
-            # bounds are the best so far, so the gap falls; before the first real pass there is none
+            # bounds are the best so far, so the gap decreases; there is none before the first full pass
             trace = [r for r in c["trace"] if None not in r]
             gaps = [(r[2] - r[3]) / r[2] for r in trace]
             for axis, column in zip(row, (0, 1), strict=True):

@@ -1,10 +1,10 @@
-"""Worm splice sites with 34 million features that are never written down.
+"""Worm splice sites with 34 million matrix-free features.
 
-C. elegans acceptor sites, two files of 100,000 windows of 398 letters, 3 % of them true sites.
-Features: words of 1 to 8 letters at every position (the weighted degree kernel's, normalised) beside counts
-of the same words anywhere (the spectrum's, normalised). C is chosen on the last 20,000 windows of the
-first file (which is in the order of the genome) by the area under the precision-recall curve; the model
-is trained on the first file and scored once on the second.
+C. elegans acceptor sites, two files of 100,000 windows of 398 letters, 3 % of them true sites. Features:
+words of 1 to 8 letters at every position (weighted degree kernel, normalized) and counts of the same words
+(spectrum kernel, normalized). C is chosen on the last 20,000 windows of the first file (which is in the order
+of the genome) by the area under the precision-recall curve; the model is trained on the first file and scored
+once on the second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numba import njit
 from benchmarks import datasets
 
 TITLE = "Worm splice sites: implicit k-mers"
-#: values of C tried, for classes as they are and balanced (a site then weighs 15 times as much)
+#: values of C, for unbalanced and balanced classes (a site then has 15 times the weight)
 GRID = {False: (0.3, 1.0, 3.0, 10.0), True: (0.1, 0.3)}
 ORDER = 8
 
@@ -33,7 +33,7 @@ def strings(split: datasets.Split, quick: bool) -> tuple[Any, Any]:
 
 
 def design(letters: Any, quick: bool) -> Any:
-    """Words at positions beside counts of words."""
+    """Words at positions, and counts of words."""
     from maxmargin.data import KmerDesign, hstack
 
     order = 4 if quick else ORDER
@@ -46,7 +46,7 @@ def design(letters: Any, quick: bool) -> Any:
 
 
 def best_of(times: int, work: Callable[[], Any]) -> float:
-    """CPU seconds, the best of some calls after a first one."""
+    """CPU seconds, the best of several calls after a first one."""
     work()
     seconds = []
     for _ in range(times):
@@ -61,7 +61,7 @@ def best_of(times: int, work: Callable[[], Any]) -> float:
 
 @njit(nogil=True, error_model="numpy")
 def bare(w, places):
-    """What random access costs and nothing else: places are known, values are added."""
+    """The cost of random access alone: positions are known, values are added."""
     total = 0.0
     for j in places:
         total += w[np.uint64(j)]
@@ -70,7 +70,7 @@ def bare(w, places):
 
 @njit(nogil=True, error_model="numpy")
 def row_by_row(letters, offset, value, size, w, out):
-    """The plain loop: row, position, order; every word looked up in w."""
+    """The plain loop: row, position, order; every word is looked up in w."""
     n, length = letters.shape
     last = len(size) - 1
     for i in range(n):
@@ -116,7 +116,7 @@ def order_by_order(letters, offset, value, size, w, out):
 
 
 def time_passes(quick: bool) -> Cell:
-    """Seconds of one product, and of its transpose, by several ways."""
+    """Seconds of one product, and of its transpose, by several methods."""
     from maxmargin.data import KmerDesign
 
     letters, _ = strings("train", quick)
@@ -156,7 +156,7 @@ def time_passes(quick: bool) -> Cell:
 
 
 def weights(y: Any, balanced: bool) -> Any:
-    """Weights of rows that let both classes weigh the same, or ones."""
+    """Sample weights that balance the classes, or ones."""
     if not balanced:
         return np.ones(len(y))
     positive = y > 0
@@ -174,7 +174,7 @@ def areas(y: Any, scores: Any) -> Cell:
 
 
 def choose(balanced: bool, quick: bool) -> Cell:
-    """A path over C on the first four fifths; planes are kept from C to C."""
+    """A path over C on the first four fifths; planes are reused from C to C."""
     from maxmargin import minimize
     from maxmargin.core.stopping import RelativeGap
     from maxmargin.losses import Hinge
@@ -182,7 +182,7 @@ def choose(balanced: bool, quick: bool) -> Cell:
     from maxmargin.solvers import CuttingPlane
 
     letters, y = strings("train", quick)
-    first = design(letters[:500], quick=True)  # compiles everything
+    first = design(letters[:500], quick=True)  # compile everything
     minimize(
         ScoreRisk(first, y[:500].astype(float), Hinge()), 1.0, solver=CuttingPlane(space="rows")
     )
@@ -277,7 +277,7 @@ def run_cell(spec: Cell, bench: Bench) -> Cell:
 
 
 def pass_rows(cell: Cell) -> list[Row]:
-    """The ways of one pass, against bare random access."""
+    """The methods for one pass, compared to bare random access."""
     rows: list[Row] = []
     ways = {
         "sums of prefixes, position by position": "sums of prefixes",

@@ -1,9 +1,9 @@
-"""Rows that are streamed: schedules against each other and against cutting planes, and streams seen once.
+"""Streamed data: schedules compared to each other and to cutting planes, and data seen only once.
 
-``LinearSVC(solver=DualCoordinate(...))`` on rows that are shown in blocks only, at the C that is best on
-held-out rows. Every row that is read counts, whatever for: blocks that are streamed, products X w (checks,
-the certificate, points of cutting planes) and X'a (planes, the recomputed dual). A pass is as many rows as
-there are.
+``LinearSVC(solver=DualCoordinate(...))`` on a design that provides blocks of rows only, at the C that is best
+on held-out samples. Every row read counts, for any purpose: streamed blocks, products X w (checks, the
+certificate, points of cutting planes) and X'a (planes, the recomputed dual). A pass is as many rows as there
+are samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks import datasets
 
 TITLE = "Streams of rows"
 SETS = {
-    "covtype": "covertype, class 2 against the rest, 581,012 x 54, standardised, rows in the file's order",
+    "covtype": "covertype, class 2 one-vs-rest, 581,012 x 54, standardized, rows in the file's order",
     "worm": "worm splice sites, 5,000 strings of 398 letters, words of 1 to 4 letters at each position: "
     "134,000 features, computed on the fly",
 }
@@ -33,7 +33,7 @@ Data: TypeAlias = tuple[Any, Any, Any, Any]
 
 
 class Counting:
-    """A design that shows blocks only and counts the rows it is asked for."""
+    """A design that provides blocks only and counts the rows read."""
 
     def __init__(self, design: Any) -> None:
         self._design, self.shape, self.nnz = design, design.shape, design.nnz
@@ -59,7 +59,7 @@ class Counting:
 
 
 def load(name: str, quick: bool) -> Data:
-    """Rows and labels to train, and to choose C on."""
+    """Samples and labels for training and for choosing C."""
     from maxmargin.data import KmerDesign, as_design
 
     if name == "covtype":
@@ -94,7 +94,7 @@ class _Rows:
 
 
 def choose(name: str, data: Data) -> Cell:
-    """The best C on held-out rows, and the certified optimum there."""
+    """The best C on held-out samples, and its certified optimum."""
     from sklearn.metrics import accuracy_score, average_precision_score
 
     from maxmargin import LinearSVC
@@ -129,7 +129,7 @@ def fit(name: str, options: Any, C: float, data: Data, max_iter: int | None = No
 
     design, y, *_ = data
     solver: Any = CuttingPlane() if options is None else DualCoordinate(**options)
-    LinearSVC(C=C, solver=solver, max_iter=60).fit(_Rows(design, 0, 600), y[:600])  # compiled once
+    LinearSVC(C=C, solver=solver, max_iter=60).fit(_Rows(design, 0, 600), y[:600])  # compile first
     counting = Counting(design)
     began = cpu()
     svc = LinearSVC(C=C, tol=TOL, solver=solver, max_seconds=LIMIT, max_iter=max_iter)
@@ -170,7 +170,7 @@ def once(keep: int, ordered: bool, C: float, data: Data) -> Cell:
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
-    """All of one set, in a process of its own."""
+    """All methods on one data set, in one process."""
     name = spec["set"]
     data = load(name, bench.quick)
     best = bench.inline(f"{name} C", lambda: choose(name, data))
@@ -203,14 +203,14 @@ def methods(name: str) -> dict[str, Any]:
 
 
 def table(bench: Bench) -> None:
-    """All sets, one process each."""
+    """All data sets, one process each."""
     for name in SETS:
         bench.run(f"set {name}", {"set": name})
         report(bench)
 
 
 def report(bench: Bench) -> None:
-    """Tables from the cells there are."""
+    """Tables from the finished cells."""
     sections = []
     for name, what in SETS.items():
         best = bench.get(f"{name} C")
@@ -220,10 +220,10 @@ def report(bench: Bench) -> None:
         score = "held-out accuracy" if name == "covtype" else "held-out average precision"
         scores = ", ".join(f"{C}: {s:.4f}" for C, s in best["scores"].items())
         notes = f"""
-C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified:
-{best["lower"]:.6g} <= F* <= {best["upper"]:.6g}. *one pass*: F after one pass of the stream, over F*.
-*support*: rows with a multiplier (cutting planes: planes). *passes*: rows read over the number of rows,
-*read* in blocks, *X w* and *X'a* in products; the last of each kind of product are those of the certificate.
+C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified: {best["lower"]:.6g} <= F* <=
+{best["upper"]:.6g}. *one pass*: F after one pass of the stream, divided by F*. *support*: samples with a
+nonzero dual variable (cutting planes: planes). *passes*: rows read divided by the number of rows, *read* in
+blocks, *X w* and *X'a* in products, including those of the certificate.
 """
         sections.append((f"To a certified gap of 1e-3: {what}", [r for r in rows if r], notes))
     sections.append(("partial_fit, then verify: covertype, batches of 5,000", _once(bench), ONCE))
@@ -231,8 +231,8 @@ C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified:
 
 
 ONCE = """
-*bound* and *F* over the certified optimum. Rows in the file's order come sorted by place: a stream that is
-seen once then learns the last places best. Its bound is weaker, and true all the same.
+*bound* and *F* divided by the certified optimum. The rows of the file are sorted by place: a stream that is
+seen once then fits the last places best. Its bound is weaker, but valid.
 """
 
 

@@ -1,7 +1,7 @@
-"""All values of C for little more than the hardest one: calls of the argmax on a path and in a grid.
+"""All values of C for little more than the cost of the hardest one: argmax calls on a path and in a grid.
 
 Chains on 2,000 sentences of UD English EWT and on fold 0 of the OCR letters (compiled), and multiclass
-classification of 1,500 digits written as a task in plain Python.
+classification of 1,500 digits as a task in plain Python.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def table(bench: Bench) -> None:
 
 
 def report(bench: Bench) -> None:
-    """The table from the cells there are."""
+    """Table from the finished cells."""
     rows: list[Row] = []
     for name, Cs in PROBLEMS.items():
         c = bench.get(name)
@@ -114,10 +114,9 @@ def report(bench: Bench) -> None:
             }
         )
     notes = f"""
-*passes* are calls of the argmax per example, to a certified gap of {TOL:g} each. *alone*: fits that know
-nothing of each other. *cells*: {FOLDS} folds times the values of C by
-`StructuredSVMCV`, a pass over three quarters of the examples counted as 0.75. The claim: *ratio* is at
-most 2.
+*passes* are calls of the argmax per example, to a certified gap of {TOL:g} each. *alone*: independent fits.
+*cells*: {FOLDS} folds times the values of C by `StructuredSVMCV`, where a pass over three quarters of the
+examples counts as 0.75. The claim: *ratio* is at most 2.
 """
     bench.save(TITLE, [("Passes of the argmax", rows, notes)])
 

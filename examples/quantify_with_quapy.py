@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LinearSVC, MeasureSVC
-from maxmargin.losses import Prevalence
+from maxmargin.losses import QuantificationLoss
 
 try:
     import quapy as qp
@@ -48,7 +48,7 @@ qp.environ["SAMPLE_SIZE"] = 100
 names = {"ae": qp.error.ae, "nae": qp.error.nae, "rae": qp.error.rae}
 names |= {"kld": qp.error.kld, "nkld": qp.error.nkld}
 for name, theirs in names.items():
-    ours = Prevalence(name)
+    ours = QuantificationLoss(name)
     eps = {} if name in ("ae", "nae") else {"eps": 1 / 200}
     worst = max(
         abs(

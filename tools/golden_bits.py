@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""One hash for each of some 70 small fits: does a change of the source leave all results as they were?
+"""Print a hash for each of about 70 small fits, to check that a source change leaves all results unchanged.
 
     python tools/golden_bits.py > before.txt
     python tools/golden_bits.py --compare before.txt
 
-A line has the name of a fit, its number of iterations, and a hash of weights, bounds and iterations. Bits
-depend on the processor and on the versions of the libraries, so a recording is good on one machine: compare
-there. Only public names are used, so that files can move under it.
+A line has the name of a fit, its number of iterations, and a hash of weights, bounds and iterations. Results
+depend on the processor and on library versions in the last bits, so compare recordings of one machine only.
+Only public names are used, so that files can be moved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FITS: dict[str, Fit] = {}
 
 
 def fit(name: str) -> Callable[[Fit], Fit]:
-    """Add a fit under this name."""
+    """Register a fit under this name."""
 
     def keep(make: Fit) -> Fit:
         FITS[name] = make
@@ -44,7 +44,7 @@ def fit(name: str) -> Callable[[Fit], Fit]:
 
 
 def rows(n: int = 200, d: int = 12, K: int = 2, seed: int = 0) -> tuple[Any, Any]:
-    """Samples with labels that a linear function explains in part."""
+    """Samples with noisy linear labels."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * np.geomspace(0.3, 3.0, d)
     scores = X @ rng.normal(size=(d, K)) + rng.normal(size=(n, K))
@@ -340,7 +340,7 @@ def main() -> int:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 code, iterations = digest(make())
-        except Exception as error:  # a fit that fails is a difference like any other
+        except Exception as error:  # a failed fit counts as a difference
             code, iterations = "error", f"{type(error).__name__}: {error}"[:120]
         line = f"{iterations} {code}"
         if args.seconds:

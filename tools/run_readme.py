@@ -2,8 +2,8 @@
 
     python tools/run_readme.py README.md [MORE.md ...]
 
-Blocks fenced as ```python run in order. Blocks under the same heading share their names; each heading
-starts afresh. Blocks in any other language, or in none, are text.
+Blocks fenced as ```python run in order. Blocks under the same heading share a namespace; each heading starts
+a new one. Blocks in other languages, or without one, are ignored.
 """
 
 from __future__ import annotations

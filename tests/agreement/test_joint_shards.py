@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from maxmargin import MeasureSVC, minimize
 from maxmargin.core.engine import Handle, SerialEngine
 from maxmargin.engines import ProcessEngine, ThreadEngine
-from maxmargin.losses import AtK, BalancedError, FBeta, Prevalence, QMeasure, RocArea
+from maxmargin.losses import AtK, BalancedError, FBeta, QMeasure, QuantificationLoss, RocAuc
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
 
-LOSSES = [FBeta(), AtK(), RocArea(), BalancedError(), Prevalence("kld"), QMeasure()]
+LOSSES = [FBeta(), AtK(), RocAuc(), BalancedError(), QuantificationLoss("kld"), QMeasure()]
 
 
 def problem(n=4000, d=60, sparse=False, seed=0):
@@ -111,7 +111,7 @@ def test_one_number_per_row_for_a_point_and_one_for_a_cut():
 
 
 @pytest.mark.parametrize("space", ["features", "rows"])
-@pytest.mark.parametrize("loss", [FBeta(), RocArea()], ids=["f1", "roc"])
+@pytest.mark.parametrize("loss", [FBeta(), RocAuc()], ids=["f1", "roc"])
 def test_any_number_of_workers_and_either_space(loss, space):
     X, y = problem(n=700, d=900)
     solver = CuttingPlane(space=space)

@@ -6,7 +6,7 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import make_classification
 
 from maxmargin import LinearSVC, MeasureSVC, minimize
-from maxmargin.losses import RocArea
+from maxmargin.losses import RocAuc
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, RelativeGap
 
@@ -60,7 +60,7 @@ def test_a_named_measure_and_its_formula(name, rescaling):
     assert formula.lower_bound_ <= named.objective_ * (1 + 1e-9)
 
 
-def test_roc_area_is_the_hinge_loss_of_all_pairs():
+def test_roc_auc_is_the_hinge_loss_of_all_pairs():
     X, y = data(n=40)
     sign = 2.0 * y - 1
     i, j = np.flatnonzero(sign > 0), np.flatnonzero(sign < 0)
@@ -127,7 +127,7 @@ def q(tp, fp, fn, tn):
 
 def test_plain_and_optimised_cutting_planes_agree():
     X, y = data()
-    risk = ScoreRisk(X, 2.0 * y - 1, RocArea())
+    risk = ScoreRisk(X, 2.0 * y - 1, RocAuc())
     results = [
         minimize(risk, 0.1, solver=solver, stopping=RelativeGap(1e-5))
         for solver in (CuttingPlane(), CuttingPlane(line_search=False), CuttingPlane(mu=1.0))

@@ -5,12 +5,14 @@ import pytest
 from sklearn.datasets import make_classification
 
 from maxmargin import minimize
-from maxmargin.losses import FBeta, Prevalence, RocArea
+from maxmargin.losses import FBeta, QuantificationLoss, RocAuc
 from maxmargin.risks import ScoreRisk
 
 
 @pytest.mark.parametrize(
-    ("base", "iterations"), [(FBeta, 24), (RocArea, 18), (Prevalence, 30)], ids=lambda v: str(v)
+    ("base", "iterations"),
+    [(FBeta, 24), (RocAuc, 18), (QuantificationLoss, 30)],
+    ids=lambda v: str(v),
 )
 def test_iterations_and_sorts(base, iterations):
     cuts, slopes = [], []

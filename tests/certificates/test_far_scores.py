@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import RankSVM
-from maxmargin.losses import PairHinge, RocArea, query_labels
+from maxmargin.losses import PairHinge, RocAuc, query_labels
 
 
 @pytest.mark.parametrize("importance", ["equal", "difference", "matrix"])
@@ -31,7 +31,7 @@ def test_value_of_pairs(importance, seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_value_of_the_roc_area(seed):
+def test_value_of_the_roc_auc(seed):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(2, 40))
     y, u = np.where(np.arange(m) % 2, 1.0, -1.0), rng.uniform(0, 2, m)
@@ -43,7 +43,7 @@ def test_value_of_the_roc_area(seed):
             gap = np.longdouble(s[i]) - np.longdouble(s[j])
             right += u[i] * u[j] * max(np.longdouble(0), 1 - gap)
     right *= u.sum() / (u[positive].sum() * u[negative].sum())
-    assert RocArea().value(s, y, u) == pytest.approx(float(right), rel=1e-13)
+    assert RocAuc().value(s, y, u) == pytest.approx(float(right), rel=1e-13)
 
 
 def test_objective_of_a_ranking():

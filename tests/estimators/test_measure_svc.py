@@ -100,7 +100,7 @@ def test_where_an_intercept_cannot_matter_it_is_set_afterwards(measure):
     assert without.intercept_[0] == 0.0
 
 
-def test_roc_area_beats_the_plain_classifier():
+def test_roc_auc_beats_the_plain_classifier():
     X, y = rare(n=2000, flip_y=0.2)
     plain = LinearSVC(0.01).fit(X, y).decision_function(X)
     area = MeasureSVC("roc_auc", C=0.01).fit(X, y).decision_function(X)
@@ -145,10 +145,10 @@ def test_refusals():
         ({"measure": "f3"}, "precision_at_k"),
         ({"measure": "precision_at_k"}, "requires k"),
         ({"measure": "recall_at_k", "k": 1000}, "k=1000"),
-        ({"measure": "fbeta", "beta": -1.0}, "beta=-1"),
+        ({"measure": "fbeta", "beta": -1.0}, "beta must be"),
         ({"rescaling": "both"}, "rescaling='both'"),
         ({"measure": "roc_auc", "rescaling": "slack"}, "pairs of samples"),
-        ({"measure": lambda tp, fp, fn, tn: tp}, "must be a loss"),
+        ({"measure": lambda tp, fp, fn, tn: tp}, "must return a loss"),
         ({"solver": "newton"}, "solver"),
     ]:
         with pytest.raises(ValueError, match=text):

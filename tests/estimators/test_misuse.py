@@ -175,7 +175,7 @@ def test_constructors_stay_those_of_scikit_learn():
         (lambda tp, fp: 0.0, TypeError, r"has the signature \(tp, fp\), but"),
         (lambda tp, fp, fn, tn: None, TypeError, "returned None for tp="),
         (lambda tp, fp, fn, tn: "x", TypeError, "returned 'x' for tp="),
-        (lambda tp, fp, fn, tn: tp, ValueError, "for a table without errors"),
+        (lambda tp, fp, fn, tn: tp, ValueError, "for a confusion matrix without errors"),
         ("accuracy", ValueError, "use 'error'"),
         ("f1_score", ValueError, "use 'f1'"),
     ],

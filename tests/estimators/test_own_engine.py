@@ -9,9 +9,9 @@ from tests.pages import shown
 
 from maxmargin import LinearSVC, MeasureSVC
 from maxmargin.engines import (
+    EngineOptions,
     SerialEngine,
     ThreadEngine,
-    Wanted,
     choice,
     make_engine,
     register_engine,
@@ -40,9 +40,9 @@ def test_the_engine_of_the_page_keeps_the_contract():
 def test_bit_identical_results_by_object_and_by_name(make):
     asked = []
 
-    def pool(wanted):
-        asked.append(wanted)
-        return PoolEngine(wanted.n_workers)
+    def pool(options):
+        asked.append(options)
+        return PoolEngine(options.n_workers)
 
     register_engine("pool", pool)
     plain = make(solver=CuttingPlane()).fit(X, Y)
@@ -51,7 +51,7 @@ def test_bit_identical_results_by_object_and_by_name(make):
         assert np.array_equal(other.coef_, plain.coef_)
         assert (other.objective_, other.lower_bound_) == (plain.objective_, plain.lower_bound_)
         assert type(clone(other).engine) is type(engine)
-    assert [(wanted.n_jobs, wanted.text) for wanted in asked] == [(2, "pool")]
+    assert [(options.n_jobs, options.engine) for options in asked] == [(2, "pool")]
 
 
 def test_a_fit_closes_what_it_made_and_not_what_it_was_given():
@@ -63,7 +63,7 @@ def test_a_fit_closes_what_it_made_and_not_what_it_was_given():
             super().close()
 
     made = []
-    register_engine("watched", lambda wanted: made.append(Watched()) or made[-1])
+    register_engine("watched", lambda options: made.append(Watched()) or made[-1])
     LinearSVC(solver=CuttingPlane(), engine="watched").fit(X, Y)
     assert closed == made
     own = Watched()
@@ -77,13 +77,13 @@ def test_names_of_the_library_are_in_the_same_registry():
     threads = make_engine(2, "threads")
     assert isinstance(threads, ThreadEngine)
     threads.close()
-    with pytest.raises(ValueError, match="one of the library's"):
-        register_engine("threads", lambda wanted: SerialEngine())
+    with pytest.raises(ValueError, match="a built-in engine"):
+        register_engine("threads", lambda options: SerialEngine())
 
 
 def test_addresses_follow_a_colon_where_the_engine_takes_one():
     seen = []
-    make = lambda wanted: seen.append(wanted.text) or SerialEngine()  # noqa: E731
+    make = lambda options: seen.append(options.engine) or SerialEngine()  # noqa: E731
     register_engine("here", make)
     with pytest.raises(ValueError, match="engine='here:there'"):
         make_engine(None, "here:there")
@@ -101,15 +101,15 @@ def test_what_cannot_be_registered(name, make, error):
 
 
 def test_refusals_say_what_is_known():
-    register_engine("pool", lambda wanted: PoolEngine())
+    register_engine("pool", lambda options: PoolEngine())
     with pytest.raises(ValueError, match="'pool'"):
         make_engine(None, "dask")
-    register_engine("wrong", lambda wanted: object())
-    with pytest.raises(TypeError, match="made a object, which is no engine"):
+    register_engine("wrong", lambda options: object())
+    with pytest.raises(TypeError, match="created a object, which is not an engine"):
         make_engine(None, "wrong")
 
 
 def test_the_number_of_workers_is_counted_as_in_scikit_learn():
-    assert Wanted(None).n_workers == 1
-    assert Wanted(3).n_workers == 3
-    assert Wanted(-1).n_workers >= 1
+    assert EngineOptions(None).n_workers == 1
+    assert EngineOptions(3).n_workers == 3
+    assert EngineOptions(-1).n_workers >= 1

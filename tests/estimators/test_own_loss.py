@@ -374,7 +374,7 @@ def test_a_subclass_that_changes_nothing_about_values_keeps_all():
         (3.0, ValueError, "ScoreLoss"),
         (CrammerSinger(1.0 - np.eye(3)), ValueError, "3 scores per sample"),
         (maxmargin.losses.EpsilonInsensitive(), ValueError, 'label_kind = "sign"'),
-        (maxmargin.losses.RocArea(), ValueError, "MeasureSVC"),
+        (maxmargin.losses.RocAuc(), ValueError, "MeasureSVC"),
     ],
     ids=str,
 )

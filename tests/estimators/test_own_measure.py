@@ -18,7 +18,7 @@ from tests.pages import DOCS, shown
 
 import maxmargin
 from maxmargin import MeasureSVC
-from maxmargin.losses import EpsilonInsensitive, FBeta, RocArea, TableLoss
+from maxmargin.losses import ConfusionMatrixLoss, EpsilonInsensitive, FBeta, RocAuc
 from maxmargin.testing import check_loss
 
 Jaccard = shown("jaccard").Jaccard
@@ -114,7 +114,7 @@ def test_an_object_and_a_function_train_the_same():
 
 @pytest.mark.parametrize(
     ("name", "loss", "params"),
-    [("f1", FBeta(), {}), ("fbeta", FBeta(2.0), {"beta": 2.0}), ("roc_auc", RocArea(), {})],
+    [("f1", FBeta(), {}), ("fbeta", FBeta(2.0), {"beta": 2.0}), ("roc_auc", RocAuc(), {})],
 )
 def test_objects_of_the_library_are_what_their_names_are(name, loss, params, tmp_path):
     X, y = problem(7, 120, 3)
@@ -152,24 +152,24 @@ def test_clone_save_and_load(tmp_path):
         maxmargin.load(tmp_path / "model", measure=Jaccard())
 
 
-class Convex(TableLoss):
+class Convex(ConfusionMatrixLoss):
     """Declares what is not true."""
 
-    concave_in = "alarms"
+    concave_in = "fp"
 
     def loss(self, tp, fp, fn, tn):
         return ((fp + fn) / (tp + fp + fn + tn)) ** 2
 
 
-class Undeclared(TableLoss):
+class Undeclared(ConfusionMatrixLoss):
     def loss(self, tp, fp, fn, tn):
         return 1.0 - tp / (tp + fp + fn)
 
 
-class ByMisses(TableLoss):
+class ByMisses(ConfusionMatrixLoss):
     """The root of the share of misses, and the share of alarms: concave in the number of misses."""
 
-    concave_in = "misses"
+    concave_in = "fn"
 
     def loss(self, tp, fp, fn, tn):
         return 0.5 * np.sqrt(fn / (tp + fn)) + 0.5 * (fp / (fp + tn)) ** 2
@@ -177,7 +177,7 @@ class ByMisses(TableLoss):
 
 def test_a_declaration_that_is_not_true_is_refused():
     X, y = problem(10, 60, 2)
-    with pytest.raises(ValueError, match="concave in the number of alarms"):
+    with pytest.raises(ValueError, match="concave in the number of fp"):
         MeasureSVC(Convex()).fit(X, y)
 
 
@@ -206,7 +206,7 @@ def test_concave_in_misses():
     [
         (Jaccard, TypeError, "is a class, not an object"),
         (EpsilonInsensitive(), ValueError, 'label_kind = "sign"'),
-        ("jaccard", ValueError, "TableLoss"),
+        ("jaccard", ValueError, "ConfusionMatrixLoss"),
     ],
 )
 def test_what_is_no_measure_is_refused(measure, error, words):

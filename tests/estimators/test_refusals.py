@@ -14,8 +14,14 @@ CANDIDATES = [np.eye(2), np.eye(2)]
 @pytest.mark.parametrize(
     ("fit", "match"),
     [
-        (lambda: MeasureSVC("precision_at_k", k="3").fit(X, Y), "k='3': it must be a positive"),
-        (lambda: MeasureSVC("fbeta", beta="x").fit(X, Y), "beta='x': it must be a positive"),
+        (
+            lambda: MeasureSVC("precision_at_k", k="3").fit(X, Y),
+            "k must be a positive integer; got '3'",
+        ),
+        (
+            lambda: MeasureSVC("fbeta", beta="x").fit(X, Y),
+            "beta must be a positive number; got 'x'",
+        ),
         (lambda: RankSVM().fit(X, Y, ["a", None, "a", "b"]), "a query for every sample"),
         (
             lambda: StructuredSVM(Enumerable(), nonnegative=1).fit(CANDIDATES, [0, 1]),

@@ -196,17 +196,17 @@ def test_indices_beyond_32_bits() -> None:
     [
         (["ACGT", "ACG"], {}, "different lengths"),
         ([], {}, "different lengths"),
-        ("ACGT", {}, "one string"),
+        ("ACGT", {}, "not a single string"),
         ([1, 2], {}, r"strings\[0\] is a int"),
         (["ACGT"], {"orders": (0, 3)}, "shortest"),
         (["ACGT"], {"orders": (3, 2)}, "shortest"),
         (["ACGT"], {"orders": 16}, "more than 2"),
         (["ACGT"], {"orders": (5, 6)}, "too few"),
         (["ACGT"], {"alphabet": "AA"}, "different ASCII"),
-        (["ACGT"], {"kind": "gapped"}, "kind="),
+        (["ACGT"], {"kind": "gapped"}, "unknown kind"),
         (["ACGT"], {"weighting": "steep"}, "weighting="),
-        (["ACGT"], {"orders": 2, "weighting": [1.0, -1.0]}, "not negative"),
-        (["ACGT"], {"orders": 2, "positions": (3, 3)}, "positions="),
+        (["ACGT"], {"orders": 2, "weighting": [1.0, -1.0]}, "nonnegative"),
+        (["ACGT"], {"orders": 2, "positions": (3, 3)}, "positions must"),
     ],
 )
 def test_refusals(strings: Any, options: Any, message: str) -> None:
@@ -225,5 +225,5 @@ def test_wrong_lengths_do_not_reach_compiled_code() -> None:
         design.accumulate(np.zeros(2), 0, 2, np.zeros(d - 1))
     with pytest.raises(IndexError, match="rows 0 to 2"):
         design.take([0, 2])
-    with pytest.raises(ValueError, match="another length"):
+    with pytest.raises(ValueError, match="same length"):
         design.like(["ACGTA"])

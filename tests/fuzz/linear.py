@@ -29,7 +29,7 @@ REFUSALS = (
     "needs samples of at least 2 classes|contains only one class|at least two classes are needed",
     "all sample weights of class .* are zero",
     "there is no pair to learn from",
-    "rows are to be called positive, but there are",
+    "exceeds the number of samples",
     "class .* has no weight",
     "DualCoordinate penali[sz]es every coordinate",
     "cannot use the (newton|coordinate|stream) method here",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxmargin.compiled import hinge, products, squared_hinge, tube
+from maxmargin.compiled import epsilon_insensitive, hinge, products, squared_hinge
 
 GAPS = (0, 1, 2, 3, 5, 8, 13, 32, 512)
 SIZES = (*range(1, 70), 1023, 1024, 1031)
@@ -26,7 +26,7 @@ def squared_cut(scores, y, weight, out):
 
 
 def tube_cut(scores, y, weight, out):
-    return tube.cut(scores, y, np.full(len(y), 0.1), weight, False, out)
+    return epsilon_insensitive.cut(scores, y, np.full(len(y), 0.1), weight, False, out)
 
 
 def blend(scores, y, weight, out):

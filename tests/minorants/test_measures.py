@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.losses import (
-    AllTables,
+    AllConfusionMatrices,
     AtK,
     BalancedError,
     FBeta,
-    Prevalence,
     QMeasure,
-    RocArea,
+    QuantificationLoss,
+    RocAuc,
 )
 from maxmargin.risks import ScoreRisk
 from maxmargin.testing import check_loss, check_risk
@@ -24,12 +24,12 @@ LOSSES = {
     "prbep": AtK(),
     "precision_at_1": AtK("precision", 1),
     "recall_at_2": AtK("recall", 2),
-    "ae": Prevalence("ae"),
-    "rae": Prevalence("rae"),
-    "kld": Prevalence("kld"),
-    "nkld": Prevalence("nkld"),
+    "ae": QuantificationLoss("ae"),
+    "rae": QuantificationLoss("rae"),
+    "kld": QuantificationLoss("kld"),
+    "nkld": QuantificationLoss("nkld"),
     "q": QMeasure(),
-    "roc_auc": RocArea(),
+    "roc_auc": RocAuc(),
     "balanced_error": BalancedError(),
 }
 
@@ -52,7 +52,7 @@ def test_any_measure(rescaling, seed, n):
     y = labels(seed, n)
     losses = np.random.default_rng(seed).random((np.sum(y > 0) + 1, np.sum(y < 0) + 1))
     losses[0, 0] = 0.0
-    check_loss(AllTables(losses, rescaling), y, random_state=seed, n_trials=8)
+    check_loss(AllConfusionMatrices(losses, rescaling), y, random_state=seed, n_trials=8)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -68,4 +68,4 @@ def test_measures_of_whole_rows_take_no_weights():
     X, y = np.ones((3, 1)), np.array([1.0, -1.0, 1.0])
     with pytest.raises(ValueError, match="FBeta takes no sample weights"):
         ScoreRisk(X, y, FBeta(), sample_weight=[1.0, 2.0, 1.0])
-    ScoreRisk(X, y, RocArea(), sample_weight=[1.0, 2.0, 1.0])
+    ScoreRisk(X, y, RocAuc(), sample_weight=[1.0, 2.0, 1.0])

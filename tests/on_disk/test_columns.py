@@ -104,7 +104,7 @@ def test_frames_keep_their_names(tmp_path, frame):
     assert on_disk.feature_names == ["height", "Breite"]
     assert np.array_equal(on_disk.load()[0], [[1.0, 3.0], [2.0, 4.5]])
     assert on_disk.y[:].tolist() == ["x", "y"]
-    with pytest.raises(ValueError, match="names of the features differ"):
+    with pytest.raises(ValueError, match="feature names differ"):
         on_disk.append([(table[["Breite", "height"]], labels)])
 
 

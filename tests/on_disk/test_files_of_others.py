@@ -93,18 +93,18 @@ def test_odd_but_right(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("1 1:2\n1 0:3\n", r"line 2: the index .*zero_based=True"),
-        ("1 a:2\n", "line 1: the index"),
-        ("1 3:2 2:1\n", "line 1: the indices of a line must ascend"),
-        ("1 3:2 3:1\n", "line 1: the indices of a line must ascend"),
+        ("1 1:2\n1 0:3\n", r"line 2: a feature index .*zero_based=True"),
+        ("1 a:2\n", "line 1: a feature index"),
+        ("1 3:2 2:1\n", "line 1: the indices of a line must be ascending"),
+        ("1 3:2 3:1\n", "line 1: the indices of a line must be ascending"),
         ("1 3:2\n1 3\n", "line 2: expected index:value"),
         ("1 3:2\n\n1 3:2x\n", "line 3: '2x' is not a number"),
         ("1 3:\n", "line 1: '' is not a number"),
         ("1,2 3:1\n", "line 1: '1,2' is not a number"),
         ("1 qid:1 3:1\n1 3:1\n", "line 2: qid must be"),
         ("1 3:1 qid:1\n", "line 1: qid must be"),
-        ("1 -3:1\n", "line 1: the index"),
-        ("1 11:1\n", "there is a feature 11, but n_features=10"),
+        ("1 -3:1\n", "line 1: a feature index"),
+        ("1 11:1\n", "has a feature 11, but n_features=10"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, text, error):

@@ -58,11 +58,11 @@ def test_appending_and_refusals(tmp_path):
     on_disk.append([(X[:5], Y[:5])])
     assert len(on_disk) == 42
     assert np.array_equal(on_disk.sequences(37, 38)[0][0], X[0])
-    with pytest.raises(IndexError, match=r"sequences 3 \.\. 43 of 42"):
+    with pytest.raises(IndexError, match=r"sequences 3 \.\. 43 are out of range: there are 42"):
         on_disk.sequences(3, 43)
-    with pytest.raises(ValueError, match="plain rows"):
+    with pytest.raises(ValueError, match="does not hold sequences"):
         data.write(tmp_path / "rows", [(np.eye(2), [0, 1])]).sequences(0, 1)
-    with pytest.raises(TypeError, match="some sequences are sparse"):
+    with pytest.raises(TypeError, match="all sparse or all dense"):
         on_disk.append([([np.eye(3), sp.eye(3, format="csr")], [[0] * 3] * 2)])
 
 

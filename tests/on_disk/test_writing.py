@@ -147,14 +147,23 @@ REFUSED = {
     ),
     "overflow": ([(np.array([[1e200]]), [0])], "batch 0: row 0 has features so large"),
     "missing": ([(pd.DataFrame({"a": [1.0, None]}), [0, 1])], "batch 0: row 1 has a feature"),
-    "width": ([GOOD, (np.ones((2, 3)), [0, 1])], "batch 1: X has 3 features, but so far 2"),
-    "type": ([GOOD, (np.ones((2, 2), "f4"), [0, 1])], "batch 1: .*float32, but so far float64"),
-    "layout": ([GOOD, (sp.eye(2, format="csr"), [0, 1])], "batch 1: X is csr, but so far dense"),
+    "width": (
+        [GOOD, (np.ones((2, 3)), [0, 1])],
+        "batch 1: X has 3 features, but previous batches have 2",
+    ),
+    "type": (
+        [GOOD, (np.ones((2, 2), "f4"), [0, 1])],
+        "float32, but previous batches have float64",
+    ),
+    "layout": (
+        [GOOD, (sp.eye(2, format="csr"), [0, 1])],
+        "X is csr, but previous batches are dense",
+    ),
     "labels": ([(np.ones((2, 2)), [0])], r"batch 0: y has shape \(1,\) for 2 rows"),
     "kinds": ([GOOD, (np.ones((2, 2)), ["a", "b"])], "batch 1: labels are of kind text"),
     "halves": ([GOOD, (np.ones((2, 2)), [0.5, 1])], "batch 1: labels of type float64 do not fit"),
     "nan label": ([(np.ones((2, 2)), [0, np.nan])], "batch 0: the label of row 1"),
-    "mixed": ([(np.ones((2, 2)), np.array([0, "a"], dtype=object))], "all numbers or all texts"),
+    "mixed": ([(np.ones((2, 2)), np.array([0, "a"], dtype=object))], "all numbers or all strings"),
     "weight": ([(*GOOD, [1.0, -1.0])], "batch 0: weight 1 is -1.0"),
     "some weights": ([GOOD, (*GOOD, [1.0, 1.0])], "batch 1: weight and group"),
     "group": ([(*GOOD, None, [0.5, 1])], "batch 0: group ids must be integers"),
@@ -163,8 +172,8 @@ REFUSED = {
     "names": ([{"X": np.eye(2), "z": 1}], "batch 0: a mapping must"),
     "text": ([(np.array([["a"]]), [0])], "batch 0: X has 2 dimensions and type"),
     "bytes": ([(np.eye(2), np.array([b"a", b"b"]))], "labels are bytes"),
-    "nothing": ([], "there are no rows"),
-    "ragged": ([GOOD, ([np.eye(2)], [[0, 1]])], "batch 1: sequences and plain rows"),
+    "nothing": ([], "batches must not be empty"),
+    "ragged": ([GOOD, ([np.eye(2)], [[0, 1]])], "batch 1: a data set cannot mix sequences"),
     "lengths": ([([np.eye(2)], [[0]])], "sequence 0 has 2 rows but 1 labels"),
 }
 

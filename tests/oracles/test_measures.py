@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.losses import (
-    AllTables,
+    AllConfusionMatrices,
     AtK,
     BalancedError,
     FBeta,
     Hinge,
-    Prevalence,
     QMeasure,
-    RocArea,
-    table_losses,
+    QuantificationLoss,
+    RocAuc,
+    confusion_matrix_losses,
 )
 
 # -- the measures, written out once more -----------------------------------------------------------
@@ -92,7 +92,10 @@ TABLES = {
     "q": (QMeasure(), q_measure(1.0)),
     "q2": (QMeasure(2.0), q_measure(2.0)),
     "q0.5": (QMeasure(0.5), q_measure(0.5)),
-} | {name: (Prevalence(name), prevalence(name)) for name in ("ae", "nae", "rae", "kld", "nkld")}
+} | {
+    name: (QuantificationLoss(name), prevalence(name))
+    for name in ("ae", "nae", "rae", "kld", "nkld")
+}
 
 
 def draw(seed, n):
@@ -175,7 +178,7 @@ def near_ties(loss, seed):
     """Scores that make up for the losses along a random path of tables: many tables are nearly the best."""
     rng = np.random.default_rng(seed)
     P, N = (int(k) for k in rng.integers(1, 60, 2))
-    losses = table_losses(loss, P, N)
+    losses = confusion_matrix_losses(loss, P, N)
     delta = (P + N) * np.maximum(0.0, losses)
     low, high = [], []
     while len(low) < P or len(high) < N:
@@ -188,7 +191,7 @@ def near_ties(loss, seed):
         size=P + N
     )
     order = rng.permutation(P + N)
-    return scores[order], np.repeat([1.0, -1.0], [P, N])[order], AllTables(losses)
+    return scores[order], np.repeat([1.0, -1.0], [P, N])[order], AllConfusionMatrices(losses)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -214,7 +217,9 @@ def test_any_measure_against_all_labellings(slack):
         scores, y, _ = draw(seed, 2 + seed % 6)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
         for reference in (error, balanced, odd):
-            loss = AllTables(table_losses(reference, P, N), "slack" if slack else "margin")
+            loss = AllConfusionMatrices(
+                confusion_matrix_losses(reference, P, N), "slack" if slack else "margin"
+            )
             check(loss, scores, y, brute_force(scores, y, reference, slack))
 
 
@@ -224,7 +229,7 @@ def test_slack_rescaling_against_all_labellings(name):
     for seed in range(60):
         scores, y, _ = draw(seed, 2 + seed % 6)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
-        loss = AllTables(table_losses(named, P, N), "slack")
+        loss = AllConfusionMatrices(confusion_matrix_losses(named, P, N), "slack")
         check(loss, scores, y, brute_force(scores, y, reference, slack=True))
 
 
@@ -242,7 +247,7 @@ def test_error_is_the_hinge_loss():
         scores, y, _ = draw(seed, 2 + seed % 20)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
         expected = Hinge().value(scores, y, np.ones(len(y)))
-        check(AllTables(table_losses(error, P, N)), scores, y, expected)
+        check(AllConfusionMatrices(confusion_matrix_losses(error, P, N)), scores, y, expected)
         check(BalancedError(), scores, y, best_table(scores, y, balanced))
 
 
@@ -254,14 +259,14 @@ def pairs(scores, y, weight):
 
 
 @given(seed=st.integers(0, 100_000), n=st.integers(2, 40))
-def test_roc_area_is_the_sum_over_pairs(seed, n):
+def test_roc_auc_is_the_sum_over_pairs(seed, n):
     scores, y, rng = draw(seed, n)
-    check(RocArea(), scores, y, pairs(scores, y, np.ones(n)))
+    check(RocAuc(), scores, y, pairs(scores, y, np.ones(n)))
     weight = rng.uniform(0.1, 3.0, n)
-    check(RocArea(), scores, y, pairs(scores, y, weight), weight)
+    check(RocAuc(), scores, y, pairs(scores, y, weight), weight)
 
 
-def test_roc_area_against_all_orderings_of_pairs():
+def test_roc_auc_against_all_orderings_of_pairs():
     """n (1 - area) and the pairs' score differences, maximised over all ways to swap pairs."""
     for seed in range(100):
         scores, y, _ = draw(seed, 2 + seed % 4)
@@ -271,10 +276,10 @@ def test_roc_area_against_all_orderings_of_pairs():
         for swapped in itertools.product([0, 1], repeat=count):
             delta = n * sum(swapped) / count
             best = max(best, delta - n / count * np.dot(swapped, gaps))
-        check(RocArea(), scores, y, best)
+        check(RocAuc(), scores, y, best)
 
 
-@pytest.mark.parametrize("loss", [RocArea(), BalancedError()], ids=["roc_auc", "balanced_error"])
+@pytest.mark.parametrize("loss", [RocAuc(), BalancedError()], ids=["roc_auc", "balanced_error"])
 def test_a_weight_is_a_number_of_copies(loss):
     for seed in range(100):
         scores, y, rng = draw(seed, 2 + seed % 20)
@@ -285,15 +290,17 @@ def test_a_weight_is_a_number_of_copies(loss):
 
 def test_refusals():
     with pytest.raises(ValueError, match="4,000,000"):
-        table_losses(error, 3000, 3000)
+        confusion_matrix_losses(error, 3000, 3000)
     with pytest.raises(ValueError, match="without errors"):
-        table_losses(lambda tp, fp, fn, tn: 1.0, 2, 2)
+        confusion_matrix_losses(lambda tp, fp, fn, tn: 1.0, 2, 2)
     with pytest.raises(ValueError, match="tp=1, fp=1, fn=1, tn=1"):
-        table_losses(lambda tp, fp, fn, tn: -float(fp == fn == 1), 2, 2)
-    with pytest.raises(ValueError, match="one class only"):
+        confusion_matrix_losses(lambda tp, fp, fn, tn: -float(fp == fn == 1), 2, 2)
+    with pytest.raises(ValueError, match="y has only one"):
         FBeta().check_labels(np.ones(3))
     with pytest.raises(ValueError, match="2 positive and 2 negative"):
-        AllTables(table_losses(error, 2, 2)).check_labels(np.array([1.0, -1.0, -1.0]))
+        AllConfusionMatrices(confusion_matrix_losses(error, 2, 2)).check_labels(
+            np.array([1.0, -1.0, -1.0])
+        )
     for make in (lambda: FBeta(0.0), lambda: QMeasure(-1.0), lambda: AtK("f1"), lambda: AtK(k=0)):
         with pytest.raises(ValueError):
             make()

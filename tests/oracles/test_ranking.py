@@ -235,9 +235,9 @@ def test_labels():
     np.testing.assert_array_equal(labels[:, 2], [1, 0, 1, 0, 1])
     np.testing.assert_array_equal(PairHinge().boundaries(labels), [0, 3, 5])
     assert query_labels([], []).shape == (0, 3)
-    with pytest.raises(ValueError, match="are apart"):
+    with pytest.raises(ValueError, match="not adjacent"):
         query_labels([1.0, 2.0, 3.0], [0, 1, 0])
-    with pytest.raises(ValueError, match="one number per row"):
+    with pytest.raises(ValueError, match="one number per sample"):
         query_labels([1.0, 2.0, 3.0], [0, 1])
 
 
@@ -246,9 +246,9 @@ def test_labels():
     [
         (PairHinge(), np.zeros(3), "query_labels"),
         (PairHinge(), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), "query_labels"),
-        (PairHinge(np.ones((2, 2))), query_labels([0, 2]), "whole numbers 0 .. 1"),
-        (AveragePrecision(), query_labels([0, 2]), "0 and 1"),
-        (NDCG(), query_labels([0, -2]), "not negative"),
+        (PairHinge(np.ones((2, 2))), query_labels([0, 2]), "integers 0 .. 1"),
+        (AveragePrecision(), query_labels([0, 2]), "0 or 1"),
+        (NDCG(), query_labels([0, -2]), "nonnegative"),
     ],
 )
 def test_labels_are_checked(loss, labels, text):
@@ -265,5 +265,5 @@ def test_importances_are_checked(bad):
 
 
 def test_positions_are_checked():
-    with pytest.raises(ValueError, match="k=0"):
+    with pytest.raises(ValueError, match="k must be"):
         NDCG(0)

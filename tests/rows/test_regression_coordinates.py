@@ -208,7 +208,7 @@ def test_an_offset_is_a_feature_of_fixed_weight():
         (np.array([1, 2]), "float64"),
         (np.ones((2, 3)), "shape"),
         (np.array([1.0, np.nan]), "finite"),
-        (np.array([[1.0, 0.1], [1.0, -0.1]]), "not negative"),
+        (np.array([[1.0, 0.1], [1.0, -0.1]]), "nonnegative"),
     ],
 )
 def test_what_is_no_target_is_refused(labels, word):

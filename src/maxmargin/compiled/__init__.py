@@ -1,9 +1,8 @@
-"""The compiled leaves: functions over flat arrays and row ranges. NumPy and Numba only.
+"""Compiled functions over flat arrays and row ranges. They depend on NumPy and Numba only.
 
-Numba keeps compiled code beside the sources (or in the user's cache folder) and looks only at the
-file a function is written in: after a change of a function that it calls, or an upgrade of the
-package, it would go on using the old inlined copy. So the sources of this folder carry one stamp;
-when it changes, what was cached is forgotten.
+Numba caches compiled code next to the sources (or in the user's cache folder) and checks only the file that
+defines a function. After a change to an inlined callee, or an upgrade of the package, it would use stale
+code. So one stamp covers all sources of this folder; when it changes, the cache is cleared.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def _probe():  # pragma: no cover - never called; it knows where Numba keeps this folder's code
+def _probe():  # pragma: no cover - never called; its cache path is that of this folder
     return 0
 
 
@@ -31,7 +30,7 @@ def _forget_stale_code() -> None:
         return
     folder = Path(location)
     file = folder / "maxmargin-sources.txt"
-    # a folder that cannot be read or written is one where Numba keeps nothing either
+    # If a folder cannot be read or written, Numba caches nothing there either.
     with contextlib.suppress(OSError):
         if file.exists() and file.read_text() == text:
             return

@@ -1,13 +1,14 @@
 """Alignment of two sequences by dynamic programming, with affine gaps.
 
-An alignment of a (length n) and b (length m) is a set of pairs (i, j) that rise in both. What is
-not paired is a gap. Between two pairs (and at both ends) lie p symbols of a and q symbols of b, and
+An alignment of a (length n) and b (length m) is a set of pairs (i, j) that increase in both sequences.
+Unpaired symbols are gaps. Between two pairs (and at both ends) there are p symbols of a and q symbols of b,
+and
 
     score  =  sum over pairs of S[i, j]  +  gap (number of unpaired symbols)
-              + opening (number of runs: [p > 0] + [q > 0] for every such place)
+              + opening (number of gap runs: [p > 0] + [q > 0] for each such interval)
 
-Three states per cell: after a pair, in a run of a's symbols, in a run of b's. Runs of a come first,
-so that every alignment is one path and no score is counted for a path that no alignment has. O(nm).
+There are three states per cell: after a pair, in a run of symbols of a, in a run of symbols of b. Runs of a
+come first, so that alignments and paths correspond one to one. O(nm).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ PAIR, FIRST, SECOND = 0, 1, 2
 def align(
     scores: npt.NDArray[np.float64], gap: float, opening: float, pairs: npt.NDArray[np.int64]
 ) -> Any:
-    """The best alignment under pair scores (n x m); ties: pairs first.
+    """The best alignment under pair scores (n x m); ties prefer pairs.
 
-    ``pairs`` (min(n, m) x 2) takes it in *falling* order; returns (score, number of pairs).
+    Writes it to ``pairs`` (min(n, m) x 2) in *descending* order; returns (score, number of pairs).
     """
     n, m = scores.shape
     best = np.full((n + 1, m + 1, 3), -np.inf)

@@ -1,15 +1,15 @@
-"""Outputs that can be listed: the oracle, and dual coordinate ascent over candidates.
+"""Enumerable outputs: the oracle, and dual coordinate ascent over candidates.
 
-Example i owns the rows ``starts[i] .. starts[i+1]-1`` of a matrix, one per candidate, and one of
-them, ``truth[i]``, is right. With l_j the loss of candidate j and rho_j = 1 (margin rescaling) or
-l_j (slack rescaling), its plane and value at w are
+Example i has the rows ``starts[i] .. starts[i+1]-1`` of a matrix, one per candidate; ``truth[i]`` is the true
+output. With l_j the loss of candidate j and rho_j = 1 (margin rescaling) or l_j (slack rescaling), its plane
+and its value at w are
 
     p_j  =  rho_j (x_j - x_truth)            g_j  =  l_j + <w, p_j>           (g_truth = 0)
 
-The multipliers alpha_j >= 0 of an example add up to its cap, w = - sum alpha_j p_j. Every candidate
-has its multiplier, zero for most; the *held* ones (``used`` >= 0) are those a sweep without the
-oracle looks at. A visit solves the example's small problem over the held candidates
-(:mod:`maxmargin.compiled.simplex`), with their Gram matrix computed on the spot: they are few.
+The dual variables alpha_j >= 0 of an example sum to its cap, and w = - sum alpha_j p_j. Every candidate has a
+dual variable; most are zero. The *held* candidates (``used`` >= 0) are those that a sweep without the oracle
+visits. A visit solves the small problem of one example over its held candidates
+(:mod:`maxmargin.compiled.simplex`). They are few, so their Gram matrix is computed on the fly.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: a visit ends when the example's own gap fell to this share of what it was
+#: a visit ends when the gap of the example has dropped to this fraction of its initial value
 INNER_SHARE = 1e-1
-#: ... or below this share of its cap, where rounding takes over
+#: ... or below this fraction of its cap, where rounding dominates
 INNER_FLOOR = 1e-14
 MAX_PAIR_STEPS = 1000
 
 
 class Candidates(NamedTuple):
-    """The candidates of all examples, row below row (CSR)."""
+    """The candidates of all examples, stacked (CSR)."""
 
     indptr: IntArray
     indices: npt.NDArray[Any]
@@ -45,7 +45,7 @@ class Candidates(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Caps and gaps of the examples, multipliers and last use (-1: not held) of the candidates."""
+    """Caps and gaps of the examples; dual variables and last use (-1: not held) of the candidates."""
 
     caps: FloatArray
     gaps: FloatArray
@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one visit; ``dense`` is zero between visits."""
+    """Scratch arrays for one visit; ``dense`` is zero between visits."""
 
     dense: FloatArray
     members: IntArray
@@ -82,14 +82,14 @@ def add_row(c: Candidates, out: FloatArray, row: int, scale: float) -> None:
 
 @leaf
 def clear_row(c: Candidates, out: FloatArray, row: int) -> None:
-    """Zero where x_row has entries."""
+    """Set ``out`` to zero where x_row has entries."""
     for p in range(c.indptr[row], c.indptr[row + 1]):
         out[np.uint64(c.indices[p])] = 0.0
 
 
 @leaf
 def worst_row(c: Candidates, w: FloatArray, i: int) -> Any:
-    """(row, value) of the candidate of largest value; the truth where none is above zero."""
+    """(row, value) of the candidate with the largest value; the true output if none is positive."""
     own = row_dot(c, w, c.truth[i])
     at, top = c.truth[i], 0.0
     for row in range(c.starts[i], c.starts[i + 1]):
@@ -104,14 +104,14 @@ def worst_row(c: Candidates, w: FloatArray, i: int) -> Any:
 def oracle_range(
     c: Candidates, w: FloatArray, lo: int, hi: int, rows: IntArray, values: FloatArray
 ) -> None:
-    """The worst candidate of each of the examples ``lo .. hi-1``."""
+    """The most violating candidate of each of the examples ``lo .. hi-1``."""
     for i in range(lo, hi):
         rows[i - lo], values[i - lo] = worst_row(c, w, i)
 
 
 @entry
 def predict_range(c: Candidates, w: FloatArray, lo: int, hi: int, out: IntArray) -> None:
-    """The number, within its example, of the candidate of largest score; ties: the first."""
+    """The index, within its example, of the candidate with the largest score; ties: the first."""
     for i in range(lo, hi):
         best, top = 0, -np.inf
         for row in range(c.starts[i], c.starts[i + 1]):
@@ -125,7 +125,7 @@ def predict_range(c: Candidates, w: FloatArray, lo: int, hi: int, out: IntArray)
 def row_values(
     c: Candidates, w: FloatArray, rows: IntArray, owners: IntArray, out: FloatArray
 ) -> None:
-    """Values of single candidates, given with their examples."""
+    """Values of candidates, given with their examples."""
     last, own = -1, 0.0
     for k in range(rows.size):
         if owners[k] != last:
@@ -150,7 +150,7 @@ def add_planes(
 
 @leaf
 def gather_members(c: Candidates, held: Held, i: int, members: IntArray) -> Any:
-    """The truth, then the held candidates of example i; returns their number."""
+    """The true output, then the held candidates of example i; returns their number."""
     members[0] = c.truth[i]
     m = 1
     for row in range(c.starts[i], c.starts[i + 1]):
@@ -162,7 +162,7 @@ def gather_members(c: Candidates, held: Held, i: int, members: IntArray) -> Any:
 
 @leaf
 def member_values(c: Candidates, held: Held, w: FloatArray, m: int, room: Scratch) -> None:
-    """Multipliers and values of the members, the truth first."""
+    """Dual variables and values of the members, true output first."""
     truth = room.members[0]
     own = row_dot(c, w, truth)
     room.g[0] = 0.0
@@ -175,7 +175,7 @@ def member_values(c: Candidates, held: Held, w: FloatArray, m: int, room: Scratc
 
 @leaf
 def fill_distances(c: Candidates, m: int, room: Scratch) -> None:
-    """Squared distances of the members' planes, m to a row."""
+    """Squared distances of the planes of the members, m per row."""
     D, truth = room.distances, room.members[0]
     for k in range(m):
         D[k] = 0.0
@@ -190,7 +190,7 @@ def fill_distances(c: Candidates, m: int, room: Scratch) -> None:
             D[j * m + k] = c.rho[other] * (row_dot(c, room.dense, other) - own)
         clear_row(c, room.dense, row)
         clear_row(c, room.dense, truth)
-    for j in range(1, m):  # |p - q|^2 by its parts; clipped, for rounding may take it below zero
+    for j in range(1, m):  # |p - q|^2 expanded; clipped, because rounding may make it negative
         D[j] = D[j * m] = max(0.0, D[j * m + j])
     for j in range(1, m):
         for k in range(1, m):
@@ -202,7 +202,7 @@ def fill_distances(c: Candidates, m: int, room: Scratch) -> None:
 
 @leaf
 def step(c: Candidates, held: Held, w: FloatArray, i: int, m: int, room: Scratch) -> Any:
-    """Solve the example's problem over its members and move w; returns the gap before."""
+    """Solve the problem of one example over its members and update w; returns the gap before the step."""
     alpha, g = room.alpha[:m], room.g[:m]
     gap = simplex_gap(alpha, g)
     if gap <= 0.0:
@@ -236,7 +236,7 @@ def stream_sweep(
     skip_below: float,
     tick: int,
 ) -> Any:
-    """Visit the examples with the oracle; returns (calls, new candidates, gap as visited)."""
+    """Visit the examples with the oracle; returns (calls, new candidates, sum of gaps at the visits)."""
     calls, added, total = 0, 0, 0.0
     for i in order:
         if held.caps[i] > 0.0 and held.gaps[i] >= skip_below:
@@ -257,7 +257,7 @@ def stream_sweep(
 
 @entry
 def epoch_sweep(c: Candidates, held: Held, room: Scratch, w: FloatArray, order: IntArray) -> Any:
-    """The same step over the held candidates only; returns the gap as visited."""
+    """The same steps over held candidates only; returns the sum of gaps at the visits."""
     total = 0.0
     for i in order:
         if held.caps[i] > 0.0:
@@ -272,7 +272,7 @@ def epoch_sweep(c: Candidates, held: Held, room: Scratch, w: FloatArray, order: 
 def confirm_range(
     c: Candidates, held: Held, room: Scratch, w: FloatArray, lo: int, rows: IntArray, tick: int
 ) -> None:
-    """Take the oracle's answers for the examples from ``lo``; their gaps are refreshed."""
+    """Add the oracle's candidates for the examples from ``lo`` and update their gaps."""
     for k in range(rows.size):
         i = lo + k
         if held.caps[i] > 0.0:

@@ -1,26 +1,26 @@
-"""First-order chains: emissions, Viterbi, and the features in which two labellings differ.
+"""First-order chains: emissions, Viterbi, and the difference of the features of two labelings.
 
-A chain of T tokens with feature rows x_t and K labels scores a labelling z by
+A chain of T tokens with feature rows x_t and K labels scores a labeling z by
 
     <w, Psi(x, z)>  =  sum_t <W[:, z_t], x_t> + sum_{t>0} A[z_{t-1}, z_t]
                        + start[z_0] + stop[z_{T-1}]
 
-w is flat: W feature-major as d x K (the K scores of one feature are neighbours in memory), then the
-*tail*: A as K x K [from, to], start, stop. Forbidden moves are a flat ``penalty`` beside the tail,
-0 or -inf; it is added to a copy of the tail for the search and never enters a value, so inf - inf
-cannot occur. The loss of z against the truth y is Delta = sum_t weight_t cost[y_t, z_t], a sum over
-tokens: the loss-augmented argmax is Viterbi with Delta's terms added to the emissions.
+w is flat: first W as d x K (the K scores of one feature are adjacent in memory), then the *tail*: A as K x K
+[from, to], start, stop. Forbidden transitions are given by a flat array ``penalty`` parallel to the tail, 0
+or -inf. It is added to a copy of the tail for the search and never enters a value, so inf - inf cannot occur.
+The loss of z for the true labeling y is Delta = sum_t weight_t cost[y_t, z_t], a sum over tokens:
+loss-augmented inference is Viterbi with the terms of Delta added to the emissions.
 
-Viterbi keeps only the best score of every (token, label); the label it came from is found again
-along the decoded path. The inner loops run over the label a move leads *to*, contiguous in memory,
-four labels it comes *from* at a time: plain loops of that form become vector instructions. Ties go
-to the smallest label. Labels that cannot matter are passed over: with b the scores before a move,
+Viterbi stores only the best score of every (token, label); backtracking recomputes the predecessors along the
+decoded path. The inner loops run over the target label of a transition, which is contiguous in memory, for
+four source labels at a time: the compiler vectorizes such loops. Ties go to the smallest label. Source labels
+that cannot matter are skipped: with b the scores before a transition,
 
     max_r b_r + A[r, s]  >=  max_r (b_r + min_s A[r, s])  =:  sure        for every s
 
-so r can be the origin of no best move if b_r + max_s A[r, s] < sure. Rounding is monotone, so the
-result is the same to the last bit. (Survivors on trained models: 5 of 22 labels on CoNLL-2000, 10
-of 85 on Brown. A mask puts -inf into the minimum of every row it touches, and saves less.)
+so r is the source of no best transition if b_r + max_s A[r, s] < sure. Rounding is monotone, so the result is
+bit-identical. (On trained models 5 of 22 labels remain on CoNLL-2000, 10 of 85 on Brown. Transition
+constraints put -inf into the minimum of every row they affect, so fewer labels are skipped.)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Labels = npt.NDArray[Any]
 
 
 class Chains(NamedTuple):
-    """Sequences stacked row by row: chain i has the tokens ``starts[i] .. starts[i+1]-1``."""
+    """Stacked sequences: chain i has the tokens ``starts[i] .. starts[i+1]-1``."""
 
     indptr: IntArray
     indices: npt.NDArray[Any]
@@ -69,14 +69,14 @@ def emissions(
     last: int,
     out: FloatArray,
 ) -> None:
-    """Scores of all labels for the tokens ``first .. last-1``, into the leading rows of ``out``."""
+    """Scores of all labels for the tokens ``first .. last-1``, written to the leading rows of ``out``."""
     K = W.shape[1]
     for t in range(first, last):
         row = t - first
         for s in range(K):
             out[row, s] = 0.0
         for p in range(indptr[t], indptr[t + 1]):
-            feature = np.uint64(indices[p])  # unsigned: no test for negative indices
+            feature = np.uint64(indices[p])  # unsigned: avoids a check for negative indices
             x = np.float64(data[p])
             for s in range(K):
                 out[row, s] += x * W[feature, s]
@@ -86,7 +86,7 @@ def emissions(
 def emission(
     indptr: IntArray, indices: Indices, data: Data, W: FloatArray, token: int, label: int
 ) -> Any:
-    """Score of a single label for a single token."""
+    """Score of one label for one token."""
     total = 0.0
     for p in range(indptr[token], indptr[token + 1]):
         total += np.float64(data[p]) * W[np.uint64(indices[p]), label]
@@ -112,7 +112,7 @@ def add_token(
 def add_losses(
     y: Labels, weight: FloatArray, cost: FloatArray, scores: FloatArray, out: FloatArray
 ) -> None:
-    """``out`` = the token scores plus each label's loss there."""
+    """``out`` = token scores plus the loss of each label."""
     K = cost.shape[0]
     for t in range(y.size):
         for s in range(K):
@@ -123,13 +123,13 @@ def add_losses(
 def allow_row(
     tail: FloatArray, penalty: FloatArray, r: int, allowed: FloatArray, bounds: FloatArray
 ) -> None:
-    """``allowed = tail + penalty`` for the moves from label r; ``bounds[:, r]`` are the least and
-    the largest of them."""
+    """``allowed = tail + penalty`` for the transitions from label r; ``bounds[:, r]`` are their minimum and
+    maximum."""
     K = bounds.shape[1]
     low0 = low1 = low2 = low3 = np.inf
     high0 = high1 = high2 = high3 = -np.inf
     k, end = r * K, r * K + K
-    while k + 4 <= end:  # four chains of dependent steps instead of one
+    while k + 4 <= end:  # four independent accumulators instead of one
         a0, a1 = tail[k] + penalty[k], tail[k + 1] + penalty[k + 1]
         a2, a3 = tail[k + 2] + penalty[k + 2], tail[k + 3] + penalty[k + 3]
         allowed[k], allowed[k + 1], allowed[k + 2], allowed[k + 3] = a0, a1, a2, a3
@@ -154,7 +154,7 @@ def allow_ends(tail: FloatArray, penalty: FloatArray, K: int, allowed: FloatArra
 
 @entry
 def allow(tail: FloatArray, penalty: FloatArray, allowed: FloatArray, bounds: FloatArray) -> None:
-    """What the search sees of the tail: forbidden moves at -inf, and the bounds of each row."""
+    """The tail used by the search: forbidden transitions are -inf; and the bounds of each row."""
     for r in range(bounds.shape[1]):
         allow_row(tail, penalty, r, allowed, bounds)
     allow_ends(tail, penalty, bounds.shape[1], allowed)
@@ -162,10 +162,10 @@ def allow(tail: FloatArray, penalty: FloatArray, allowed: FloatArray, bounds: Fl
 
 @leaf
 def pick_origins(before: FloatArray, bounds: FloatArray, picks: IntArray) -> Any:
-    """The labels a best move may come from, given the scores ``before`` it; returns their number.
+    """The labels that a best transition may come from, given the scores ``before`` it; returns their number.
 
-    Three repeats of the first follow: they do no harm to a maximum, and leave no rest when the
-    others are taken four at a time.
+    Three copies of the first label follow: they do not change a maximum, and leave no remainder when labels
+    are processed four at a time.
     """
     K = before.size
     sure0 = sure1 = sure2 = sure3 = -np.inf
@@ -200,8 +200,8 @@ def forward(
 ) -> None:
     """Token scores to the best score of a prefix that ends in each label, in place.
 
-    ``nodes`` (at least T x K) holds the token scores; ``tail`` and ``bounds`` are those of
-    :func:`allow`; ``best`` (K) and ``picks`` (K + 3) are scratch. Stop scores are not added.
+    ``nodes`` (at least T x K) holds the token scores; ``tail`` and ``bounds`` come from :func:`allow`;
+    ``best`` (K) and ``picks`` (K + 3) are scratch. Stop scores are not added.
     """
     K = best.size
     moves = tail[: K * K].reshape(K, K)
@@ -238,9 +238,9 @@ def viterbi(
     picks: IntArray,
     path: Labels,
 ) -> Any:
-    """The labelling of largest score, into ``path[:T]``; the arguments are those of :func:`forward`.
+    """Write the labeling of largest score to ``path[:T]``; arguments as in :func:`forward`.
 
-    ``nodes`` is overwritten. Returns the score, -inf if no labelling is allowed.
+    ``nodes`` is overwritten. Returns the score, -inf if no labeling is allowed.
     """
     if T == 0:
         return 0.0
@@ -281,7 +281,7 @@ def path_loss(y: Labels, weight: FloatArray, cost: FloatArray, z: Labels) -> Any
 
 @leaf
 def tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels) -> Any:
-    """Score of z's moves, start and stop less that of y's, taken only where they differ."""
+    """Score of the transitions, start and stop of z minus that of y, computed only where they differ."""
     T = y.size
     if T == 0:
         return 0.0
@@ -298,7 +298,7 @@ def tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels) -> Any:
 
 @leaf
 def score_difference(scores: FloatArray, tail: FloatArray, K: int, y: Labels, z: Labels) -> Any:
-    """<w, Psi(z) - Psi(y)>; of ``scores`` only tokens and labels that differ are read."""
+    """<w, Psi(z) - Psi(y)>; reads ``scores`` only for tokens and labels that differ."""
     total = 0.0
     for t in range(y.size):
         if y[t] != z[t]:
@@ -308,7 +308,7 @@ def score_difference(scores: FloatArray, tail: FloatArray, K: int, y: Labels, z:
 
 @leaf
 def add_tail_difference(tail: FloatArray, K: int, y: Labels, z: Labels, scale: float) -> None:
-    """``tail += scale (Psi(z) - Psi(y))`` for moves, start and stop."""
+    """``tail += scale (Psi(z) - Psi(y))`` for transitions, start and stop."""
     T = y.size
     if T == 0:
         return
@@ -346,7 +346,7 @@ def add_difference(
 
 @leaf
 def longest(starts: IntArray, lo: int, hi: int) -> Any:
-    """Length of the longest chain of a range."""
+    """Length of the longest chain in a range."""
     T = 0
     for i in range(lo, hi):
         T = max(T, starts[i + 1] - starts[i])
@@ -363,10 +363,10 @@ def oracle_range(
     losses: FloatArray,
     values: FloatArray,
 ) -> None:
-    """Loss-augmented argmax of the chains ``lo .. hi-1``.
+    """Loss-augmented inference for the chains ``lo .. hi-1``.
 
-    ``labels`` takes the labellings one after another; ``values`` are taken along the path
-    (Delta + <w, Psi(z) - Psi(y)>), so that they agree with the cut to rounding.
+    Writes the concatenated labelings to ``labels``; ``values`` are computed along the path
+    (Delta + <w, Psi(z) - Psi(y)>), so that they agree with the cut up to rounding.
     """
     K = chains.cost.shape[0]
     T_max = longest(chains.starts, lo, hi)
@@ -392,7 +392,7 @@ def oracle_range(
 
 @entry
 def predict_range(chains: Chains, w: FloatArray, lo: int, hi: int, labels: Labels) -> Any:
-    """Argmax of the chains ``lo .. hi-1``. Returns the first without a legal labelling, or -1."""
+    """Inference for the chains ``lo .. hi-1``. Returns the first chain without a legal labeling, or -1."""
     K = chains.cost.shape[0]
     nodes = np.empty((longest(chains.starts, lo, hi), K))
     best = np.empty(K)

@@ -1,10 +1,10 @@
-"""The constraint cache of chains: the labellings used last, and their values at any w.
+"""Constraint cache of chains: the most recently used labelings, and their values at any w.
 
     value_j  =  Delta_j + <w, Psi(z_j) - Psi(y)>
 
-costs one emission for every (token, label) in which a cached labelling differs from the truth, each
-computed once however many labellings share it. Local example i has ``size`` slots,
-``counts[i]`` of them filled.
+costs one emission for every (token, label) in which a cached labeling differs from the true one. Each
+emission is computed once, even if several labelings share it. Local example i has ``size`` slots, of which
+``counts[i]`` are filled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maxmargin.compiled.jit import entry, leaf
 
 
 class Slots(NamedTuple):
-    """Slot j of local example i has number ``i * size + j``; its labelling starts at
+    """Slot j of local example i has index ``i * size + j``; its labeling starts at
     ``size * (starts[i] - starts[lo]) + j * T_i``."""
 
     lo: int
@@ -42,7 +42,7 @@ class Slots(NamedTuple):
 
 @leaf
 def slot_labels(chains: Chains, slots: Slots, i: int) -> Any:
-    """The labellings of local example i as the rows of a matrix; only ``counts[i]`` are filled."""
+    """The labelings of local example i as the rows of a matrix; only ``counts[i]`` are filled."""
     first = chains.starts[slots.lo + i]
     T = chains.starts[slots.lo + i + 1] - first
     return block(slots.labels, slots.size * (first - chains.starts[slots.lo]), slots.size, T)
@@ -50,7 +50,7 @@ def slot_labels(chains: Chains, slots: Slots, i: int) -> Any:
 
 @entry
 def same(y: Labels, z: Labels) -> Any:
-    """Whether two labellings are equal."""
+    """Whether two labelings are equal."""
     for t in range(y.size):  # noqa: SIM110
         if y[t] != z[t]:
             return False
@@ -61,7 +61,7 @@ def same(y: Labels, z: Labels) -> Any:
 def insert_answers(
     chains: Chains, slots: Slots, labels: Labels, losses: FloatArray, now: int
 ) -> None:
-    """Take one labelling per example; the least recently used leaves where the slots are full."""
+    """Insert one labeling per example; if the slots are full, replace the least recently used."""
     base = chains.starts[slots.lo]
     for i in range(slots.counts.size):
         first, last = chains.starts[slots.lo + i], chains.starts[slots.lo + i + 1]

@@ -1,20 +1,20 @@
-"""Working-set dual coordinate ascent on chains: the sweeps of Ramanan's algorithm 2, run in cycles.
+"""Working-set dual coordinate ascent on chains: the sweeps of Ramanan's algorithm 2.
 
-Example i holds labellings y_i0 (the truth), y_i1, ... with multipliers alpha_ij >= 0 of sum c_i:
+Example i holds labelings y_i0 (the true one), y_i1, ... with dual variables alpha_ij >= 0 that sum to c_i:
 
     w     =  sum_ij alpha_ij (Psi(y_i0) - Psi(y_ij))
     g_ij  =  Delta_ij + <w, Psi(y_ij) - Psi(y_i0)>                                       (g_i0 = 0)
     gap_i =  c_i max_j g_ij - sum_j alpha_ij g_ij
 
-A visit of example i: ask Viterbi for its worst labelling at the present w and add it if it is new
-(:func:`stream_sweep`; left out in :func:`epoch_sweep`), compute g, solve the small problem over
-alpha_i by pair steps on squared distances (:mod:`maxmargin.compiled.simplex`), and write w once.
+A visit of example i runs Viterbi for the most violating labeling at the current w and adds it if it is new
+(in :func:`stream_sweep`, not in :func:`epoch_sweep`), computes g, solves the small problem over alpha_i by
+pair steps on squared distances (:mod:`maxmargin.compiled.simplex`), and writes w once.
 
-Everything that touches w visits only the tokens in which a labelling differs from the truth.
+All updates of w visit only the tokens in which a labeling differs from the true one.
 
-In the code Z is the matrix of one example's labellings, the truth in row 0; W and ``tail`` are the
-two parts of w (:mod:`maxmargin.compiled.chain`). A sweep that finds an example full returns early
-with its position in the order; the caller makes room and goes on, so that a plane is never refused.
+In the code Z is the matrix of the labelings of one example, with the true labeling in row 0; W and ``tail``
+are the two parts of w (:mod:`maxmargin.compiled.chain`). If a sweep finds no room for a plane, it returns
+early with its position in the order; the caller allocates memory and resumes, so that no plane is lost.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from maxmargin.compiled.chain_planes import Planes, block
 from maxmargin.compiled.jit import entry, entry_products, leaf
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 
-#: a visit ends when the example's own gap fell to this share of what it was
+#: a visit ends when the gap of the example has dropped to this fraction of its initial value
 INNER_SHARE = 1e-1
-#: ... or below this share of c_i max(1, |g|), where rounding takes over
+#: ... or below this fraction of c_i max(1, |g|), where rounding dominates
 INNER_FLOOR = 1e-14
-#: coefficients below this share of c_i are rounding left over from mass that moved in a circle
+#: coefficients below this fraction of c_i are rounding residues of mass that moved in a circle
 DUST = 1e-15
-#: multipliers are scaled back when their sum left the cap by more than this share of it (scaling at
-#: every chance would change the last bits at every chance)
+#: dual variables are rescaled when their sum deviates from the cap by more than this fraction (rescaling
+#: every time would change the last bits every time)
 DRIFT = 1e-14
 
 
 class Scratch(NamedTuple):
-    """Room for one visit: T_max x K tables, T_max vectors, and a difference of two features.
+    """Scratch for one visit: T_max x K tables, T_max vectors, and a difference of two feature vectors.
 
-    Between visits ``net``, ``rows`` and ``tail`` are zero, ``place`` is -1, and no ``mark`` is above
-    ``stamp[0]``. A difference touches few of the features: each gets a row of ``rows``, and
-    ``place`` says which (a vector of w's size would double the memory of a large model).
+    Between visits ``net``, ``rows`` and ``tail`` are zero, ``place`` is -1, and no ``mark`` exceeds
+    ``stamp[0]``. A difference touches few features: each gets a row of ``rows``, whose index is in ``place``
+    (a vector of the size of w would double the memory of a large model).
     """
 
     scores: FloatArray
@@ -91,7 +91,7 @@ def cached_scores(
     mark: IntArray,
     stamp: IntArray,
 ) -> None:
-    """Token scores of one example, only for the labels in which a plane differs from the truth."""
+    """Token scores of one example, only for labels in which a plane differs from the true labeling."""
     stamp[0] += 1
     now = stamp[0]
     for j in range(1, Z.shape[0]):
@@ -131,8 +131,8 @@ def apply_change(
     stamp: IntArray,
     pairs: IntArray,
 ) -> None:
-    """``w += sum_j change_j (Psi(y_0) - Psi(y_j))``: one write for each token and label of which
-    the net coefficient is not zero."""
+    """``w += sum_j change_j (Psi(y_0) - Psi(y_j))``: one write per token and label with a nonzero net
+    coefficient."""
     K = W.shape[1]
     stamp[0] += 1
     now = stamp[0]
@@ -169,7 +169,7 @@ def apply_change(
 def block_step(
     chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray, i: int, tick: int
 ) -> Any:
-    """Solve example i over its planes, token scores given. Returns its gap before the step."""
+    """Solve the problem of example i over its planes, given token scores. Returns its gap before the step."""
     first = chains.starts[i]
     base, m = planes.first_plane[i], planes.counts[i]
     W, tail = parts(w, chains.n_features, chains.cost.shape[0])
@@ -223,9 +223,9 @@ def allow_again(
     mark: IntArray,
     stamp: IntArray,
 ) -> None:
-    """:func:`allow` for the rows that a step of an example with the labellings Z can have changed.
+    """:func:`allow` for the rows that a step of an example with the labelings Z can have changed.
 
-    All K rows for every visit would cost as much as the search itself when K is large.
+    Updating all K rows in every visit would cost as much as the search itself if K is large.
     """
     stamp[0] += 1
     now = stamp[0]
@@ -252,7 +252,7 @@ def stream_sweep(
 ) -> Any:
     """Visit ``order[begin:]`` with the oracle.
 
-    Returns (position reached, oracle calls, new planes, sum of gaps as seen).
+    Returns (position reached, oracle calls, new planes, sum of gaps at the visits).
     """
     W, tail = parts(w, chains.n_features, chains.cost.shape[0])
     K = W.shape[1]
@@ -300,7 +300,7 @@ def epoch_sweep(
     order: IntArray,
     tick: int,
 ) -> Any:
-    """Visit ``order`` without the oracle. Returns the sum of the gaps over the planes held."""
+    """Visit ``order`` without the oracle. Returns the sum of the gaps over the held planes."""
     W, _ = parts(w, chains.n_features, chains.cost.shape[0])
     total = 0.0
     for q in range(order.size):
@@ -336,9 +336,9 @@ def confirm_range(
     values: FloatArray,
     tick: int,
 ) -> None:
-    """Take the oracle's answers for ``lo .. hi-1`` at this w; room must have been made.
+    """Add the oracle's labelings for ``lo .. hi-1`` at this w; memory must be allocated.
 
-    They enter the sets, and gap_i = c_i value_i - sum_j alpha_ij g_ij.
+    Updates gap_i = c_i value_i - sum_j alpha_ij g_ij.
     """
     W, tail = parts(w, chains.n_features, chains.cost.shape[0])
     shift = chains.starts[lo]
@@ -375,7 +375,7 @@ def confirm_range(
 
 @entry
 def restart(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray) -> None:
-    """Recompute w from the multipliers, kept at a sum of c_i for each example."""
+    """Recompute w from the dual variables, which are rescaled to sum to c_i for each example."""
     for k in range(w.size):
         w[k] = 0.0
     W, tail = parts(w, chains.n_features, chains.cost.shape[0])
@@ -410,7 +410,7 @@ def restart(chains: Chains, planes: Planes, scratch: Scratch, w: FloatArray) -> 
 
 @entry_products
 def block_squares(w: FloatArray, out: FloatArray) -> None:
-    """Sums of squares of blocks of 4096: the same bits whatever BLAS and its threads do."""
+    """Sums of squares of blocks of 4096; bit-identical for any BLAS and number of threads."""
     for b in range(out.size):
         total = 0.0
         for k in range(b * 4096, min(w.size, (b + 1) * 4096)):

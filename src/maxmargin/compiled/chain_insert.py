@@ -1,12 +1,12 @@
-"""New planes of a working set: are they new, and how far are they from those held?
+"""Insertion of planes into a working set: duplicate detection, and distances to the held planes.
 
-With p_j = Psi(y_j) - Psi(y_0), the distances of a new plane come from one scatter of p_new into a
-small table of zeros with a row for each feature it touches,
+With p_j = Psi(y_j) - Psi(y_0), the distances of a new plane come from one scatter of p_new into a small table
+of zeros with a row for each feature it touches,
 
     |p_new - p_k|^2  =  |p_new|^2 + |p_k|^2 - 2 <p_new, p_k>
 
-which is right also where tokens share features (and exact for integer ones). A distance of zero may
-come out as 1e-16 or be clipped at 0; both send the pair step to its bound, as they should.
+This is correct also if tokens share features (and exact for integer features). A distance of zero may come
+out as 1e-16 or be clipped to 0; in both cases the pair step goes to its bound, as it should.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def scatter(
     y: Labels,
     z: Labels,
 ) -> None:
-    """``(V, tail) += Psi(z) - Psi(y)``; features get their rows of V as they come."""
+    """``(V, tail) += Psi(z) - Psi(y)``; rows of V are assigned to features as they occur."""
     n_rows = 0
     for t in range(y.size):
         if y[t] != z[t]:
@@ -70,7 +70,7 @@ def difference_product(
     y: Labels,
     z: Labels,
 ) -> Any:
-    """<v, Psi(z) - Psi(y)> for what :func:`scatter` wrote; features without a row have zeros there."""
+    """<v, Psi(z) - Psi(y)> for the v written by :func:`scatter`; features without a row are zero."""
     total = 0.0
     for t in range(y.size):
         if y[t] != z[t]:
@@ -92,7 +92,7 @@ def clear(
     y: Labels,
     z: Labels,
 ) -> None:
-    """Undo :func:`scatter`. (Subtracting again would leave rounding behind.)"""
+    """Undo :func:`scatter`. (Subtraction would leave rounding errors.)"""
     for t in range(y.size):
         if y[t] != z[t]:
             for p in range(indptr[first + t], indptr[first + t + 1]):
@@ -118,7 +118,7 @@ def insert(
     z: Labels,
     loss: float,
 ) -> Any:
-    """Find or add labelling z of example i, which must have room. Returns its plane."""
+    """Find or add labeling z of example i, which must have room. Returns the index of its plane."""
     indptr, indices, data = chains.indptr, chains.indices, chains.data
     first, T = chains.starts[i], z.size
     base, m, stride = planes.first_plane[i], planes.counts[i], planes.room[i]
@@ -160,7 +160,7 @@ def restore_planes(
     loss: FloatArray,
     used: Any,
 ) -> None:
-    """Fill fresh sets, which have the room, with planes kept elsewhere (truths included)."""
+    """Fill new working sets, which must have room, with stored planes (including the true labelings)."""
     plane = 0
     label = 0
     for i in range(counts.size):

@@ -1,16 +1,16 @@
-"""More than one path through a chain: max-marginals and the k best labellings.
+"""Max-marginals and the k best labelings of a chain.
 
-Max-marginals.  m[t, s] is the score of the best labelling that has label s at token t:
+Max-marginals.  m[t, s] is the score of the best labeling that has label s at token t:
 
     m[t, s]  =  (best prefix that ends in s at t)  +  (best suffix that begins with s at t)  -  node
 
-The suffixes are the prefixes of the sequence read backwards, with moves transposed and start and
-stop exchanged, so both come from :func:`maxmargin.compiled.chain.forward`.
+The suffixes are the prefixes of the reversed sequence, with transitions transposed and start and stop
+swapped, so both come from :func:`maxmargin.compiled.chain.forward`.
 
-The k best.  For each (token, label) the k best prefixes that end there, in falling order. Those of
-token t + 1 are a merge of K sorted lists, one per label the move comes from: take the best head
-k times. O(T K^2 k). A prefix is named by the label and the rank it came from, so the
-labellings are distinct; ties go to the smallest label, as in Viterbi, whose answer is the first.
+The k best.  For each (token, label), the k best prefixes that end there, in descending order. Those of token
+t + 1 are a merge of K sorted lists, one per source label: take the best head k times. O(T K^2 k). A prefix is
+identified by the label and the rank of its predecessor, so the labelings are distinct; ties go to the
+smallest label, as in Viterbi, whose result is the first one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from maxmargin.compiled.jit import entry, leaf
 
 @leaf
 def turn(tail: FloatArray, K: int, out: FloatArray) -> None:
-    """The tail of the chain read backwards."""
+    """The tail of the reversed chain."""
     for r in range(K):
         for s in range(K):
             out[s * K + r] = tail[r * K + s]
@@ -49,7 +49,7 @@ def turn(tail: FloatArray, K: int, out: FloatArray) -> None:
 def max_marginals_range(chains: Chains, w: FloatArray, lo: int, hi: int, out: FloatArray) -> Any:
     """Max-marginals of the chains ``lo .. hi-1``, a row per token.
 
-    Returns the first chain without a legal labelling, or -1.
+    Returns the first chain without a legal labeling, or -1.
     """
     K = chains.cost.shape[0]
     T_max = longest(chains.starts, lo, hi)
@@ -91,9 +91,9 @@ def max_marginals_range(chains: Chains, w: FloatArray, lo: int, hi: int, out: Fl
 def merge(
     before: FloatArray, moves: FloatArray, s: int, heads: IntArray, ranked: FloatArray, origin: Any
 ) -> None:
-    """The k best of all ``before[r, j] + moves[r, s]``, rows of ``before`` being sorted.
+    """The k best of all ``before[r, j] + moves[r, s]``, where the rows of ``before`` are sorted.
 
-    Into ``ranked`` in falling order, -inf where there are fewer; ``origin`` takes r k + j.
+    Written to ``ranked`` in descending order, -inf if there are fewer; ``origin`` gets r k + j.
     """
     K, k = before.shape
     for r in range(K):
@@ -122,10 +122,10 @@ def k_best(
     labels: Labels,
     scores: FloatArray,
 ) -> Any:
-    """The best labellings of one chain, T > 0, a row of ``labels`` each; returns their number.
+    """The best labelings of one chain, T > 0, one per row of ``labels``; returns their number.
 
-    ``nodes`` T x K token scores; ``tail`` as of :func:`allow`; scratch: ``best`` and ``origin``
-    (T x K x k), ``heads`` (K).
+    ``nodes`` holds T x K token scores; ``tail`` comes from :func:`allow`; ``best`` and ``origin`` (T x K x k)
+    and ``heads`` (K) are scratch.
     """
     K, k = best.shape[1], best.shape[2]
     moves = tail[: K * K].reshape(K, K)
@@ -165,10 +165,10 @@ def k_best_range(
     scores: FloatArray,
     counts: IntArray,
 ) -> None:
-    """The k best labellings of the chains ``lo .. hi-1``.
+    """The k best labelings of the chains ``lo .. hi-1``.
 
     ``labels`` is flat: those of chain i start at ``k (starts[i] - starts[lo])``, T_i labels each.
-    ``scores`` (n x k) and ``counts`` say what they score and how many there are.
+    ``scores`` (n x k) and ``counts`` are their scores and numbers.
     """
     K = chains.cost.shape[0]
     T_max = longest(chains.starts, lo, hi)
@@ -183,7 +183,7 @@ def k_best_range(
     for i in range(lo, hi):
         first, last = chains.starts[i], chains.starts[i + 1]
         T = last - first
-        if T == 0:  # one labelling, the empty one
+        if T == 0:  # only the empty labeling
             counts[i - lo] = 1
             scores[i - lo, 0] = 0.0
             continue

@@ -1,9 +1,9 @@
-"""Storage of the working sets of chains: labellings with multipliers and squared distances.
+"""Storage of the working sets of chains: labelings with dual variables and squared distances.
 
-Storage is flat. Example i has room for ``room[i]`` planes from number ``first_plane[i]``, plane 0
-being the truth. Its labellings start at ``first_label[i]``, T_i labels each; its distances at
-``first_distance[i]``, ``room[i]`` to a row. Labellings take one or two bytes a token, so a plane
-costs tens of bytes where its features would cost thousands.
+Storage is flat. Example i has room for ``room[i]`` planes from index ``first_plane[i]``; plane 0 is the true
+labeling. Its labelings start at ``first_label[i]``, T_i labels each; its distances at ``first_distance[i]``,
+``room[i]`` per row. Labelings take one or two bytes per token, so a plane takes tens of bytes instead of the
+thousands that its features would take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maxmargin.compiled.jit import entry, leaf
 
 
 class Planes(NamedTuple):
-    """Labellings of all examples with their multipliers and distances."""
+    """Labelings of all examples with their dual variables and distances."""
 
     caps: FloatArray
     gaps: FloatArray
@@ -37,20 +37,20 @@ class Planes(NamedTuple):
 
 @entry
 def block(labels: Labels, begin: int, m: int, T: int) -> Any:
-    """The m labellings of an example as the rows of a matrix."""
+    """The m labelings of an example as the rows of a matrix."""
     return labels[begin : begin + m * T].reshape(m, T)
 
 
 @leaf
 def copy_labels(source: Labels, target: Labels) -> None:
-    """``target[:] = source``. (Numba needs seconds to compile the slice assignment.)"""
+    """``target[:] = source``. (Numba takes seconds to compile the slice assignment.)"""
     for t in range(source.size):
         target[t] = source[t]
 
 
 @leaf
 def label_code(z: Labels) -> Any:
-    """A number that tells most labellings apart (a polynomial modulo 2^64)."""
+    """A hash of a labeling (a polynomial modulo 2^64)."""
     code = np.uint64(1469598103934665603)
     for t in range(z.size):
         code = (code ^ np.uint64(z[t])) * np.uint64(1099511628211)
@@ -72,7 +72,7 @@ def find(Z: Labels, codes: npt.NDArray[np.uint64], z: Labels, code: int) -> Any:
 
 @entry
 def first_planes(starts: IntArray, truth: Labels, planes: Planes) -> None:
-    """Start every example with the truth alone, holding all of its weight."""
+    """Initialize every example with the true labeling alone, which gets all of its weight."""
     for i in range(planes.caps.size):
         y = truth[starts[i] : starts[i + 1]]
         copy_labels(y, planes.labels[planes.first_label[i] :])
@@ -104,7 +104,7 @@ def repack(starts: IntArray, old: Planes, new: Planes) -> None:
 
 @entry
 def drop_planes(starts: IntArray, planes: Planes, oldest: int) -> Any:
-    """Forget planes of multiplier zero last used before sweep ``oldest``. Returns how many."""
+    """Remove planes with a zero dual variable last used before sweep ``oldest``. Returns their number."""
     dropped = 0
     distances = planes.distances
     for i in range(planes.caps.size):
@@ -123,7 +123,7 @@ def drop_planes(starts: IntArray, planes: Planes, oldest: int) -> Any:
                 planes.code[base + kept] = planes.code[base + j]
                 planes.used[base + kept] = planes.used[base + j]
                 copy_labels(Z[j], Z[kept])
-                # row, then column: what is written lies before everything still to be read
+                # In row-major order, writes stay behind reads.
                 for k in range(m):
                     distances[d0 + kept * stride + k] = distances[d0 + j * stride + k]
                 for k in range(m):

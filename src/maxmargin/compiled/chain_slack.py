@@ -1,13 +1,13 @@
-"""Slack rescaling on chains: the best labelling for every value of an integer loss.
+"""Slack rescaling on chains: the best labeling for every value of an integer loss.
 
-The argmax of Delta (1 + <w, Psi(z) - Psi(y)>) does not decompose over tokens, but for every fixed
-value L of the loss it asks for the best score, and that does if losses are small integers:
+The argmax of Delta (1 + <w, Psi(z) - Psi(y)>) does not decompose over tokens. But for a fixed value L of the
+loss it is the best score, which does decompose if losses are small integers:
 
     best[t, L, s]  =  the best score of a prefix of loss L that ends in s
     best[t, L + delta_t(s), s]  =  node[t, s] + max_r ( best[t-1, L, r] + A[r, s] )
 
-with delta_t(s) the loss of label s at token t. At the end take the L of largest
-L (1 + best_L - score(y)). The truth has value 0. O(T L_max K^2), L_max = sum_t max_s delta_t(s).
+where delta_t(s) is the loss of label s at token t. At the end, take the L with the largest
+L (1 + best_L - score(y)). The true labeling has value 0. O(T L_max K^2), L_max = sum_t max_s delta_t(s).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from maxmargin.compiled.jit import entry, leaf
 
 @leaf
 def best_moves(before: FloatArray, moves: FloatArray, best: FloatArray, origin: Any) -> None:
-    """``best[s] = max_r before[r] + moves[r, s]`` and the r; ties: the smallest."""
+    """``best[s] = max_r before[r] + moves[r, s]`` and its argmax; ties: the smallest r."""
     K = best.size
     for s in range(K):
         best[s] = before[0] + moves[0, s]
@@ -46,12 +46,12 @@ def slack_path(
     origin: npt.NDArray[np.int32],
     path: Labels,
 ) -> Any:
-    """The labelling of largest L (1 + score - own), into ``path``.
+    """Write the labeling of largest L (1 + score - own) to ``path``.
 
-    Parameters: ``nodes`` (T x K) token scores and ``delta`` their losses, T > 0; ``tail`` moves,
-    start and stop with -inf where forbidden; ``own`` the truth's score; ``origin``
-    (T x (L_max + 1) x K) scratch. Returns the loss; 0 if nothing has a positive value, and then
-    ``path`` is not written.
+    ``nodes`` (T x K) holds token scores and ``delta`` their losses, T > 0; ``tail`` holds transitions, start
+    and stop, with -inf if forbidden; ``own`` is the score of the true labeling; ``origin``
+    (T x (L_max + 1) x K) is scratch. Returns the loss, or 0 if no labeling has a positive value; ``path`` is
+    then not written.
     """
     T, K = nodes.shape
     L_max = origin.shape[1] - 1

@@ -1,27 +1,27 @@
-"""CKY: the best derivation of a sentence, for a grammar in packed form.
+"""CKY: the best derivation of a sentence, for a packed grammar.
 
-A derivation gives every span (i, j) it uses an *upper* symbol and a *lower* one, joined by a unary chain:
+A derivation gives every span (i, j) that it uses an *upper* and a *lower* symbol, joined by a unary chain:
 
     lower(i, j, A)  =  max over A -> B C and i < k < j   w(A -> B C) + upper(i, k, B) + upper(k, j, C)
                        score of tag -> word  for spans of one word
     upper(i, j, A)  =  max over chains A = c_0 -> .. -> c_m   w(chain) + loss(chain, i, j) + lower(i, j, c_m)
     best            =  max over A   w(start -> A) + upper(0, n, A)
 
-At most one chain per span, and only chains of the grammar (the trivial one, A alone, is one of them), so
-no closure and no cycle. Tags, and the symbols that binarisation made, stand on both floors as they are.
+There is at most one chain per span, and only chains of the grammar (including the trivial one, A alone), so
+no closure and no cycles. For tags and for symbols created by binarization, upper and lower are the same.
 
-loss(chain, i, j) = c #labels of the chain - (1 + c) #labels also in the truth's multiset of (i, j): with
-the constant #brackets of the truth added, the sum over a derivation is c times the number of wrong
-brackets plus the number of missing ones. All labels over one span come from one chain, so repeated labels
-are counted exactly. Without a truth the loss is left out.
+loss(chain, i, j) = c #labels of the chain - (1 + c) #labels also in the true multiset of (i, j). With the
+number of true brackets added, the sum over a derivation is c times the number of wrong brackets plus the
+number of missing ones. All labels of a span come from one chain, so repeated labels are counted exactly.
+Without a true tree there is no loss.
 
-The order of the work makes it fast. For a fixed end j the starts i go down; upper scores of left
-children lie in rows L[i, B, k] over their ends k, those of right children in rows R[j, C, k] over their
-starts k, so the maximum over the splits k is one pass over two contiguous rows: vector instructions, no
-jumps. Rules with the same two children share it. Each row knows the range in which it is finite.
-Binarisation makes new symbols on the right only, so L is small. Which rule and split gave a lower score
-is not kept: it is found again along the best derivation (:mod:`maxmargin.compiled.parses`), bit by bit
-the same sum. Measured on sentences of 40 words and 5,800 binary rules: 14 ms, 2.5 ns per rule and span.
+The order of computation makes this fast. For a fixed end j the starts i descend. Upper scores of left
+children are stored in rows L[i, B, k] over their ends k, those of right children in rows R[j, C, k] over
+their starts k, so the maximum over the splits k is one vectorized pass over two contiguous rows, without
+branches. Rules with the same two children share it. The finite range of each row is stored. Binarization
+creates new symbols on the right only, so L is small. The rule and split of a lower score are not stored:
+:mod:`maxmargin.compiled.parses` recomputes them along the best derivation, as a bit-identical sum. Measured
+on sentences of 40 words and 5,800 binary rules: 14 ms, 2.5 ns per rule and span.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
 CodeArray = npt.NDArray[np.int64]
 
-#: a derivation's search has failed where its score is below this
+#: score of a failed search
 LOWEST = -np.inf
 
 
 class PackedGrammar(NamedTuple):
     """A grammar in flat arrays.
 
-    Symbols: phrases 0 .. n_phrases-1, tags up to n_left-1, then those made by binarisation. Features are
-    numbered: starts, chains, binary rules, lexical rules; a rule's number plus the offset of its kind is its
-    feature. Binary rules lie by (left, right) child, *pairs*; pairs lie by left child. Chains lie by bottom.
+    Symbols: phrases 0 .. n_phrases-1, tags up to n_left-1, then symbols created by binarization. Features are
+    numbered in the order starts, chains, binary rules, lexical rules; the feature of a rule is its index plus
+    the offset of its kind. Binary rules are sorted by (left, right) child, *pairs*; pairs are sorted by left
+    child, chains by their bottom symbol.
     """
 
     n_phrases: int
@@ -54,7 +55,7 @@ class PackedGrammar(NamedTuple):
     n_symbols: int
     n_labels: int
     start_symbol: IntArray
-    chain_ptr: IntArray  # by bottom (phrases and tags)
+    chain_ptr: IntArray  # by bottom symbol (phrases and tags)
     chain_top: IntArray
     path_ptr: IntArray  # by chain
     path_label: IntArray  # labels that count as brackets, top first
@@ -74,8 +75,8 @@ class PackedGrammar(NamedTuple):
 
 
 class Words(NamedTuple):
-    """A sentence: the tags that word i may have are ``tag[ptr[i]:ptr[i + 1]]``, with their lexical rules
-    and scores."""
+    """A sentence: the possible tags of word i are ``tag[ptr[i]:ptr[i + 1]]``, with their lexical rules and
+    scores."""
 
     ptr: IntArray
     tag: IntArray
@@ -84,9 +85,9 @@ class Words(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """The brackets of a labelled tree by span: ``place[i, j]`` is -1 or a number g, whose labels are
-    ``label[ptr[g]:ptr[g + 1]]``. A wrong bracket costs ``wrong``, a missing one 1. An array ``place`` of
-    shape (0, 0) stands for no truth: no loss."""
+    """The brackets of a true tree by span: ``place[i, j]`` is -1 or an index g, whose labels are
+    ``label[ptr[g]:ptr[g + 1]]``. A wrong bracket costs ``wrong``, a missing one 1. ``place`` of shape (0, 0)
+    means that there is no true tree and no loss."""
 
     place: IntArray
     ptr: IntArray
@@ -95,7 +96,7 @@ class Truth(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """What a search leaves behind."""
+    """The scores computed by a search."""
 
     L: FloatArray  # (n, n_left, n + 1): upper scores by start, symbol, end
     R: FloatArray  # (n + 1, n_symbols, n + 1): upper scores by end, symbol, start
@@ -124,16 +125,16 @@ def fill(
     beam: int,
     chart: Chart,
 ) -> None:
-    """Search: all upper and lower scores of a sentence.
+    """Compute all upper and lower scores of a sentence.
 
-    With ``beam`` > 0 only that many symbols of each span (of two words or more) are kept, those of largest
-    score: faster, but the best derivation may be lost.
+    With ``beam`` > 0, keep only that many symbols per span (of two words or more), those with the largest
+    scores. This is faster, but may miss the best derivation.
     """
     n = len(words.ptr) - 1
     w_chain, w_rule = w[offsets[1] : offsets[2]], w[offsets[2] : offsets[3]]
     low = np.empty(g.n_symbols)
     up = np.empty(g.n_phrases)
-    # finite entries of the rows: L[i, B] in [left_lo, left_hi), R[j, C] in [right_lo, right_hi)
+    # ranges of finite entries: L[i, B] in [left_lo, left_hi), R[j, C] in [right_lo, right_hi)
     left_lo = np.full((n, g.n_left), n + 1, dtype=np.int32)
     left_hi = np.zeros((n, g.n_left), dtype=np.int32)
     right_lo = np.empty(g.n_symbols, dtype=np.int32)
@@ -207,7 +208,7 @@ def combine(
             for r in range(g.rule_ptr[p], g.rule_ptr[p + 1]):
                 a = np.uint64(g.rule_parent[r])
                 value = best + w_rule[r]
-                low[a] = value if value > low[a] else low[a]  # no jump: it could not be foreseen
+                low[a] = value if value > low[a] else low[a]  # no branch: it would be mispredicted
 
 
 @inlined
@@ -219,7 +220,7 @@ def climb(
     up: FloatArray,
     back: IntArray,
 ) -> None:
-    """Upper scores of phrases from the lower ones, by chains."""
+    """Upper scores of phrases from the lower scores, by chains."""
     up[:] = -np.inf
     for b in range(g.n_left):
         if low[b] == -np.inf:
@@ -234,7 +235,7 @@ def climb(
 
 @leaf
 def keep_best(scores: FloatArray, beam: int, spare: FloatArray) -> float:
-    """The least of the ``beam`` largest scores."""
+    """The smallest of the ``beam`` largest scores."""
     m = 0
     for s in range(len(scores)):
         if scores[s] > -np.inf:
@@ -247,7 +248,7 @@ def keep_best(scores: FloatArray, beam: int, spare: FloatArray) -> float:
 
 @leaf
 def spared(g: PackedGrammar, truth: Truth, place: int, charge: FloatArray, bonus: float) -> None:
-    """Add ``bonus`` to the charge of every chain for each of its labels that the truth has there."""
+    """Add ``bonus`` to the charge of every chain for each of its labels that the true tree has there."""
     lo, hi = truth.ptr[place], truth.ptr[place + 1]
     for c in range(len(charge)):
         first, last = g.path_ptr[c], g.path_ptr[c + 1]
@@ -257,5 +258,5 @@ def spared(g: PackedGrammar, truth: Truth, place: int, charge: FloatArray, bonus
                 rank += g.path_label[y] == label
             for y in range(lo, hi):
                 there += truth.label[y] == label
-            if rank <= there:  # the rank-th copy of the label is matched by one of the truth's
+            if rank <= there:  # the rank-th copy of the label is in the true tree
                 charge[c] += bonus

@@ -1,30 +1,29 @@
-"""Dual coordinate ascent for the Crammer-Singer loss: one row, all its classes, exactly.
+"""Dual coordinate ascent for the Crammer-Singer loss: exact steps over all classes of one row.
 
-Row i has multipliers alpha_ik >= 0 of sum c_i, one per class, the true one included:
+Row i has dual variables alpha_ik >= 0 that sum to c_i, one per class including the true one:
 
     w_k    =  sum_i (c_i [k = y_i] - alpha_ik) x_i
     g_k    =  cost[y_i, k] + <w_k, x_i> - <w_y, x_i>
     gap_i  =  c_i max_k g_k - sum_k alpha_ik g_k
 
-A visit maximises the dual over the multipliers of one row. With A = |x_i|^2 that is
+A visit maximizes the dual over the variables of one row. With A = |x_i|^2 this is
 
     max over a >= 0, sum_k a_k = c_i  of   <g, a> - A/2 |a - alpha_i|^2
 
-a projection onto a simplex: with v = g + A alpha_i,  a_k = max(0, v_k - theta) / A, where theta
-solves sum_k max(0, v_k - theta) = A c_i. As theta >= max v - A c_i few classes are in question; among
-them theta is found by (sum of those left - A c_i) / (number of those left), dropping what is below
-until nothing is.
+a projection onto a simplex: with v = g + A alpha_i,  a_k = max(0, v_k - theta) / A, where theta solves sum_k
+max(0, v_k - theta) = A c_i. Since theta >= max v - A c_i, few classes are candidates. Among them, theta is
+found by iterating (sum of the remaining v - A c_i) / (number of the remaining), dropping those below.
 
-Numbers o_ik that are added to the scores (an offset) are a part of the costs of single rows: in all of the
-above, cost[y_i, k] stands for cost[y_i, k] + o_ik - o_iy.
+An offset o_ik added to the scores is part of the costs of a row: replace cost[y_i, k] by
+cost[y_i, k] + o_ik - o_iy above.
 
-A row whose multiplier sits on one class, with a gradient that leads by more than the mean violation of
-the last epoch, is taken off the list; an exact check brings back what left too early.
+Shrinking: a row whose dual variables are on one class, with a gradient that leads by more than the mean
+violation of the last epoch, is removed from the active rows; an exact check restores rows removed too early.
 
-W has K columns padded to a multiple of eight, so that all scores of a row are summed in registers.
-The order is random, with rows fetched some visits ahead. While most rows are on the list and W is
-small, a visit costs less than fetching its row: then four neighbours are visited in a row, which
-halves the time and hardly changes the progress (longer blocks do, as real files are sorted).
+W has K columns padded to a multiple of eight, so that all scores of a row are summed in registers. The order
+is random, with rows prefetched a few visits ahead. While most rows are active and W is small, a visit costs
+less than fetching its row: then four neighboring rows are visited in sequence, which halves the time and
+hardly changes the progress (longer blocks do, because real files are sorted).
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ Data = npt.NDArray[Any]
 
 #: columns of W are padded to a multiple of this
 LANES = simd.LANES
-#: visits ahead that a row is fetched, and entries of it (the hardware follows a longer row by itself)
+#: visits ahead that a row is prefetched, and number of its entries (the hardware prefetches the rest)
 AHEAD = 4
 REACH = np.uint64(128)
-#: what an epoch reports: estimated gap, mean violation, changes of sum alpha cost and of |w|^2 / 2
+#: statistics of an epoch: estimated gap, mean violation, changes of sum alpha cost and of |w|^2 / 2
 GAP, VIOLATION, OFFSET, SQUARE = range(4)
 
 
 class ClassRows(NamedTuple):
-    """Rows of a CSR matrix, or of a dense one laid out flat (``indices`` None), and what is fixed
-    about them. ``pad`` is the value of the constant feature, whose weights are the last row of W. ``offset``
-    is what is added to the scores, less that of the true class; None for nothing."""
+    """Rows of a CSR matrix, or of a flat dense matrix (``indices`` None), and their fixed data. ``pad`` is
+    the value of the constant feature, whose weights are the last row of W. ``offset`` is added to the scores,
+    relative to the true class; None for no offset."""
 
     indptr: Data
     indices: Any
@@ -69,7 +68,7 @@ class ClassRows(NamedTuple):
 
 @entry
 def visiting_order(n: int, block: int, seed: int) -> Any:
-    """Positions 0 .. n-1: blocks of neighbours in random order, random order inside."""
+    """Positions 0 .. n-1: blocks of neighbors in random order, and random order within blocks."""
     state = np.uint64(seed)
     blocks = np.arange((n + block - 1) // block)
     for k in range(blocks.size - 1, 0, -1):
@@ -89,7 +88,7 @@ def visiting_order(n: int, block: int, seed: int) -> Any:
 
 @inlined
 def feature(indices: Any, first: Any, p: Any) -> Any:
-    """The feature of entry p of a row that begins at ``first``."""
+    """The feature index of entry p of a row that begins at ``first``."""
     if indices is None:
         return np.int64(p - first)
     return np.int64(indices[p])
@@ -99,7 +98,7 @@ def feature(indices: Any, first: Any, p: Any) -> Any:
 def row_dot(
     data: Data, indices: Any, first: Any, last: Any, W: FloatArray, out: FloatArray
 ) -> None:
-    """``out = W' x`` for one row. Several sums in turn: one alone would wait for its own additions."""
+    """``out = W' x`` for one row, with several accumulators to hide the latency of additions."""
     width, full, zero = W.shape[1], simd.first(LANES), simd.fill(0.0)
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     for c in range(0, width, 2 * LANES):
@@ -148,7 +147,7 @@ def row_dot(
 def row_add(
     data: Data, indices: Any, first: Any, last: Any, W: FloatArray, delta: FloatArray
 ) -> None:
-    """``W += x delta'``, in the groups of eight columns that have a change."""
+    """``W += x delta'``, for the groups of eight columns with a nonzero delta."""
     width, full, zero = W.shape[1], simd.first(LANES), simd.fill(0.0)
     for c in range(0, width, LANES):
         changed = False
@@ -173,7 +172,7 @@ def row_add_pair(
     a: int,
     b: int,
 ) -> None:
-    """``W += x delta'`` where only the columns a and b have a change."""
+    """``W += x delta'`` if only the columns a and b of delta are nonzero."""
     j, k = np.uint64(a), np.uint64(b)
     for p in range(first, last):
         f, x = np.uint64(feature(indices, first, p)), np.float64(data[p])
@@ -183,7 +182,7 @@ def row_add_pair(
 
 @inlined
 def demand(cost: FloatArray, offset: Any, i: int, truth: int, k: int) -> Any:
-    """By how much the true class should win against class k."""
+    """The required margin of the true class over class k."""
     if offset is None:
         return cost[truth, k]
     return cost[truth, k] + offset[i, k]
@@ -191,14 +190,14 @@ def demand(cost: FloatArray, offset: Any, i: int, truth: int, k: int) -> Any:
 
 @inlined
 def fetch_offset(offset: Any, at: int) -> None:
-    """Begin to load a row's offsets. (A leaf of its own: Numba must see the None.)"""
+    """Prefetch the offsets of a row. (A separate function, so that Numba specializes on None.)"""
     if offset is not None:
         prefetch(offset, at)
 
 
 @inlined
 def fetch_indices(indices: Any, first: Any, last: Any) -> None:
-    """The same for the indices of a sparse row. (A leaf of its own: Numba must see the None.)"""
+    """Prefetch the indices of a sparse row. (A separate function, so that Numba specializes on None.)"""
     if indices is not None:
         for p in range(first, last, np.uint64(16)):
             prefetch(indices, p)
@@ -206,7 +205,7 @@ def fetch_indices(indices: Any, first: Any, last: Any) -> None:
 
 @inlined
 def fetch(rows: ClassRows, caps: FloatArray, alpha: FloatArray, near: int, far: int) -> None:
-    """Begin to load what the visits of two later rows will need."""
+    """Prefetch the data of two later visits."""
     K = alpha.shape[1]
     prefetch(rows.indptr, far)
     prefetch(rows.y, far)
@@ -224,7 +223,7 @@ def fetch(rows: ClassRows, caps: FloatArray, alpha: FloatArray, near: int, far: 
 
 @entry_products
 def squares(indptr: Data, data: Data, pad: float, out: FloatArray) -> None:
-    """|x_i|^2, the constant feature included."""
+    """|x_i|^2, including the constant feature."""
     for i in range(out.size):
         total = pad * pad
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
@@ -236,7 +235,7 @@ def squares(indptr: Data, data: Data, pad: float, out: FloatArray) -> None:
 def threshold(v: FloatArray, pick: IntArray, m: int, total: float, mass: float) -> Any:
     """theta, given the classes ``pick[:m]`` that may be above it and the sum of their v.
 
-    Those above it stay; returns (theta, their number).
+    Classes above it stay in ``pick``; returns (theta, their number).
     """
     theta, kept = 0.0, 0
     while kept < m:
@@ -249,7 +248,7 @@ def threshold(v: FloatArray, pick: IntArray, m: int, total: float, mass: float) 
                 pick[kept] = k
                 kept += 1
                 total += v[k]
-        if kept == 0:  # all mass on one class, and rounding
+        if kept == 0:  # all mass is on one class, up to rounding
             m = 0
     return theta, m
 
@@ -266,7 +265,8 @@ def epoch(
     lead: float,
     stats: FloatArray,
 ) -> Any:
-    """Visit the active rows once. Returns how many stay; they move to the front, in order."""
+    """Visit the active rows once. Rows that remain active move to the front, in order; returns their
+    number."""
     data, indices, indptr, cost = rows.data, rows.indices, rows.indptr, rows.cost
     n, K, d = active.size, cost.shape[0], W.shape[0] - 1
     s, delta = np.zeros(W.shape[1]), np.zeros(W.shape[1])
@@ -283,7 +283,7 @@ def epoch(
         row_dot(data, indices, first, last, W, s)
         truth = rows.y[i]
 
-        # the gradient less its largest entry: a constant in it makes no difference
+        # Subtract the largest entry of the gradient: a constant makes no difference.
         top, second, best = -np.inf, -np.inf, truth
         for k in range(K):
             r = demand(cost, rows.offset, i, truth, k) + s[k] + rows.pad * W[d, k]
@@ -318,7 +318,7 @@ def epoch(
             total += v[k] if above else 0.0
         theta, m = threshold(v, pick, m, total, A * c)
 
-        # delta is the change of w, the negative change of alpha; the largest class takes what is left
+        # delta is the change of w, the negative change of alpha; the largest class gets the remainder.
         rest = c
         for k in range(K):
             delta[k] = alpha[i, k]
@@ -362,7 +362,7 @@ def choose_active(
     lead: float,
     active: IntArray,
 ) -> Any:
-    """The rows to visit given exact scores, into ``active``; returns their number."""
+    """Write the active rows, given exact scores, to ``active``; returns their number."""
     left = 0
     for i in members:
         truth = rows.y[i]
@@ -380,7 +380,7 @@ def choose_active(
 
 @entry
 def rebuild(rows: ClassRows, alpha: FloatArray, members: IntArray, W: FloatArray) -> Any:
-    """Add w of the multipliers to W; returns sum alpha cost."""
+    """Add w of the dual variables to W; returns sum alpha cost."""
     K, d = rows.cost.shape[0], W.shape[0] - 1
     delta = np.zeros(W.shape[1])
     offset = 0.0
@@ -392,7 +392,7 @@ def rebuild(rows: ClassRows, alpha: FloatArray, members: IntArray, W: FloatArray
             delta[k] = -a
             offset += a * demand(rows.cost, rows.offset, i, truth, k)
             away += a if k != truth else 0.0
-        # what left the true class, not c_i less what stayed: a bound must not hang on rounding
+        # Sum the other classes instead of subtracting from c_i: the bound must hold despite rounding.
         delta[truth] = away
         if away > 0.0:
             for k in range(K):
@@ -404,7 +404,7 @@ def rebuild(rows: ClassRows, alpha: FloatArray, members: IntArray, W: FloatArray
 
 @entry
 def count_support(rows: ClassRows, alpha: FloatArray, members: IntArray) -> Any:
-    """Rows with a multiplier off the true class."""
+    """Number of rows with a nonzero dual variable of a wrong class."""
     count = 0
     for i in members:
         away = False

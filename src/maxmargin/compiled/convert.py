@@ -1,4 +1,4 @@
-"""A dense matrix with few nonzeros, row by row into CSR."""
+"""Conversion of a dense matrix with few nonzeros to CSR."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fill(X, indptr, indices, data):
 
 @entry
 def has_duplicates(indptr, indices, seen):
-    """Whether a CSR row stores a column twice; ``seen`` holds -1 for every column."""
+    """Whether a CSR row stores a column twice; ``seen`` must be -1 for every column."""
     for i in range(indptr.shape[0] - 1):
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             j = np.uint64(indices[k])
@@ -44,7 +44,8 @@ def has_duplicates(indptr, indices, seen):
 
 @entry
 def place_rows(indptr, indices, data, factor, shift, begin, out_indices, out_data):
-    """Copy CSR rows, columns shifted and values multiplied, to where ``begin`` says; moves ``begin`` on."""
+    """Copy CSR rows, with shifted columns and scaled values, to the positions ``begin``, and advance
+    ``begin``."""
     for i in range(len(begin)):
         at = np.int64(begin[i])
         for k in range(indptr[i], indptr[i + 1]):

@@ -1,15 +1,15 @@
-"""Generalised distance transforms: the best place of a part for every place of its parent.
+"""Generalized distance transforms: the best position of a part for every position of its parent.
 
     out[t]  =  max over q of  f[q] - a (q - t)^2 + b (q - t),        a >= 0
 
-With g[q] = f[q] + b q this is the upper envelope of the parabolas g[q] - a (q - t)^2, all of one width,
-so that two of them cross once, at
+With g[q] = f[q] + b q this is the upper envelope of the parabolas g[q] - a (q - t)^2. All have the same
+width, so two of them cross once, at
 
-    s(q, r) = ((g[q] - g[r]) / a + r^2 - q^2) / (2 (r - q)),         q < r:  r is ahead beyond s.
+    s(q, r) = ((g[q] - g[r]) / a + r^2 - q^2) / (2 (r - q)),         q < r:  r is larger beyond s.
 
-One sweep from the left keeps those on the envelope (Felzenszwalb and Huttenlocher): linear time, also
-where t lies outside the range of q. In two dimensions the cost is a sum over the axes: rows first, then
-columns. With a = 0 a part is free to be anywhere, and the largest g is the answer.
+One sweep from the left computes the envelope (Felzenszwalb and Huttenlocher) in linear time, also if t is
+outside the range of q. In two dimensions the cost is a sum over the axes: rows first, then columns. With a =
+0 the position is free, and the largest g is the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IntArray = npt.NDArray[np.int64]
 
 @leaf
 def push_line(f: FloatArray, a: float, b: float, shift: int, out: FloatArray, at: IntArray) -> None:
-    """The same for a < 0, where there is no envelope to follow: all of them are looked at."""
+    """The same for a < 0, by brute force: there is no envelope."""
     for j in range(out.size):
         t = j + shift
         out[j] = -np.inf
@@ -47,8 +47,8 @@ def transform_line(
     hull: IntArray,
     begin: FloatArray,
 ) -> None:
-    """``out[k]`` and its argmax ``at[k]`` for t = k + shift. ``hull`` and ``begin`` are scratch of f's
-    size + 1."""
+    """``out[k]`` and its argmax ``at[k]`` for t = k + shift. ``hull`` and ``begin`` are scratch of the size
+    of f plus 1."""
     if a < 0.0:
         push_line(f, a, b, shift, out, at)
         return
@@ -69,7 +69,7 @@ def transform_line(
                 top += 1
                 hull[top] = r
                 begin[top] = s
-            else:  # only the first one is left, and it is behind everywhere
+            else:  # only the first one is left, and it is never the largest
                 hull[0] = r
         elif f[r] + b * r > f[hull[0]] + b * hull[0]:
             hull[0] = r

@@ -1,4 +1,4 @@
-"""Squared distances by differences: no cancellation, however far from the origin two rows are."""
+"""Squared distances by differences, without cancellation for rows far from the origin."""
 
 from __future__ import annotations
 

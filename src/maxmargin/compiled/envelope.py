@@ -1,11 +1,11 @@
-"""Upper envelopes of lines, the heart of every exact line search of a maximum of linear scores.
+"""Upper envelopes of lines, for exact line searches of a maximum of linear scores.
 
-Example i owns the lines a_j + t b_j; its loss at t is s_i times their maximum. The derivative of
-the maximum is the slope of the leading line (of the steepest leading line: right derivatives). Its
-kinks in (lo, hi) are found by walking: from the leading line at lo go to the earliest crossing with
-a steeper one. Algorithm 3 of Franc and Sonnenburg, restricted to the part of the line that matters.
+Example i has the lines a_j + t b_j; its loss at t is s_i times their maximum. The derivative of the maximum
+is the slope of the active line (the steepest one at ties: right derivatives). Its kinks in (lo, hi) are found
+by walking: from the active line at lo to the earliest crossing with a steeper line. This is algorithm 3 of
+Franc and Sonnenburg, restricted to the relevant interval.
 
-Lines come in arrays whose length is a multiple of eight; unused ones have a = -inf, b = 0.
+The lengths of arrays of lines are multiples of eight; unused lines have a = -inf, b = 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def padded(n):
 
 @inlined
 def slope_after(a, b, n, t):
-    """The slope of the line that leads just after t."""
+    """The slope of the active line just after t."""
     all_lanes, none = simd.first(simd.LANES), simd.fill(-np.inf)
     time, best = simd.fill(t), none
     for j in range(0, n, simd.LANES):
@@ -41,7 +41,7 @@ def slope_after(a, b, n, t):
 
 @inlined
 def _leader(a, b, n, t, slope):
-    """A line of this slope that leads at t."""
+    """A line of this slope that is active at t."""
     at, value = -1, -np.inf
     for j in range(n):
         if b[j] == slope and a[j] > value:
@@ -51,7 +51,7 @@ def _leader(a, b, n, t, slope):
 
 @inlined
 def slopes_after(a, b, n, ts):
-    """The same at eight ts side by side."""
+    """The same at eight values of t at once."""
     start, slope = simd.fill(a[0]), simd.fill(b[0])
     best = simd.fma(ts, slope, start)
     for j in range(1, n):
@@ -65,7 +65,7 @@ def slopes_after(a, b, n, ts):
 
 @inlined
 def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
-    """Append the example's kinks in (lo, hi); returns the new count, or -1 if there is no room."""
+    """Append the kinks of an example in (lo, hi); returns the new count, or -1 if there is no room."""
     slope = slope_after(a, b, n, lo)
     last = slope_after(a, b, n, hi) if np.isfinite(hi) else np.inf
     if slope == last:
@@ -93,7 +93,7 @@ def add_kinks(a, b, n, weight, lo, hi, ts, jumps, count):
 
 @inlined
 def _fill(a0, a1, start, end, a, b):
-    """Cached constraints as lines; line 0 is the truth: value 0, slope 0. Returns the padded length."""
+    """Cached constraints as lines; line 0 is the true output: value 0, slope 0. Returns the padded length."""
     a[0], b[0], n = 0.0, 0.0, 1
     for j in range(start, end):
         a[n] = a0[j]
@@ -115,7 +115,7 @@ def _widest(pointers):
 
 @entry
 def ragged_slopes(a0, a1, pointers, weight, ts, out):
-    """Slopes of sum_i s_i max(0, max_j ((1 - t) a0_j + t a1_j)): cached constraints on a line."""
+    """Slopes of sum_i s_i max(0, max_j ((1 - t) a0_j + t a1_j)), for cached constraints on a line."""
     room, zero = _widest(pointers), simd.fill(0.0)
     a, b = np.empty(room), np.empty(room)
     for q in range(0, ts.shape[0], simd.LANES):
@@ -144,7 +144,7 @@ def ragged_kinks(a0, a1, pointers, weight, lo, hi, ts, jumps):
 
 @entry
 def ragged_leaders(scores, pointers, chosen):
-    """The best entry of each example, -1 where none is above zero; returns nothing."""
+    """The best entry of each example, -1 if none is positive."""
     for i in range(pointers.shape[0] - 1):
         best, value = -1, 0.0
         for j in range(pointers[i], pointers[i + 1]):

@@ -1,8 +1,8 @@
-"""Products with a list of rows: margins Z w, sums Z' coef and Gram matrices Z' diag(theta) Z.
+"""Products with selected rows: margins Z w, sums Z' coef and Gram matrices Z' diag(theta) Z.
 
-Row p of Z is ``y[p]`` times row ``index[p]`` of a CSR or dense matrix, followed by the constant
-feature ``y[p] * constant`` if ``w`` is one longer than the matrix is wide. (y is +-1, so it drops
-out of Gram matrices.) Data may be float32 or float64; all sums are float64.
+Row p of Z is ``y[p]`` times row ``index[p]`` of a CSR or dense matrix, followed by the constant feature
+``y[p] * constant`` if ``w`` has one entry more than the matrix has columns. (y is +-1, so it cancels in Gram
+matrices.) Data may be float32 or float64; all sums are float64.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def dense_combine(X, constant, coef, index, y, out):
 
 @entry
 def csr_outer(indptr, indices, data, constant, theta, index, pairs, squares):
-    """Add the outer products of the rows with theta > 0; returns how many they were.
+    """Add the outer products of the rows with theta > 0; returns the number of these rows.
 
-    Pairs of different stored entries go to ``pairs`` once, squares to ``squares``: the matrix is
-    pairs + pairs' + diag(squares), for indices in any order, repeated ones included.
+    Products of different stored entries go to ``pairs`` once, squares to ``squares``: the matrix is
+    pairs + pairs' + diag(squares). Indices may be unsorted and repeated.
     """
     count, total, last = 0, 0.0, np.uint64(squares.shape[0] - 1)
     for p in range(index.shape[0]):
@@ -99,9 +99,9 @@ def csr_outer(indptr, indices, data, constant, theta, index, pairs, squares):
 
 @entry
 def csr_block(indptr, indices, data, constant, theta, index, start, block):
-    """Write sqrt(theta) times the rows with theta > 0, from ``start`` on, into ``block``.
+    """Write sqrt(theta) times the rows with theta > 0, starting at ``start``, to ``block``.
 
-    Returns (rows written, where to go on); the rest of the block is zero.
+    Returns (rows written, position to resume at); the rest of the block is zero.
     """
     count, p, n = 0, start, index.shape[0]
     block[:] = 0.0

@@ -1,7 +1,8 @@
-"""Binary hinge: L(s) = sum_i c_i max(0, m - y_i s_i), its cut, and its shape on a line of scores.
+"""Binary hinge loss L(s) = sum_i c_i max(0, m - y_i s_i): its cut, and its slopes and kinks on a line of
+scores.
 
-On the line s + t (r - s) row i contributes max(0, A_i + t B_i) with A = c (m - y s), B = c y (s -
-r): one kink at -A / B where the slope jumps by |B|.
+On the line s + t (r - s), row i contributes max(0, A_i + t B_i) with A = c (m - y s), B = c y (s - r): one
+kink at -A / B where the slope jumps by |B|.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from maxmargin.compiled import simd
 from maxmargin.compiled.jit import entry, entry_products
 
-#: rows below which a loop that stores and sums is two. Such a loop is compiled twice, and the one without
-#: vectors, which sums in another order, runs where an array that is written seems to lie too near to one
-#: that is read: for arrays of a few rows that is a matter of where they happen to be
+#: number of rows below which a loop that both stores and sums is split into two. Such a loop is compiled
+#: twice; the version without vector instructions, which sums in another order, runs if output and input
+#: arrays seem to overlap, which for short arrays depends on their addresses
 SHORT = 1024
 
 
@@ -34,7 +35,7 @@ def cut(scores, y, weight, margin, gradient):
             gradient[i] = -(weight[i] if y[i] * scores[i] < margin else 0.0) * y[i]
         return margin * offset
     for i in range(n):
-        c = weight[i] if y[i] * scores[i] < margin else 0.0  # no branch: it could not be foretold
+        c = weight[i] if y[i] * scores[i] < margin else 0.0  # no branch: it would be mispredicted
         gradient[i] = -c * y[i]
         offset += c
     return margin * offset
@@ -42,12 +43,12 @@ def cut(scores, y, weight, margin, gradient):
 
 @entry
 def slopes(s, r, y, weight, margin, ts, out):
-    """Add the right derivatives at each t: eight of them side by side."""
+    """Add the right derivatives at each t, eight at a time."""
     zero = simd.fill(0.0)
     for q in range(0, ts.shape[0], simd.LANES):
         here = simd.first(ts.shape[0] - q)
         t = simd.load(ts, q, here, zero)
-        even, odd = zero, zero  # two sums, or each addition would wait for the one before
+        even, odd = zero, zero  # two accumulators hide the latency of additions
         for i in range(s.shape[0]):
             a = weight[i] * (margin - y[i] * s[i])
             b = weight[i] * y[i] * (s[i] - r[i])
@@ -65,13 +66,13 @@ def kinks(s, r, y, weight, margin, lo, hi, ts, jumps):
     count, room = 0, ts.shape[0]
     for i in range(s.shape[0]):
         b = weight[i] * y[i] * (s[i] - r[i])
-        t = -weight[i] * (margin - y[i] * s[i]) / b  # nan or infinite where there is none
+        t = -weight[i] * (margin - y[i] * s[i]) / b  # nan or infinite if there is no kink
         inside = (lo < t) & (t < hi) & (b != 0.0)
         if count >= room:
             if inside:
                 return -1
             continue
-        ts[count] = t  # written in any case: a branch here could not be foretold
+        ts[count] = t  # always written: a branch would be mispredicted
         jumps[count] = abs(b)
         count += int(inside)
     return count

@@ -1,13 +1,13 @@
-"""The parts of an interior-point step for the hinge that go row by row; see ``risks/interior_point``.
+"""Row-wise parts of an interior-point step for the hinge loss; see :mod:`maxmargin.duals.interior_point`.
 
-Per row: multiplier ``a``, room ``t = c - a``, their partners ``u`` and ``xi``, and ``m``, by how much
-its margin exceeds what is demanded. A direction is kept as the change of margins ``dm``, from which the rest
-follows:
+Each row has the dual variable ``a``, its slack ``t = c - a``, the multipliers ``u`` and ``xi`` of their
+bounds, and ``m``, the margin minus the required margin. A direction is stored as the change ``dm`` of the
+margins, from which the rest follows:
 
     da = -theta (dm + m + r - s),    du = -u - r - (u / a) da,    dxi = -xi - s + (xi / t) da
 
-The target of the products a u and t xi of a row is a multiple of its weight c: a row of weight 2 then goes
-the way of two rows.
+The target of the products a u and t xi of a row is proportional to its weight c, so that a row of weight 2
+behaves like two rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maxmargin.compiled.jit import entry
 
 @entry
 def weigh(a, t, u, xi, m, theta, coef):
-    """theta = 1 / (u / a + xi / t) and the predictor's coefficients."""
+    """theta = 1 / (u / a + xi / t) and the coefficients of the predictor."""
     for i in range(a.shape[0]):
         theta[i] = 1.0 / (u[i] / a[i] + xi[i] / t[i])
         coef[i] = theta[i] * (m[i])
@@ -25,7 +25,7 @@ def weigh(a, t, u, xi, m, theta, coef):
 
 @entry
 def predict(a, t, u, xi, m, theta, dm):
-    """The predictor (r = s = 0): longest step, and a u + t xi after a step k is k^2 and k terms."""
+    """The predictor (r = s = 0): the longest step, and the k^2 and k terms of a u + t xi after a step k."""
     worst, linear, square = 1.0, 0.0, 0.0
     for i in range(a.shape[0]):
         da = -theta[i] * (dm[i] + m[i])
@@ -51,7 +51,7 @@ def correct(a, t, u, xi, m, theta, dm, target, c, r, s, coef):
 
 @entry
 def longest(a, t, u, xi, m, theta, dm, r, s):
-    """The longest step that keeps all four positive, not above one."""
+    """The longest step, at most one, that keeps all four positive."""
     worst = 1.0
     for i in range(a.shape[0]):
         da = -theta[i] * (dm[i] + m[i] + r[i] - s[i])
@@ -63,7 +63,7 @@ def longest(a, t, u, xi, m, theta, dm, r, s):
 
 @entry
 def move(step, a, t, u, xi, m, c, theta, dm, r, s):
-    """Take the step; no rounding leads out of the box."""
+    """Take the step; rounding never leads out of the box."""
     for i in range(a.shape[0]):
         da = -theta[i] * (dm[i] + m[i] + r[i] - s[i])
         du = -u[i] - r[i] - u[i] / a[i] * da
@@ -77,7 +77,7 @@ def move(step, a, t, u, xi, m, c, theta, dm, r, s):
 
 @entry
 def summary(a, t, u, xi, m, c):
-    """(a u + t xi, sum of c max(0, -m), rows whose multiplier is not on its way to 0)."""
+    """(a u + t xi, sum of c max(0, -m), number of rows whose dual variable does not tend to 0)."""
     slack, loss, support = 0.0, 0.0, 0
     for i in range(a.shape[0]):
         slack += a[i] * u[i] + t[i] * xi[i]
@@ -87,11 +87,11 @@ def summary(a, t, u, xi, m, c):
 
 
 @entry
-def recentre(step, target, c, a, t, u, xi, m, theta, dm, r, s, coef):
-    """Gondzio's corrector: r, s and coefficients that also pull outliers back towards the target.
+def recenter(step, target, c, a, t, u, xi, m, theta, dm, r, s, coef):
+    """Gondzio's corrector: r, s and coefficients that also move outliers toward the target.
 
-    At the trial step all products a u and t xi should lie within a factor of ten of the target;
-    what they are off by is what the direction corrects, large ones by no more than they can give.
+    At the trial step all products a u and t xi should be within a factor of ten of the target. The direction
+    corrects their deviations, limited for large products.
     """
     for i in range(a.shape[0]):
         low, high = 0.1 * target * c[i], 10.0 * target * c[i]

@@ -1,8 +1,7 @@
-"""How leaves are compiled: without the interpreter's lock, cached on disk, and no more than is
-called.
+"""Compilation options: functions release the GIL and are cached on disk.
 
-``entry`` functions are called from Python. ``leaf`` functions are called by compiled code only:
-they get no wrapper for Python, which saves a sixth of the time a first fit spends compiling.
+``entry`` functions are called from Python. ``leaf`` functions are called only by compiled code: they have no
+Python wrapper, which saves a sixth of the compile time of a first fit.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from typing import Any
 
 from numba import njit
 
-#: reordering and fused multiply-add in sums of products; nan and inf keep their meaning
+#: reordering and fused multiply-add in sums of products; nan and inf are respected
 PRODUCTS = {"reassoc", "contract", "nsz"}
-#: maxima of many numbers, none of which is nan (inf keeps its meaning): vector instructions
+#: for maxima of many numbers without nan (inf is respected), so that they are vectorized
 MAXIMA = {"reassoc", "nnan", "nsz"}
 
 _common: dict[str, Any] = {
@@ -22,10 +21,10 @@ _common: dict[str, Any] = {
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
 }
-_njit: Any = njit  # two of the options are missing from Numba's own annotations
+_njit: Any = njit  # Numba's annotations lack two of the options
 entry = _njit(**_common)
 entry_products = _njit(fastmath=PRODUCTS, **_common)
-#: for leaves called once per row with arrays: a real call would count references to them, 100 ns
+#: for leaves called once per row with arrays: a real call would count references, which takes 100 ns
 inlined = _njit(no_cpython_wrapper=True, forceinline=True, **_common)
 inlined_products = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=PRODUCTS, **_common)
 inlined_maxima = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=MAXIMA, **_common)

@@ -1,8 +1,8 @@
-"""Products with counts of k-mers anywhere in strings of any lengths.
+"""Products with counts of k-mers in strings of any lengths.
 
-One table of columns for all positions (see :mod:`maxmargin.compiled.kmers`), small enough for the
-cache, so rows are read one after the other, each from its end: string i is
-``letters[indptr[i] : indptr[i + 1]]``. ``start[k]`` is where the words of order k begin.
+One table of columns serves all positions (see :mod:`maxmargin.compiled.kmers`). It is small enough for the
+cache, so rows are read one after another, each from its end: string i is ``letters[indptr[i] : indptr[i +
+1]]``. ``start[k]`` is the first word of order k.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def counts_accumulate_table(letters, indptr, first, last, value, size, coef, col
 
 @entry
 def counts_dot_words(letters, indptr, first, last, value, size, w, columns, lo, hi, out):
-    """The same scores to the bit, word by word: for few letters."""
+    """The same scores, bit-identical, word by word: faster for few letters."""
     start = _starts(first, last, size)
     for i in range(lo, hi):
         end = indptr[i + 1]
@@ -96,7 +96,7 @@ def counts_dot_words(letters, indptr, first, last, value, size, w, columns, lo, 
 
 @entry
 def counts_accumulate_words(letters, indptr, first, last, value, size, coef, columns, lo, hi, out):
-    """The same, word by word: for few letters."""
+    """The same, word by word: faster for few letters."""
     start = _starts(first, last, size)
     for i in range(lo, hi):
         end = indptr[i + 1]
@@ -114,8 +114,8 @@ def counts_accumulate_words(letters, indptr, first, last, value, size, coef, col
 
 @inlined
 def _words(letters, lo, hi, first, last, size, start, seen, columns, order):
-    """Count the words of one string in ``seen``; returns how many different ones there are, listed
-    in ``columns`` with their ``order``."""
+    """Count the words of one string in ``seen``; returns the number of distinct words, which are listed in
+    ``columns`` with their ``order``."""
     n = 0
     for at in range(lo, hi):
         word = np.int64(0)
@@ -143,7 +143,7 @@ def _longest(indptr, rows):
 
 @entry
 def counts_rows(letters, indptr, first, last, value, size, rows, out_indptr, indices, data):
-    """The rows as CSR, columns as they occur, each with its count times its value."""
+    """The rows as CSR, columns in order of occurrence, each with its count times its value."""
     start = _starts(first, last, size)
     seen = np.zeros(start[last + 1], np.int32)
     room = _longest(indptr, rows) * (last - first + 1)
@@ -162,7 +162,7 @@ def counts_rows(letters, indptr, first, last, value, size, rows, out_indptr, ind
 
 @entry
 def counts_norms(letters, indptr, first, last, value, size, rows, words, squares):
-    """Number of different words in each string, and the squared norm of counts times values."""
+    """Number of distinct words in each string, and the squared norm of counts times values."""
     start = _starts(first, last, size)
     seen = np.zeros(start[last + 1], np.int32)
     room = _longest(indptr, rows) * (last - first + 1)

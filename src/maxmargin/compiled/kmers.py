@@ -1,26 +1,25 @@
-"""Products with k-mers of strings that are never written down.
+"""Matrix-free products with k-mer features of strings.
 
-The columns of one *table* are all words of order ``first``, then all of order ``first + 1``, .. up to
+The columns of one *table* are all words of order ``first``, then all of order ``first + 1``, and so on up to
 ``last``; ``size[k]`` is the number of words of order k. Positional features have one table per position
-(shorter near the end of the string), counts one for all positions.
+(shorter near the end of the string), counts have one for all positions.
 
-Words of one order are sorted by their *last* letter, then the one before: word x_0 x_1 .. x_{k-1} has
-the number ``sum_i x_i size[i]``. A word's prefixes are the words of lower order at the same place, so one
+Words of one order are sorted by their *last* letter, then the one before: word x_0 x_1 .. x_{k-1} has the
+index ``sum_i x_i size[i]``. The prefixes of a word are the words of lower order at the same position, so one
 table of sums,
 
     T_k[x_0 .. x_{k-1}] = T_{k-1}[x_0 .. x_{k-2}] + value[k] w_k[x_0 .. x_{k-1}]
 
-replaces the products of all orders by a single access to T_last: an eighth of the accesses for orders
-1 .. 8, into 0.5 MB that stay in the cache, since all rows visit one position before the next. It is
-filled by one sequential pass over w, whose loops run over neighbours thanks to that numbering. The
-transposed product does the same backwards: coefficients are added up by longest word, then folded from
-order to order.
+replaces the products of all orders by a single access to T_last: an eighth of the accesses for orders 1 .. 8,
+into 0.5 MB that stay in the cache, because all rows visit one position before the next. One sequential pass
+over w fills it; with this indexing its loops run over contiguous memory. The transposed product does the
+reverse: coefficients are added up by longest word, then folded from order to order.
 
-Strings are read from their end: the longest word at p is that at p + 1 times ``size[1]``, plus a letter,
-less the letter that falls out. Letters are stored by position (position, row), so that a position's letters
-lie side by side. A letter outside the alphabet is any number >= ``size[1]``; words that contain one are
-left out. The functions ``.._tables`` want rows without such letters; the functions ``.._words`` take any
-rows, and are quicker for few. Both add up in the same order: a row's score has the same bits from either.
+Strings are read from their end: the index of the longest word at p is that at p + 1 times ``size[1]``, plus
+the new letter, minus the letter that drops out. Letters are stored as (position, row), so that the letters of
+a position are contiguous. A letter outside the alphabet is any number >= ``size[1]``; words that contain one
+are ignored. The functions ``.._tables`` require rows without such letters; the functions ``.._words`` accept
+any rows and are faster for few rows. Both add in the same order, so their scores are bit-identical.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from maxmargin.compiled.jit import entry, inlined
 
 @inlined
 def fill_table(w, at, columns, c, first, last, value, size, table):
-    """Sums over the prefixes of all words; returns where the words of order ``last`` begin.
+    """Sums over the prefixes of all words; returns the first index of the words of order ``last``.
 
     The weights of word j are ``w[(at + j) columns + c]``.
     """
@@ -53,7 +52,7 @@ def fill_table(w, at, columns, c, first, last, value, size, table):
 
 @inlined
 def fold_table(table, at, columns, c, first, last, value, size, out):
-    """Add a table of coefficients by longest word to all orders of ``out``, and leave it empty."""
+    """Add a table of coefficients by longest word to all orders of ``out``, and reset it to zero."""
     start = np.int64(0)
     for k in range(first, last):
         start += size[k]
@@ -90,7 +89,7 @@ def _roll(letters, rows, p, last, size, code):
 
 @entry
 def positional_dot_tables(letters, offset, first, last, value, size, w, columns, rows, out):
-    """``out[c, i]``: scores of the rows; ``w`` is flat, ``columns`` numbers for each feature."""
+    """``out[c, i]``: scores of the rows; ``w`` is flat, ``columns`` numbers per feature."""
     table, code = np.empty(offset[1]), np.zeros(len(rows), np.int32)
     for p in range(letters.shape[0] - 1, -1, -1):
         order = _roll(letters, rows, p, last, size, code)
@@ -126,10 +125,10 @@ def positional_accumulate_tables(
 
 @entry
 def positional_kernel_dot(letters, offset, first, last, value, size, coef, columns, rows, out):
-    """``out[c] += X X' coef[c]``: both products at once, so that no vector of weights is needed.
+    """``out[c] += X X' coef[c]``: both products at once, without a weight vector.
 
-    At each position the table of coefficients becomes that of the scores: order by order the sums over
-    words with a prefix, then, back up, value^2 times them added along the prefixes.
+    At each position the table of coefficients becomes the table of scores: first the sums over words with a
+    common prefix, order by order, then value^2 times them accumulated along the prefixes.
     """
     table, code = np.zeros(offset[1]), np.zeros(len(rows), np.int32)
     for p in range(letters.shape[0] - 1, -1, -1):
@@ -210,7 +209,7 @@ def positional_accumulate_words(
 
 @entry
 def positional_rows(strings, offset, first, last, value, size, indptr, indices, data):
-    """Some rows as CSR, columns ascending; their letters are given by row."""
+    """Rows as CSR, columns ascending; ``strings`` holds their letters by row."""
     n, length = strings.shape
     filled = np.uint64(0)
     for i in range(n):
@@ -234,7 +233,7 @@ def positional_norms(letters, first, last, value, size, rows, counts, squares):
     """Number of words in each row and the sum of their squared values."""
     length = letters.shape[0]
     for i in range(len(rows)):
-        run = 0  # letters of the alphabet from here on
+        run = 0  # number of valid letters from here
         for p in range(length - 1, -1, -1):
             run = run + 1 if letters[p, rows[i]] < size[1] else 0
             for k in range(first, min(run, last) + 1):

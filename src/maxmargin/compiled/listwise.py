@@ -2,26 +2,27 @@
 
     H(pi) = 1 - measure(pi) + <s, a(pi) - a(truth)>      over rankings pi,
 
-a(pi) a vector of one coefficient per row: a function of the scores alone.
+where a(pi) is a vector of one coefficient per row.
 
-Average precision (AP; relevances 0 and 1, R and N rows of each kind):  a(pi) is the sum over pairs of a
-relevant row i and another row j of +-(e_i - e_j) / (R N), + if i stands above j. Some best ranking has both
-kinds in the order of their scores (Yue, Finley, Radlinski and Joachims). With i, j ranks within the kinds,
+Average precision (AP; relevances 0 and 1, with N and R rows):  a(pi) is the sum over pairs of a relevant row
+i and an irrelevant row j of +-(e_i - e_j) / (R N), with + if i is ranked above j. Some best ranking has both
+kinds in the order of their scores (Yue, Finley, Radlinski and Joachims). With i, j the ranks within each
+kind,
 
     1 - AP = (1 / R) sum over pairs with j above i of  i / ((i + j - 1) (i + j)),
 
-so H is a sum over such pairs of  i / (R (i + j - 1) (i + j)) - 2 (s_i - s_j) / (R N).  For every j the best
-i to stand above begins the best suffix of a sum, and it does not fall as j grows: O(R N), exact.
+so H is a sum over such pairs of  i / (R (i + j - 1) (i + j)) - 2 (s_i - s_j) / (R N).  For every j, the best
+i to rank below j begins the best suffix of a sum, and it is nondecreasing in j: O(R N), exact.
 
 NDCG with gains y and discounts D:  a(pi) = sum over positions p of D_p e_pi(p).  Then
 
     H(pi) = 1 + sum over p of D_p (s - y / IDCG)_pi(p) - <s, a(truth)>
 
-is greatest if s - y / IDCG descends, as D does (rearrangement): O(m log m), exact. Rows of equal gain share
-the truth: a(truth) is the mean over all ideal rankings.
+is maximal if s - y / IDCG descends, as D does (rearrangement inequality): O(m log m), exact. a(truth) is the
+mean over all ideal rankings, so that rows of equal gain are treated alike.
 
-Among best rankings the one that rises fastest in a direction d is taken: right derivatives on lines.
-Labels are those of compiled.pairs. Queries with one level of relevance contribute nothing.
+Among best rankings, the one with the largest increase in a direction d is chosen: right derivatives on lines.
+Labels are those of compiled.pairs. Queries with a single relevance level contribute nothing.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def _discounts(n, k):
 
 @inlined
 def _precision(labels, lo, m, order, s, d, coef):
-    """Rows of ``order`` ascend by score. Fills a(pi) - a(truth) and returns 1 - AP of the best ranking."""
+    """``order`` is ascending by score. Fills a(pi) - a(truth) and returns 1 - AP of the best ranking."""
     R = 0
     for k in range(m):
         R += int(labels[lo + k, 0] > 0.0)
     N = m - R
-    # relevant rows first, then the others, each kind by descending score
+    # relevant rows first, then irrelevant ones, each by descending score
     ranked = np.empty(m, np.int64)
     a, b = 0, R
     for k in range(m - 1, -1, -1):
@@ -62,7 +63,9 @@ def _precision(labels, lo, m, order, s, d, coef):
         else:
             ranked[b] = row
             b += 1
-    passed = np.zeros(R + 1, np.int64)  # how many others stand directly above the i-th relevant row
+    passed = np.zeros(
+        R + 1, np.int64
+    )  # number of irrelevant rows directly above the i-th relevant row
     pair, start = 2.0 / (R * N), 0
     for j in range(1, N + 1):
         row = ranked[R + j - 1]
@@ -118,7 +121,7 @@ def _best(kind, labels, lo, m, discount, truth, scale, s, d, order, keys, coef):
     if kind == PRECISION:
         sort(s, d, m, order, keys)
         return _precision(labels, lo, m, order, s, d, coef)
-    shifted = coef  # not needed before the order is known
+    shifted = coef  # reused as scratch until the order is known
     for k in range(m):
         shifted[k] = s[k] - labels[lo + k, 0] / scale
     sort(shifted, d, m, order, keys)

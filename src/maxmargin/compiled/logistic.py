@@ -1,7 +1,7 @@
-"""Logistic loss: L(s) = sum_i c_i log(1 + exp(-y_i s_i)), its cut, and its slopes on a line of scores.
+"""Logistic loss L(s) = sum_i c_i log(1 + exp(-y_i s_i)): its cut, and its slopes on a line of scores.
 
-With e = exp(-|m|) for the margin m = y s nothing overflows: the loss is log(1 + e) + max(0, -m), the
-chance of the other label is e / (1 + e) for m >= 0 and 1 / (1 + e) for m < 0.
+With e = exp(-|m|) for the margin m = y s nothing overflows: the loss is log(1 + e) + max(0, -m), and the
+probability of the other label is e / (1 + e) for m >= 0 and 1 / (1 + e) for m < 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def cut(scores, y, weight, gradient):
     for i in range(scores.shape[0]):
         margin = y[i] * scores[i]
         e = math.exp(-abs(margin))
-        # log(1 + e) + |m| e / (1 + e) on both sides: the entropy of the two labels
+        # log(1 + e) + |m| e / (1 + e) for either sign: the entropy of the two labels
         offset += weight[i] * (math.log1p(e) + abs(margin) * (e / (1.0 + e)))
         gradient[i] = -weight[i] * y[i] * ((e if margin >= 0.0 else 1.0) / (1.0 + e))
     return offset

@@ -1,16 +1,16 @@
 """Maximum flow and minimum cut in float64, by growing two search trees.
 
-The method of Boykov and Kolmogorov (2004, "An experimental comparison of min-cut/max-flow algorithms
-for energy minimization in vision"), good on graphs of pixels. A tree grows from the source and one
-from the sink, along arcs with capacity left. Where they touch, the path is augmented; nodes whose arc
-to the parent was used up are orphans and look for another parent or leave the tree. When no tree can
-grow, the source's tree is one side of a cut whose arcs are all full: its capacity equals the flow, and
-that equality is the proof of optimality. Paths use up their narrowest arc to exactly zero, so nothing
-depends on a tolerance.
+This is the method of Boykov and Kolmogorov (2004, "An experimental comparison of min-cut/max-flow algorithms
+for energy minimization in vision"), which works well on graphs of pixels. One tree grows from the source and
+one from the sink, along arcs with residual capacity. Where they meet, the path is augmented. Nodes whose arc
+to the parent is saturated become orphans, which find another parent or leave the tree. When no tree can grow,
+the source's tree is one side of a cut whose arcs are all saturated: its capacity equals the flow, which
+proves optimality. An augmentation reduces the bottleneck arc to exactly zero, so nothing depends on a
+tolerance.
 
-Arcs lie in rows: node i owns ``first[i] .. first[i+1]-1``; ``sister[a]`` is the reverse of arc a;
-``left`` is what an arc can still carry. ``terminal[i] > 0`` is capacity left from the source to i,
-``< 0`` from i to the sink.
+Node i has the arcs ``first[i] .. first[i+1]-1``; ``sister[a]`` is the reverse of arc a; ``left`` is the
+residual capacity. ``terminal[i] > 0`` is the residual capacity from the source to i, ``< 0`` from i to the
+sink.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 
 from maxmargin.compiled.jit import entry, inlined
 
-# a parent is an arc to it, or one of these
+# A parent is the arc to it, or one of these.
 _NONE, _TERMINAL, _ORPHAN = -1, -2, -3
 _FAR = 1 << 60
 
 
 @entry
 def flow_arcs(lo, hi, forward, first, head, sister, left):
-    """Rows of arcs from edges: ``lo[e] -> hi[e]`` with capacity ``forward[e]``, and its reverse with 0."""
+    """Arcs of edges: ``lo[e] -> hi[e]`` with capacity ``forward[e]``, and its reverse with capacity 0."""
     n, m = len(first) - 1, len(lo)
     first[:] = 0
     for e in range(m):
@@ -81,7 +81,7 @@ def _take(follower, ends):
 
 @inlined
 def _grow(i, first, head, sister, left, parent, in_sink, stamp, distance, waiting, ends):
-    """Take free neighbours of i into its tree; the arc from source to sink tree if they met, or -1."""
+    """Add free neighbors of i to its tree; return the arc from source to sink tree if they meet, else -1."""
     sink = in_sink[i]
     for a in range(first[i], first[i + 1]):
         if left[sister[a] if sink else a] <= 0.0:
@@ -95,7 +95,7 @@ def _grow(i, first, head, sister, left, parent, in_sink, stamp, distance, waitin
             return sister[a] if sink else a
         elif stamp[j] > stamp[i] or distance[j] <= distance[i]:
             continue
-        parent[j] = sister[a]  # j was free, or the way over i to the root is shorter
+        parent[j] = sister[a]  # j was free, or its path to the root over i is shorter
         stamp[j] = stamp[i]
         distance[j] = distance[i] + 1
     return -1
@@ -103,7 +103,7 @@ def _grow(i, first, head, sister, left, parent, in_sink, stamp, distance, waitin
 
 @inlined
 def _narrowest(meeting, head, sister, left, terminal, parent):
-    """What the path through the meeting arc can carry."""
+    """The capacity of the path through the meeting arc."""
     narrow = left[meeting]
     j = head[sister[meeting]]
     while parent[j] != _TERMINAL:
@@ -119,7 +119,7 @@ def _narrowest(meeting, head, sister, left, terminal, parent):
 
 @inlined
 def _augment(meeting, narrow, head, sister, left, terminal, parent, orphan, ends):
-    """Send ``narrow`` along the path; nodes whose arc to the parent is used up become orphans."""
+    """Send ``narrow`` along the path; nodes whose arc to the parent is saturated become orphans."""
     left[meeting] -= narrow
     left[sister[meeting]] += narrow
     for side in range(2):
@@ -130,7 +130,7 @@ def _augment(meeting, narrow, head, sister, left, terminal, parent, orphan, ends
                 terminal[j] += narrow if side == 1 else -narrow
                 spent = terminal[j] == 0.0
             else:
-                along = sister[a] if side == 0 else a  # the arc the flow runs along
+                along = sister[a] if side == 0 else a  # the arc in the direction of the flow
                 left[along] -= narrow
                 left[sister[along]] += narrow
                 spent = left[along] == 0.0
@@ -144,7 +144,7 @@ def _augment(meeting, narrow, head, sister, left, terminal, parent, orphan, ends
 
 @inlined
 def _origin(j, parent, head, stamp, distance, time):
-    """Steps from j to its tree's root, or _FAR if an orphan is on the way."""
+    """Number of steps from j to the root of its tree, or _FAR if an orphan is on the path."""
     d = 0
     while True:
         if stamp[j] == time:
@@ -162,7 +162,7 @@ def _origin(j, parent, head, stamp, distance, time):
 
 @inlined
 def _adopt(i, first, head, sister, left, parent, in_sink, stamp, distance, time):
-    """Find the orphan i a parent of its tree, nearest to the root; True if there is one."""
+    """Find a parent for the orphan i in its tree, nearest to the root; True if there is one."""
     sink = in_sink[i]
     best, nearest = -1, _FAR
     for a in range(first[i], first[i + 1]):
@@ -174,7 +174,7 @@ def _adopt(i, first, head, sister, left, parent, in_sink, stamp, distance, time)
             continue
         if d < nearest:
             best, nearest = a, d
-        while stamp[j] != time:  # so that the next question is answered at once
+        while stamp[j] != time:  # cache the distances for later calls
             stamp[j] = time
             distance[j] = d
             d -= 1
@@ -188,7 +188,7 @@ def _adopt(i, first, head, sister, left, parent, in_sink, stamp, distance, time)
 
 @inlined
 def _set_free(i, first, head, sister, left, parent, in_sink, waiting, ends, orphan, orphan_ends):
-    """Take i out of its tree: its children are orphans, neighbours that could reach it are woken."""
+    """Remove i from its tree: its children become orphans, neighbors that could reach it become active."""
     parent[i] = _NONE
     for a in range(first[i], first[i + 1]):
         j = head[a]
@@ -203,7 +203,7 @@ def _set_free(i, first, head, sister, left, parent, in_sink, waiting, ends, orph
 
 @entry
 def max_flow(first, head, sister, left, terminal, source_side):
-    """The flow's value; ``source_side`` becomes the cut. ``left`` and ``terminal`` are used up."""
+    """The value of the flow; ``source_side`` becomes the cut. ``left`` and ``terminal`` are overwritten."""
     n = len(terminal)
     parent, in_sink = np.full(n, _NONE, np.int64), np.zeros(n, np.bool_)
     stamp, distance = np.zeros(n, np.int64), np.zeros(n, np.int64)

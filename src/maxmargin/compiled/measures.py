@@ -1,15 +1,14 @@
-"""The best contingency table of a joint measure, given sorted scores.
+"""The best confusion matrix of a non-decomposable metric, given sorted scores.
 
-    R(s) = max over labellings v of   Delta(v) + sum_i 1/2 (v_i - y_i) s_i
+    R(s) = max over labelings v of   Delta(v) + sum_i 1/2 (v_i - y_i) s_i
 
-A miss (positive row called negative) adds -s_i, a false alarm adds +s_i. Delta depends on the numbers
-c of misses and b of false alarms only, so for given (c, b) the best labelling misses the c lowest
-positives and takes in the b highest negatives. With prefix sums M_c and A_b of those scores what is
-left is max over (c, b) of Delta(c, b) + M_c + A_b: not n^2 tables but O(n), or O(n log n), where
-Delta has a shape.
+A false negative adds -s_i, a false positive adds +s_i. Delta depends only on the numbers c of false negatives
+and b of false positives, so for given (c, b) the best labeling takes the c lowest positives and the b highest
+negatives. With prefix sums M_c and A_b of these scores, this leaves max over (c, b) of Delta(c, b) + M_c +
+A_b: not n^2 confusion matrices but O(n), or O(n log n), if Delta has enough structure.
 
-``low`` are the scores of the positives, ascending; ``high`` those of the negatives, descending. All
-functions here choose a table; the loss recomputes its value from the labelling.
+``low`` holds the scores of the positives, ascending; ``high`` those of the negatives, descending. The
+functions here only choose a confusion matrix; the loss recomputes its value from the labeling.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ def _prefix_sums(values, sign):
 
 
 @entry
-def f_beta_table(low, high, beta2):
-    """(misses, alarms) for Delta = n (1 - F), F = (1 + beta^2) a / (a + b + beta^2 P), a = P - c.
+def best_f_beta(low, high, beta2):
+    """(false negatives, false positives) for Delta = n (1 - F), F = (1 + beta^2) a / (a + b + beta^2 P), a =
+    P - c.
 
-    For a given c the gain is concave in b. Its best b falls with c if beta >= 1 (one walk finds them
-    all); else each is found by bisection.
+    For a given c the objective is concave in b. The best b is nonincreasing in c if beta >= 1, and one pass
+    finds all of them; otherwise each is found by bisection.
     """
     P, N = low.shape[0], high.shape[0]
     alarms = _prefix_sums(high, 1.0)
@@ -51,7 +51,7 @@ def f_beta_table(low, high, beta2):
                 b -= 1
         else:
             lo, hi = 0, N
-            while lo < hi:  # the last b whose own share of the gain is not negative
+            while lo < hi:  # the last b with a nonnegative increment
                 middle = (lo + hi + 1) // 2
                 share = top * a / ((base + middle - 1.0) * (base + middle))
                 if high[middle - 1] + share < 0.0:
@@ -68,16 +68,17 @@ def f_beta_table(low, high, beta2):
 
 
 @entry
-def count_table(low, high, delta):
-    """(misses, alarms) for a Delta that depends on the number m of rows called positive only.
+def best_count(low, high, delta):
+    """(false negatives, false positives) for a Delta that depends only on the number m of predicted
+    positives.
 
-    For a given m the m highest rows are called positive, so one merge of the two lists tries all.
+    For a given m the m highest rows are predicted as positive, so one merge of the two lists covers all m.
     """
     P, N = low.shape[0], high.shape[0]
     gain = 0.0
     for k in range(P):
         gain -= low[k]
-    i, j = P, 0  # positives not yet called, negatives called
+    i, j = P, 0  # positives not yet included, negatives included
     best, best_c, best_b = delta[0] + gain, P, 0
     for m in range(1, P + N + 1):
         if j >= N or (i > 0 and low[i - 1] >= high[j]):
@@ -104,15 +105,15 @@ def _q_delta(a, b, P, N, beta2, over):
 
 @leaf
 def _q_side(low, high, beta2, over):
-    """The best table for one side of |m - P|, by divide and conquer over the rows of the matrix.
+    """The best confusion matrix for one side of |m - P|, by divide and conquer over the rows of the matrix.
 
-    There the mixed difference of Delta in (a, b) has one sign (not negative for too many positives, not
-    positive for too few), so the best b moves one way with a.
+    There the mixed difference of Delta in (a, b) has one sign (nonnegative for too many positives,
+    nonpositive for too few), so the best b is monotone in a.
     """
     P, N = low.shape[0], high.shape[0]
     misses, alarms = _prefix_sums(low, -1.0), _prefix_sums(high, 1.0)
     best, best_c, best_b = -np.inf, 0, 0
-    todo = np.empty((130, 4), dtype=np.int64)  # twice the depth of the halving
+    todo = np.empty((130, 4), dtype=np.int64)  # twice the depth of the recursion
     todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3] = 0, P, 0, N
     size = 1
     while size > 0:
@@ -137,11 +138,11 @@ def _q_side(low, high, beta2, over):
 
 
 @entry
-def q_table(low, high, beta2):
-    """(misses, alarms) for the Q measure of Barranquero and others.
+def best_q(low, high, beta2):
+    """(false negatives, false positives) for the Q measure of Barranquero and others.
 
-    The measure of the count is 1 - |m - P| / max(P, N), the smaller of two linear ones, and Delta falls
-    with it: Delta is the larger of the two sides' formulas everywhere, so each may be tried on all tables.
+    The accuracy of the count is 1 - |m - P| / max(P, N), the minimum of two linear functions, and Delta
+    decreases with it: Delta is the maximum of the two formulas, so each may be evaluated everywhere.
     """
     over, c, b = _q_side(low, high, beta2, True)
     under, other_c, other_b = _q_side(low, high, beta2, False)
@@ -151,8 +152,9 @@ def q_table(low, high, beta2):
 
 
 @entry
-def matrix_table(low, high, delta, slack):
-    """(misses, alarms) for any Delta, given for all tables as ``delta[c, b]``; negative: not allowed.
+def best_enumerated(low, high, delta, slack):
+    """(false negatives, false positives) for any Delta, given as a matrix ``delta[c, b]``; negative: not
+    allowed.
 
     With ``slack`` the objective is Delta (1 + M_c + A_b).
     """
@@ -179,8 +181,8 @@ def _ties(values, count):
 
 @entry
 def mark(scores, y, low, high, misses, alarms, gradient):
-    """Fill 1/2 (v_i - y_i): -1 for the ``misses`` lowest positives, +1 for the ``alarms`` highest
-    negatives, else 0. Of rows with equal scores the first are taken."""
+    """Fill 1/2 (v_i - y_i): -1 for the ``misses`` lowest positives, +1 for the ``alarms`` highest negatives,
+    else 0. Of rows with equal scores the first are taken."""
     low_ties, high_ties = _ties(low, misses), _ties(high, alarms)
     low_bar = low[misses - 1] if misses > 0 else -np.inf
     high_bar = high[alarms - 1] if alarms > 0 else np.inf
@@ -204,10 +206,10 @@ def mark(scores, y, low, high, misses, alarms, gradient):
 def pair_hinge(scores, weight, positives, negatives, gradient):
     """sum over pairs of w_i w_j max(0, 1 - (s_i - s_j)): fills the gradient, returns the sum and the offset.
 
-    ``positives`` and ``negatives`` are rows in ascending order of their scores. The pair (i, j) counts if
-    s_j > s_i - 1: as i falls, negatives join from above; as j rises, positives join from below. Nothing is
-    ever subtracted from a sum of weights, and scores are differences to one nearby, so that weights and
-    scores of very different sizes cost no digits.
+    ``positives`` and ``negatives`` are rows in ascending order of their scores. The pair (i, j) counts if s_j
+    > s_i - 1: as i falls, negatives join from above; as j rises, positives join from below. Sums of weights
+    are only added to, and scores are differences to a nearby score, so that weights and scores of very
+    different magnitudes cause no loss of precision.
     """
     n_positive, n_negative = positives.shape[0], negatives.shape[0]
     seen, at = 0.0, 0

@@ -1,25 +1,24 @@
-"""Bounds and labellings of graphs with cycles: sequential tree-reweighted message passing.
+"""Bounds and labelings of graphs with cycles: sequential tree-reweighted message passing (TRW-S).
 
-Kolmogorov (2006), "Convergent tree-reweighted message passing for energy minimization". For every edge
-there are two messages, M_lo (to its lower node) and M_hi; they only move score between nodes and edges:
+Kolmogorov (2006), "Convergent tree-reweighted message passing for energy minimization". Every edge has two
+messages, M_lo (to its lower node) and M_hi. They only move score between nodes and edges:
 
     S(y) = sum_i theta_i(y_i) + sum_e theta_e(y_lo, y_hi)
          = sum_i t_i(y_i)     + sum_e [theta_e(y_lo, y_hi) - M_lo(y_lo) - M_hi(y_hi)]
 
-where t_i is theta_i plus the messages to i.
-A pass goes up and down the nodes' order; gamma_i is 1 over the larger of the numbers of lower and higher
-neighbours. Coming down, node j sends to each lower neighbour
-M_lo(k) = max_l [gamma_j t_j(l) - M_hi(l) + theta_e(k, l)] - delta_e, where delta_e makes its largest entry
-zero. So with the share gamma_j t_j given to each of its b_j edges downwards the bracket is at most delta_e:
+where t_i is theta_i plus the messages to i. A pass goes up and down the order of nodes; gamma_i is 1 over the
+larger of the numbers of lower and higher neighbors. In the downward pass, node j sends to each lower neighbor
+M_lo(k) = max_l [gamma_j t_j(l) - M_hi(l) + theta_e(k, l)] - delta_e, where delta_e makes the largest entry
+zero. So if each of the b_j downward edges of j gets the share gamma_j t_j, the bracket is at most delta_e:
 
     S(y)  <=  sum_e delta_e + sum_j (1 - gamma_j b_j) max_k t_j(k)        for every y.
 
-This bound holds whatever the messages are, and never rises from pass to pass. Going up, labels are chosen one
-after the other, given those below. When both values meet, the labelling is the best one.
+This bound holds for any messages and never increases from pass to pass. In the upward pass, labels are chosen
+greedily, given those of lower nodes. If its score equals the bound, the labeling is optimal.
 
-A label that is far from the best one in t_i cannot be part of a best labelling: going up, t_i is (up to
-constants) the sum of the chains' max-marginals at i, so with y_i = k the bound is lower by
-max t_i - t_i(k). ``alive`` keeps the labels for which that is not below the best labelling found.
+A label with a t_i far below the largest cannot be part of a best labeling: in the upward pass, t_i is (up to
+constants) the sum of the max-marginals of the chains at i, so with y_i = k the bound is lower by
+max t_i - t_i(k). ``alive`` marks the labels for which this bound is not below the best labeling found.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ import numpy as np
 
 from maxmargin.compiled.jit import entry, inlined, leaf
 
-#: passes between two looks at the progress
+#: passes between two checks of the progress
 _WINDOW = 10
 
 
 @entry
 def score_of(nodes, lo, hi, pairs, labels):
-    """The score of a labelling."""
+    """The score of a labeling."""
     total = 0.0
     for i in range(len(labels)):
         total += nodes[i, labels[i]]
@@ -45,7 +44,7 @@ def score_of(nodes, lo, hi, pairs, labels):
 
 @inlined
 def collect(i, nodes, lo, first, edge, to_lo, to_hi, t):
-    """t_i, and the number of lower neighbours."""
+    """t_i, and the number of lower neighbors."""
     K = nodes.shape[1]
     for k in range(K):
         t[k] = nodes[i, k]
@@ -64,7 +63,7 @@ def collect(i, nodes, lo, first, edge, to_lo, to_hi, t):
 
 @leaf
 def _up(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, alive, upper, known):
-    """The pass upwards: messages to higher nodes, greedy labels, labels that can still be best."""
+    """Upward pass: messages to higher nodes, greedy labels, labels that can still be optimal."""
     n, K = nodes.shape
     t, own = np.empty(K), np.empty(K)
     for i in range(n):
@@ -99,7 +98,7 @@ def _up(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, alive, upper, k
 
 @leaf
 def _down(nodes, lo, hi, pairs, first, edge, to_lo, to_hi):
-    """The pass downwards; the bound."""
+    """Downward pass; returns the bound."""
     n, K = nodes.shape
     t, share = np.empty(K), np.empty(K)
     bound = 0.0
@@ -129,14 +128,14 @@ def _down(nodes, lo, hi, pairs, first, edge, to_lo, to_hi):
 
 @leaf
 def _improve(nodes, lo, hi, pairs, first, edge, labels):
-    """Change single labels while the score rises."""
+    """Change single labels while the score increases."""
     n, K = nodes.shape
     own = np.empty(K)
     changed = True
     while changed:
         changed = False
         for i in range(n):
-            size = 0.0  # of the terms, by which rounding is judged
+            size = 0.0  # magnitude of the terms, to estimate rounding
             for k in range(K):
                 own[k] = nodes[i, k]
                 size += abs(nodes[i, k])
@@ -172,11 +171,11 @@ def run_messages(
     precision,
     progress,
 ):
-    """(value, bound): ``labels``, of score ``value``, are replaced by better ones that are found."""
+    """(value, bound): ``labels``, of score ``value``, are replaced when a better labeling is found."""
     trial = np.zeros(len(labels), np.int64)
     bound, earlier = np.inf, np.inf
     for number in range(limit):
-        # a label as good as the best known one stays alive
+        # A label as good as the best known one stays alive.
         known = value - precision
         _up(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, trial, alive, bound, known)
         _improve(nodes, lo, hi, pairs, first, edge, trial)
@@ -198,8 +197,8 @@ def run_messages(
 def pass_messages(
     nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, alive, limit, precision, progress
 ):
-    """(score of ``labels``, bound of all labellings). Stops when they are ``precision`` apart, after
-    ``limit`` passes, or when ten passes took off less than the share ``progress`` of what is left."""
+    """(score of ``labels``, bound on all labelings). Stops when they are ``precision`` apart, after ``limit``
+    passes, or when ten passes reduce the gap by less than the fraction ``progress``."""
     return run_messages(
         nodes,
         lo,

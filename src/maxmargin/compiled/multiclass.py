@@ -1,6 +1,6 @@
-"""Crammer-Singer hinge with a cost matrix: L(S) = sum_i c_i max_k (cost[y_i, k] + S_ik - S_iy_i).
+"""Crammer-Singer hinge loss with a cost matrix: L(S) = sum_i c_i max_k (cost[y_i, k] + S_ik - S_iy_i).
 
-The classes of a row are looked at side by side, eight at a time.
+The classes of a row are processed eight at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _worst(scores, cost, i, truth):
 
 @inlined
 def _violator(scores, cost, i, truth, worst):
-    """The first class whose cost plus score is this."""
+    """The first class that attains ``worst``."""
     n_classes, none, wanted = scores.shape[1], simd.fill(-np.inf), simd.fill(worst)
     for k in range(0, n_classes, simd.LANES):
         here = simd.first(n_classes - k)
@@ -35,7 +35,7 @@ def _violator(scores, cost, i, truth, worst):
         found = simd.bits(simd.both(here, simd.equal(values, wanted)))
         if found:
             return k + simd.lowest(found)
-    return truth  # nothing compares: a score is not a number
+    return truth  # a score is nan
 
 
 @entry
@@ -50,7 +50,7 @@ def value(scores, y, weight, cost):
 def cut(scores, y, weight, cost, gradient):
     """Fill the gradient and return the offset of the cut that is tight at the scores.
 
-    The true class wins ties: a row without a loss has no gradient.
+    Ties go to the true class: a row without a loss has no gradient.
     """
     n_classes, zero = scores.shape[1], simd.fill(0.0)
     offset = 0.0

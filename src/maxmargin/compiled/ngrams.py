@@ -1,12 +1,12 @@
-"""Products with hashed n-grams that are never written down.
+"""Matrix-free products with hashed n-grams.
 
-Document i is the tokens ``tokens[indptr[i] : indptr[i + 1]]``, 32-bit hashes. The n-gram t_1 .. t_n has
-the number h(t_1 .. t_n) = mix(h(t_1 .. t_{n-1}) + t_n), 64 bits, and h of nothing is a seed; so one walk
-over n tokens numbers n n-grams. Its column are the upper bits of h, scaled to the number of columns,
-its sign the lowest one.
+Document i has the tokens ``tokens[indptr[i] : indptr[i + 1]]``, 32-bit hashes. The n-gram t_1 .. t_n has the
+64-bit hash h(t_1 .. t_n) = mix(h(t_1 .. t_{n-1}) + t_n); the hash of the empty n-gram is a seed. So one pass
+over n tokens hashes n n-grams. The upper bits of h, scaled to the number of columns, give the column, the
+lowest bit the sign.
 
-Weights are visited at random: the columns of a stretch of tokens are computed first, and each weight
-fetched some visits ahead.
+Weights are accessed randomly: the columns of a stretch of tokens are computed first, and each weight is
+prefetched a few visits ahead.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from maxmargin.compiled.prefetch import prefetch
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-#: n-grams numbered at a time, and how many visits ahead a weight is fetched
+#: n-grams hashed at a time, and number of visits ahead that a weight is prefetched
 STRETCH, AHEAD = 512, 16
 
 
 @inlined
 def _mix(h):
-    """The finaliser of SplitMix64: every bit of the input moves every bit of the output."""
+    """The finalizer of SplitMix64: every input bit affects every output bit."""
     h += SEED
     h = (h ^ (h >> np.uint64(30))) * _FIRST
     h = (h ^ (h >> np.uint64(27))) * _SECOND
@@ -44,7 +44,7 @@ def _sign(h, signed):
 
 @inlined
 def _number(tokens, at, end, first, last, n_features, signed, columns, signs, filled):
-    """Columns and signs of the n-grams that begin at ``at``; returns how many there are by now."""
+    """Append columns and signs of the n-grams that begin at ``at``; returns their new number."""
     h = np.uint64(0)
     for n in range(1, min(last, end - at) + 1):
         h = _mix(h + np.uint64(tokens[at + n - 1]))
@@ -57,7 +57,7 @@ def _number(tokens, at, end, first, last, n_features, signed, columns, signs, fi
 
 @entry
 def ngrams_dot(tokens, indptr, first, last, n_features, signed, w, k, lo, hi, out):
-    """``out[c, i]``: scores of the rows; ``w`` is flat, k numbers for each feature."""
+    """``out[c, i]``: scores of the rows; ``w`` is flat, k numbers per feature."""
     room = STRETCH + last
     columns, signs = np.empty(room, np.int64), np.empty(room)
     for i in range(lo, hi):
@@ -108,7 +108,7 @@ def ngrams_accumulate(tokens, indptr, first, last, n_features, signed, coef, k, 
 
 @inlined
 def _sorted(tokens, at, end, first, last, n_features, signed):
-    """The n-grams of one document by column, as ``2 column``, plus 1 where the sign is negative."""
+    """The n-grams of one document by column, as ``2 column``, plus 1 if the sign is negative."""
     columns, signs = np.empty(last, np.int64), np.empty(last)
     keys = np.empty((end - at) * (last - first + 1), np.int64)
     n = 0
@@ -124,7 +124,7 @@ def _sorted(tokens, at, end, first, last, n_features, signed):
 
 @inlined
 def _sum_of(keys, j):
-    """The value of the column at place j, and the place of the next column."""
+    """The value of the column at index j, and the index of the next column."""
     column, total = keys[j] >> 1, 0.0
     while j < len(keys) and keys[j] >> 1 == column:
         total += -1.0 if keys[j] & 1 else 1.0
@@ -134,7 +134,7 @@ def _sum_of(keys, j):
 
 @entry
 def ngrams_rows(tokens, indptr, first, last, n_features, signed, rows, out_indptr, indices, data):
-    """The rows as CSR, columns ascending; n-grams that cancel stay as zeros."""
+    """The rows as CSR, columns ascending; n-grams that cancel stay as explicit zeros."""
     filled = 0
     for q in range(len(rows)):
         i = rows[q]
@@ -149,7 +149,7 @@ def ngrams_rows(tokens, indptr, first, last, n_features, signed, rows, out_indpt
 
 @entry
 def ngrams_norms(tokens, indptr, first, last, n_features, signed, entries, squares):
-    """Number of different columns and squared norm of every row."""
+    """Number of distinct columns and squared norm of every row."""
     for i in range(len(entries)):
         keys = _sorted(tokens, indptr[i], indptr[i + 1], first, last, n_features, signed)
         j = 0
@@ -161,8 +161,8 @@ def ngrams_norms(tokens, indptr, first, last, n_features, signed, entries, squar
 
 @entry
 def ngrams_find(tokens, indptr, first, last, n_features, signed, wanted, at, order):
-    """Where n-grams of one column begin and how long they are, with a minus sign where they count
-    negatively; returns how many were found."""
+    """Positions and lengths of the n-grams of one column; the length is negative if the sign is. Returns the
+    number found."""
     columns, signs = np.empty(last, np.int64), np.empty(last)
     found = 0
     for i in range(len(indptr) - 1):

@@ -1,22 +1,22 @@
-"""Rows of one query in the order of their scores.
+"""Sorting of the rows of a query by score.
 
-A permutation that is nearly right, left by the last call for the same query, is put right by insertion;
-if that takes too many moves, runs are merged. Rows of equal keys are ordered by a second key.
+A nearly sorted permutation from the last call for the same query is fixed by insertion sort; if that takes
+too many moves, runs are merged. Rows with equal keys are ordered by a second key.
 """
 
 from __future__ import annotations
 
 from maxmargin.compiled.jit import inlined
 
-#: moves per row after which insertion gives way to merging
+#: moves per row after which insertion sort is abandoned for merging
 PATIENCE = 4
-#: rows that are sorted by insertion before runs are merged
+#: length of runs sorted by insertion before merging
 RUN = 8
 
 
 @inlined
 def _insert(keys, order, tie, start, end, patience):
-    """Sort ``start .. end-1`` by insertion; returns whether the patience lasted."""
+    """Insertion sort of ``start .. end-1``; returns False if ``patience`` was exceeded."""
     for k in range(start + 1, end):
         key, row, p = keys[0, k], order[0, k], k
         while p > start and (
@@ -51,9 +51,10 @@ def _merge(keys, order, tie, here, start, middle, end):
 
 @inlined
 def sort(key, tie, m, order, keys):
-    """Make ``key[order[0]]`` ascend, among equals ``tie[order[0]]``; ``keys[0]`` becomes the sorted key.
+    """Sort so that ``key[order[0]]`` ascends, with ties by ``tie[order[0]]``; ``keys[0]`` gets the sorted
+    keys.
 
-    ``order[0]`` holds a permutation of 0 .. m-1 to begin with; the second rows are for work."""
+    ``order[0]`` must hold a permutation of 0 .. m-1; the second rows are scratch."""
     for k in range(m):
         keys[0, k] = key[order[0, k]]
     if _insert(keys, order, tie, 0, m, PATIENCE * m):

@@ -1,17 +1,17 @@
-"""Pair hinges inside queries: L(s) = sum over pairs y_i > y_j of one query of c_ij max(0, 1 - (s_i - s_j)).
+"""Pair hinges within queries: L(s) = sum over pairs y_i > y_j of one query of c_ij max(0, 1 - (s_i - s_j)).
 
-The pair is violated if s_j > s_i - 1. With rows in descending order of score the rows j that can be in
-conflict with row i are a growing prefix, and those of them that are less relevant a prefix of the levels:
-sums over both come from a Fenwick tree over levels. So a query of m rows costs O(m log m) for any number of
-levels, not the number of its pairs.
+The pair is violated if s_j > s_i - 1. With rows in descending order of score, the rows j that can conflict
+with row i are a growing prefix, and the less relevant ones among them are a prefix of the levels: a Fenwick
+tree over levels gives sums over both. So a query of m rows costs O(m log m) for any number of levels,
+independent of the number of pairs.
 
     c_ij = u_i u_j k_ij,   u weights of rows,   k_ij = 1 (EQUAL), y_i - y_j (DIFFERENCE),
                                                 or an entry of a matrix (MATRIX; then O(m (log m + K)))
 
-On the line s + t d a pair is worth 1 - (s_i - s_j) - t (d_i - d_j); one that is worth nothing counts as
-violated if d_j > d_i, which makes slopes right derivatives.
+On the line s + t d a pair has the value 1 - (s_i - s_j) - t (d_i - d_j). A pair of value zero counts as
+violated if d_j > d_i, so that slopes are right derivatives.
 
-Labels have three columns: relevance y, number of the query, rank of y among the query's relevances.
+Labels have three columns: relevance y, index of the query, rank of y within the query.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from maxmargin.compiled.ordering import sort
 EQUAL, DIFFERENCE, MATRIX = 0, 1, 2
 #: sums over the rows of a level: of u, u x, u y, u x y
 SUMS = 4
-#: differences of scores up to which one of them serves as the origin of the others; the levels that one step
-#: pays for when the origin moves
+#: maximum difference of scores for which one of them serves as the origin of the others; number of levels
+#: updated per step when the origin moves
 FAR, FAR_LEVELS = 64.0, 64
 
 
 @inlined
 def query_end(labels, lo):
-    """The row after the last one of the query that begins at ``lo``."""
+    """The row after the last row of the query that begins at ``lo``."""
     n, hi = labels.shape[0], lo + 1
     while hi < n and labels[hi, 1] == labels[lo, 1]:
         hi += 1
@@ -51,7 +51,7 @@ def longest_query(labels):
 
 @inlined
 def n_levels(labels, lo, hi):
-    """How many different relevances the rows ``lo .. hi-1`` of one query have."""
+    """Number of distinct relevances of the rows ``lo .. hi-1`` of one query."""
     top = 0.0
     for i in range(lo, hi):
         top = max(top, labels[i, 2])
@@ -60,7 +60,7 @@ def n_levels(labels, lo, hi):
 
 @inlined
 def _put(tree, kind, size, level, u, x, y):
-    """Count a row of this level."""
+    """Add a row of this level."""
     if kind == MATRIX:
         tree[level, 0] += u
         tree[level, 1] += u * x
@@ -77,7 +77,7 @@ def _put(tree, kind, size, level, u, x, y):
 
 @inlined
 def _below(tree, kind, level, y, flip, matrix):
-    """Sums of u k and of u k x over the counted rows of lower levels."""
+    """Sums of u k and of u k x over the added rows of lower levels."""
     c, cx, cy, cxy = 0.0, 0.0, 0.0, 0.0
     if kind == MATRIX:
         top = matrix.shape[0] - 1
@@ -101,12 +101,12 @@ def _below(tree, kind, level, y, flip, matrix):
 
 @inlined
 def _sweep(flip, kind, matrix, size, m, keys, tie, rows, level, tree, sums, values):
-    """For each row the sums of u k and u k x over the rows it is in conflict with: less relevant ones, or
-    (flip) more relevant ones; then scores, relevances and levels change their signs. Rows come in ascending
-    order of score, their u, x, y in ``rows``.
+    """For each row the sums of u k and u k x over the rows it conflicts with: less relevant rows, or (with
+    ``flip``) more relevant rows, where scores, relevances and levels have changed sign. Rows come in
+    ascending order of score, their u, x, y in ``rows``.
 
-    With ``values`` the x are scores: then the second sums are of u k (x - x of the row). They are kept as
-    differences to a score nearby, so that scores far away, of pairs without a loss, cost no digits."""
+    With ``values`` the x are scores, and the second sums are of u k (x - x of the row). They are stored as
+    differences to a nearby score, so that distant scores of pairs without a loss do not reduce precision."""
     tree[: size + 1] = 0.0
     sign = -1.0 if flip else 1.0
     p, near, since = 0, rows[1, m - 1], 0
@@ -146,7 +146,7 @@ def _gather(labels, weight, kind, lo, m, order, rows, level):
 
 @entry
 def cut(scores, labels, weight, kind, matrix, gradient):
-    """Value and offset of the cut that is tight at the scores; its gradient too if there is room for it."""
+    """Value and offset of the cut that is tight at the scores; also fills the gradient unless it is empty."""
     room = longest_query(labels)
     order, level = np.empty((2, room), np.int64), np.empty(room, np.int64)
     keys, rows, sums = np.empty((2, room)), np.empty((3, room)), np.empty((2, room))
@@ -181,7 +181,7 @@ def cut(scores, labels, weight, kind, matrix, gradient):
 
 @entry
 def slopes(s, r, labels, weight, kind, matrix, ts, out):
-    """Add the right derivatives of L(s + t (r - s)) at each t; the order at one t helps at the next."""
+    """Add the right derivatives of L(s + t (r - s)) at each t; the order at one t is reused for the next."""
     room = longest_query(labels)
     order, level = np.empty((2, room), np.int64), np.empty(room, np.int64)
     keys, rows, sums = np.empty((2, room)), np.empty((3, room)), np.empty((2, room))

@@ -1,10 +1,10 @@
-"""Derivations read off a CKY chart: the best one, the second best, and all ways to build one node.
+"""Derivations from a CKY chart: the best, the second best, and all ways to build one node.
 
-A derivation is written as its rules (features) in preorder. Nodes are (floor, i, j): a span occurs at
-most once on each floor of a derivation.
+A derivation is stored as its rules (features) in preorder. Nodes are (level, i, j), where ``level`` is UPPER
+or LOWER: a span occurs at most once at each level of a derivation.
 
-The second-best derivation differs from the best at one node v of it, where it takes the second-best edge,
-with best derivations below: so its score is best - min over v of [value(v) - second-best edge of v].
+The second-best derivation differs from the best at one node v, where it takes the second-best edge, with best
+derivations below: so its score is best - min over v of [value(v) - second-best edge of v].
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ ROOT, UPPER, LOWER = 0, 1, 2
 
 
 class Edge(NamedTuple):
-    """One way to build a node: a start, a chain, or a binary rule with its split. ``floor`` -1: none."""
+    """One way to build a node: a start, a chain, or a binary rule with its split. ``level`` is -1 for
+    none."""
 
-    floor: int
+    level: int
     i: int
     j: int
     rule: int
@@ -30,18 +31,18 @@ class Edge(NamedTuple):
 
 
 @leaf
-def push(stack: CodeArray, depth: int, floor: int, i: int, j: int, a: int) -> int:
-    """Put a node on the stack; return its new depth."""
-    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = floor, i, j, a
+def push(stack: CodeArray, depth: int, level: int, i: int, j: int, a: int) -> int:
+    """Push a node onto the stack; returns the new depth."""
+    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = level, i, j, a
     return depth + 1
 
 
 @leaf
 def note(
-    found: CodeArray, price: float, floor: int, i: int, j: int, rule: int, split: int
+    found: CodeArray, price: float, level: int, i: int, j: int, rule: int, split: int
 ) -> float:
-    """Remember an edge; return its price."""
-    found[0], found[1], found[2], found[3], found[4] = floor, i, j, rule, split
+    """Store an edge; returns its cost."""
+    found[0], found[1], found[2], found[3], found[4] = level, i, j, rule, split
     return price
 
 
@@ -61,7 +62,7 @@ def best_start(g: PackedGrammar, w: FloatArray, chart: Chart) -> tuple[int, floa
 def find_rule(
     g: PackedGrammar, w_rule: FloatArray, chart: Chart, i: int, j: int, a: int
 ) -> tuple[int, int]:
-    """The binary rule and the split that gave a lower score."""
+    """The binary rule and the split that attain a lower score."""
     wanted = chart.low[i, j, a] if a < g.n_left else chart.R[j, a, i]
     best, rule, split = -np.inf, -1, -1
     for x in range(g.parent_ptr[a], g.parent_ptr[a + 1]):
@@ -78,7 +79,7 @@ def find_rule(
 
 @entry
 def find_word(words: Words, i: int, tag: int) -> int:
-    """Where a tag of word i stands among the sentence's tags."""
+    """The index of a tag of word i among the tags of the sentence."""
     for x in range(words.ptr[i], words.ptr[i + 1]):
         if words.tag[x] == tag:
             return x
@@ -87,7 +88,7 @@ def find_word(words: Words, i: int, tag: int) -> int:
 
 @entry
 def word_scores(w: FloatArray, ptr: IntArray, features: IntArray) -> FloatArray:
-    """Sums of the weights of each tag's features."""
+    """Sums of the weights of the features of each tag."""
     out = np.zeros(len(ptr) - 1)
     for x in range(len(out)):
         for f in range(ptr[x], ptr[x + 1]):
@@ -108,20 +109,20 @@ def trace(
 ) -> tuple[int, int]:
     """Write the best derivation, with ``other`` taken at its node, and its brackets; return their numbers.
 
-    A bracket (label, i, j) is coded as ``(label * (n + 1) + i) * (n + 1) + j``.
+    A bracket (label, i, j) is encoded as ``(label * (n + 1) + i) * (n + 1) + j``.
     """
     n = len(words.ptr) - 1
     w_rule = w[offsets[2] : offsets[3]]
-    start = other.rule if other.floor == ROOT else best_start(g, w, chart)[0]
+    start = other.rule if other.level == ROOT else best_start(g, w, chart)[0]
     stack = np.empty((2 * n + 2, 4), dtype=np.int64)
     rules[0] = start
     n_rules, n_brackets = 1, 0
     depth = push(stack, 0, UPPER, 0, n, g.start_symbol[start])
     while depth > 0:
         depth -= 1
-        floor, i, j, a = stack[depth]
-        taken = other.floor == floor and other.i == i and other.j == j
-        if floor == UPPER and a < g.n_phrases:
+        level, i, j, a = stack[depth]
+        taken = other.level == level and other.i == i and other.j == j
+        if level == UPPER and a < g.n_phrases:
             c = other.rule if taken else chart.chain[i, j, a]
             rules[n_rules] = offsets[1] + c
             n_rules += 1
@@ -133,8 +134,8 @@ def trace(
             rules[n_rules] = offsets[3] + words.rule[find_word(words, i, a)]
             n_rules += 1
         else:
-            # a symbol made by binarisation stands on both floors; its edges are of the lower one
-            taken = other.floor == LOWER and other.i == i and other.j == j
+            # Symbols created by binarization are on both levels; their edges belong to the lower one.
+            taken = other.level == LOWER and other.i == i and other.j == j
             r, k = (other.rule, other.split) if taken else find_rule(g, w_rule, chart, i, j, a)
             rules[n_rules] = offsets[2] + r
             n_rules += 1
@@ -147,7 +148,7 @@ def trace(
 def second_edge(
     g: PackedGrammar, w: FloatArray, offsets: IntArray, words: Words, chart: Chart
 ) -> tuple[Edge, float]:
-    """The edge by which the second-best derivation leaves the best one, and what it costs (inf: none).
+    """The edge at which the second-best derivation leaves the best one, and its cost (inf: none).
 
     For charts filled without a loss.
     """
@@ -163,8 +164,8 @@ def second_edge(
     depth = push(stack, 0, UPPER, 0, n, g.start_symbol[start])
     while depth > 0:
         depth -= 1
-        floor, i, j, a = stack[depth]
-        if floor == UPPER and a < g.n_phrases:
+        level, i, j, a = stack[depth]
+        if level == UPPER and a < g.n_phrases:
             chosen = chart.chain[i, j, a]
             here = chart.R[j, a, i]
             for x in range(g.top_ptr[a], g.top_ptr[a + 1]):
@@ -190,7 +191,7 @@ def second_edge(
 
 @entry
 def common_brackets(a: CodeArray, b: CodeArray) -> int:
-    """How many entries two sorted lists share (repeats count as often as both have them)."""
+    """Number of common entries of two sorted lists, with multiplicity."""
     x, y, both = 0, 0, 0
     while x < len(a) and y < len(b):
         if a[x] == b[y]:
@@ -233,8 +234,8 @@ def count_features(
     feature_ptr: IntArray,
     features: IntArray,
 ) -> IntArray:
-    """The features of a derivation, repeats and all: its rules, and the features of its words' tags
-    (see ``tasks.grammar.Sentence``), where the rules of the words are among them."""
+    """The features of a derivation, with repetitions: its rules, and the features of the tags of its words
+    (see :class:`maxmargin.tasks.parsing.grammar.Sentence`) in place of their lexical rules."""
     out = np.empty(len(rules) + len(features), dtype=np.int32)
     m, i = 0, 0
     for r in rules:

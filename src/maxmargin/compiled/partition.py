@@ -1,4 +1,4 @@
-"""Clusterings of largest total pair score: exactly for few items, greedily for many.
+"""Clusterings of largest total pair score: exact for few items, greedy for many.
 
 A clustering of n items scores the sum of s_ij over the pairs i < j that share a cluster.
 
@@ -6,8 +6,8 @@ Exact: with v(T) the score inside a set T, the best clustering of S is
 
     best(S)  =  max over T in S that contain S's first item of  v(T) + best(S \\ T)
 
-over subsets as bit masks: 3^n / 2 steps. Greedy: merge the two clusters of largest positive
-sum until there is none, then move single items while that helps. It may miss the maximum.
+over subsets as bit masks: 3^n / 2 steps. Greedy: merge the two clusters with the largest positive sum until
+there is none, then move single items while the score increases. It may miss the maximum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IntArray = npt.NDArray[np.int64]
 
 @entry
 def best_partition(scores: FloatArray, labels: IntArray) -> None:
-    """The clustering of largest score, into ``labels``; ``scores`` is symmetric."""
+    """Write the clustering of largest score to ``labels``; ``scores`` is symmetric."""
     n = labels.size
     size = 1 << n
     inside, best = np.zeros(size), np.zeros(size)
@@ -58,7 +58,7 @@ def best_partition(scores: FloatArray, labels: IntArray) -> None:
 
 @entry
 def greedy_partition(scores: FloatArray, labels: IntArray) -> None:
-    """A clustering of large score, into ``labels``; ``scores`` is symmetric."""
+    """Write a clustering of large score to ``labels``; ``scores`` is symmetric."""
     n = labels.size
     between = scores.copy()
     alive = np.ones(n, dtype=np.bool_)
@@ -79,7 +79,7 @@ def greedy_partition(scores: FloatArray, labels: IntArray) -> None:
             between[j, a] = between[a, j]
             if labels[j] == b:
                 labels[j] = a
-    # a move must gain more than rounding, or two clusters could swap an item for ever
+    # A move must gain more than rounding, or two clusters could exchange an item forever.
     floor = 1e-12 * np.abs(scores).sum()
     to = np.empty(n)
     taken = np.empty(n, dtype=np.bool_)
@@ -93,7 +93,7 @@ def greedy_partition(scores: FloatArray, labels: IntArray) -> None:
                 if j != i:
                     to[labels[j]] += scores[i, j]
                     taken[labels[j]] = True
-            target = 0  # at first a cluster of its own: one of n names is free
+            target = 0  # initially a new cluster: one of the n indices is free
             while taken[target]:
                 target += 1
             for name in range(n):

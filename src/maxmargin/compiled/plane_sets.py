@@ -1,24 +1,25 @@
 """Working sets of planes of any task: storage, block steps and sums (Ramanan's algorithm 2).
 
-Example i holds planes p_i0 = 0 (the truth), p_i1, ... with offsets l_ij, multipliers alpha_ij >= 0 of
-sum c_i and squared distances:
+Example i holds planes p_i0 = 0 (the true output), p_i1, ... with offsets l_ij, dual variables alpha_ij >= 0
+that sum to c_i, and squared distances:
 
-    u     =  - sum_ij alpha_ij p_ij,          w = P(u): u, clipped at the floor of signed weights
+    u     =  - sum_ij alpha_ij p_ij,          w = P(u): u clipped at the lower bounds of the weights
     g_ij  =  l_ij + <w, p_ij>                                                             (g_i0 = 0)
     gap_i =  c_i max_j g_ij - sum_j alpha_ij g_ij
 
 The block step of an example solves its simplex problem on squared distances
-(:mod:`maxmargin.compiled.simplex`) and moves u once. With signed weights it climbs a minorant of the dual,
+(:mod:`maxmargin.compiled.simplex`) and updates u once. With bounded weights it increases a minorant of the
+dual,
 
     1/2 |P(u + d)|^2  <=  1/2 |P(u)|^2 + <P(u), d> + 1/2 |d|^2,
 
-so the dual itself never falls.
+so the dual itself never decreases.
 
-Storage is flat. Example i has room for ``room[i]`` planes from slot ``first[i]``, slot 0 being the truth,
-and for their distances from ``first_distance[i]``, ``room[i]`` to a row. The numbers of slot s are
-``values[begin[s] : begin[s] + size[s]]``; their places in w are ``indices[place[s] : place[s] +
-size[s]]``, or 0 .. size - 1 where ``place[s]`` is -1 (a dense plane). ``key[s]`` is the caller's name
-for the output.
+Storage is flat. Example i has room for ``room[i]`` planes from slot ``first[i]``, where slot 0 is the true
+output, and for their distances from ``first_distance[i]``, ``room[i]`` per row. The values of slot s are
+``values[begin[s] : begin[s] + size[s]]``; their positions in w are ``indices[place[s] : place[s] +
+size[s]]``, or 0 .. size - 1 if ``place[s]`` is -1 (a dense plane). ``key[s]`` is the caller's identifier of
+the output.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from maxmargin.compiled.jit import entry, entry_products, inlined, inlined_produ
 from maxmargin.compiled.simplex import FloatArray, simplex_gap, solve_simplex_at
 
 IntArray = npt.NDArray[np.int64]
-Indices = npt.NDArray[Any]  # int32 where w is short enough, else int64
+Indices = npt.NDArray[Any]  # int32 if w is short enough, else int64
 
-#: a visit ends when the example's own gap fell to this share of what it was ...
+#: a visit ends when the gap of the example has dropped to this fraction of its initial value ...
 INNER_SHARE = 1e-2
-#: ... or below this share of c_i, where rounding takes over
+#: ... or below this fraction of c_i, where rounding dominates
 INNER_FLOOR = 1e-14
 MAX_PAIR_STEPS = 1000
-#: multipliers are scaled back when their sum left the cap by more than this share of it
+#: dual variables are rescaled when their sum deviates from the cap by more than this fraction
 DRIFT = 1e-14
 
 
 class PlaneSets(NamedTuple):
-    """Planes of all examples. ``fill`` holds how much of ``values`` and ``indices`` is in use."""
+    """Planes of all examples. ``fill`` holds the used lengths of ``values`` and ``indices``."""
 
     caps: FloatArray
     gaps: FloatArray
@@ -97,7 +98,7 @@ def add_plane(sets: PlaneSets, slot: int, scale: float, u: FloatArray) -> None:
 
 @inlined
 def clip_plane(sets: PlaneSets, slot: int, u: FloatArray, w: FloatArray, floor: FloatArray) -> None:
-    """``w = P(u)`` where the plane is not zero."""
+    """``w = P(u)`` where the plane is nonzero."""
     size, place = sets.size[slot], sets.place[slot]
     for k in range(size):
         at = k if place < 0 else np.int64(sets.indices[place + k])
@@ -122,8 +123,8 @@ def block_step(
     i: int,
     top: float,
 ) -> Any:
-    """Solve the simplex problem of example i and move u. Returns its gap before, where the oracle had
-    attained ``top``."""
+    """Solve the simplex problem of example i and update u. Returns its gap before the step, given the
+    oracle's value ``top``."""
     base, m = sets.first[i], sets.counts[i]
     alpha = sets.alpha[base : base + m]
     g = np.empty(m)
@@ -157,7 +158,7 @@ def block_step(
 
 @leaf
 def mark_used(sets: PlaneSets, i: int, tick: int) -> None:
-    """Planes with a multiplier are in use."""
+    """Mark planes with a nonzero dual variable as used."""
     base = sets.first[i]
     for j in range(sets.counts[i]):
         if sets.alpha[base + j] > 0.0:
@@ -174,7 +175,7 @@ def visit(
     top: float,
     tick: int,
 ) -> Any:
-    """The block step of one example after its oracle attained ``top`` at this w. Returns its gap."""
+    """The block step of one example, given the oracle's value ``top`` at this w. Returns its gap."""
     mark_used(sets, i, tick)
     sets.gaps[i] = block_step(sets, u, w, floor, i, top)
     mark_used(sets, i, tick)
@@ -189,7 +190,7 @@ def epoch_sweep(
     floor: FloatArray,
     order: IntArray,
 ) -> Any:
-    """Block steps over ``order`` without the oracle. Returns the sum of the gaps over the planes held."""
+    """Block steps over ``order`` without the oracle. Returns the sum of the gaps over the held planes."""
     total = 0.0
     for q in range(order.size):
         i = order[q]
@@ -202,7 +203,7 @@ def epoch_sweep(
 def confirm_range(
     sets: PlaneSets, w: FloatArray, lo: int, hi: int, values: FloatArray, tick: int
 ) -> None:
-    """Gaps of the examples ``lo .. hi-1`` at this w, where the oracle attained ``values``."""
+    """Gaps of the examples ``lo .. hi-1`` at this w, given the oracle's ``values``."""
     for i in range(lo, hi):
         if sets.caps[i] == 0.0:
             continue
@@ -231,10 +232,10 @@ def insert(
     tick: int,
     scratch: FloatArray,
 ) -> Any:
-    """Add a plane to example i, which must have room. Returns its place, 0 if it is the truth's.
+    """Add a plane to example i, which must have room. Returns its index, 0 if it is that of the true output.
 
-    ``scratch`` has w's size and is zero before and after. Distances come from their parts,
-    |p - q|^2 = |p|^2 + |q|^2 - 2 <p, q>, clipped, for rounding may take them below zero.
+    ``scratch`` has the size of w and is zero before and after. Distances are computed as
+    |p - q|^2 = |p|^2 + |q|^2 - 2 <p, q> and clipped, because rounding may make them negative.
     """
     for k in range(values.size):
         scratch[np.uint64(k if is_dense else indices[k])] += values[k]
@@ -278,7 +279,7 @@ def insert(
 
 @inlined
 def copy_slot(old: PlaneSets, s: int, new: PlaneSets, t: int) -> None:
-    """Copy what belongs to one slot, its distances and numbers excepted."""
+    """Copy the data of one slot, except its distances and values."""
     new.alpha[t] = old.alpha[s]
     new.loss[t] = old.loss[s]
     new.used[t] = old.used[s]
@@ -288,7 +289,7 @@ def copy_slot(old: PlaneSets, s: int, new: PlaneSets, t: int) -> None:
 
 @entry
 def repack(old: PlaneSets, new: PlaneSets) -> None:
-    """Copy all planes into storage with more room, without the numbers of planes dropped since."""
+    """Copy all planes into storage with more room, without the values of planes dropped since."""
     at_value = 0
     at_index = 0
     for i in range(old.caps.size):
@@ -316,9 +317,9 @@ def repack(old: PlaneSets, new: PlaneSets) -> None:
 
 @entry
 def drop_planes(sets: PlaneSets, oldest: int, dropped: IntArray) -> Any:
-    """Forget planes of multiplier zero last used before sweep ``oldest``.
+    """Remove planes with a zero dual variable last used before sweep ``oldest``.
 
-    Their keys go to ``dropped``; returns how many. Their numbers stay until the next repacking.
+    Their keys go to ``dropped``; returns their number. Their values stay in memory until the next repacking.
     """
     count = 0
     for i in range(sets.caps.size):
@@ -334,7 +335,7 @@ def drop_planes(sets: PlaneSets, oldest: int, dropped: IntArray) -> Any:
                 copy_slot(sets, base + j, sets, base + kept)
                 sets.begin[base + kept] = sets.begin[base + j]
                 sets.place[base + kept] = sets.place[base + j]
-                # row, then column: what is written lies before everything still to be read
+                # In row-major order, writes stay behind reads.
                 for k in range(m):
                     sets.distances[d0 + kept * stride + k] = sets.distances[d0 + j * stride + k]
                 for k in range(m):
@@ -348,7 +349,7 @@ def drop_planes(sets: PlaneSets, oldest: int, dropped: IntArray) -> Any:
 
 @entry
 def restart(sets: PlaneSets, u: FloatArray) -> Any:
-    """Recompute u from the multipliers, kept at a sum of c_i for each example. Returns sum alpha l."""
+    """Recompute u from the dual variables, rescaled to sum to c_i for each example. Returns sum alpha l."""
     for k in range(u.size):
         u[k] = 0.0
     offset = 0.0

@@ -1,12 +1,12 @@
 """Sums of products in twice the precision of doubles: a sum is a pair (high, low) of numbers.
 
-Products and sums are split into what a double holds and what it loses (Veltkamp, Dekker, Knuth); what is lost
-is summed beside (the Dot2 of Ogita, Rump and Oishi). With u the unit of rounding and n terms t_k,
+Products and sums are split into the rounded result and the rounding error (Veltkamp, Dekker, Knuth); the
+errors are summed separately (Dot2 of Ogita, Rump and Oishi). With u the unit roundoff and n terms t_k,
 
-    |high + low - sum_k t_k|  <=  (n u)^2 sum_k |t_k|,  about.
+    |high + low - sum_k t_k|  <=  (n u)^2 sum_k |t_k|,  approximately.
 
-A few times the cost of a plain product: for the last look at a result. Reordering would undo all of it, so
-nothing here is compiled with fast-math flags.
+It costs a few times as much as a plain product and is used for the final check of a result. Reordering would
+undo it, so nothing here is compiled with fast-math flags.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from maxmargin.compiled.jit import entry, inlined
 
-#: 2^27 + 1 parts a double into two halves
+#: 2^27 + 1 splits a double into two halves
 SPLIT = 134217729.0
 
 
 @inlined
 def add(a, b):
-    """The sum and what it lost."""
+    """The sum and its rounding error."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -29,7 +29,7 @@ def add(a, b):
 
 @inlined
 def multiply(a, b):
-    """The product and what it lost."""
+    """The product and its rounding error."""
     p = a * b
     c = SPLIT * a
     a_high = c - (c - a)

@@ -1,5 +1,4 @@
-"""Fetch memory ahead of its use: what makes a random order of rows nearly as quick as a sequential
-one."""
+"""Memory prefetching, which makes a random order of rows nearly as fast as a sequential one."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Begin to load the cache line that holds ``array[index]`` (flat, C order). Never faults."""
+    """Prefetch the cache line that holds ``array[index]`` (flat, C order). Never faults."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array_type, index_type = signature.args
@@ -32,5 +31,5 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), codegen
 
 
-#: for type checkers: called without the typing context, which Numba adds
+#: for type checkers: Numba adds the typing context
 prefetch: Any = _prefetch

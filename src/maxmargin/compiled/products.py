@@ -1,9 +1,9 @@
 """Products with the rows ``lo .. hi-1`` of a CSR or dense matrix, for one vector or for K columns.
 
-Indices are cast to unsigned: Numba's handling of negative indices is its whole penalty against C.
-Sums inside one row may be re-ordered (the order is fixed at compile time, so results repeat bit for
-bit). Data may be float32 or float64; products and sums are float64. Transposed products skip rows
-with coefficient zero. Columns go through registers of eight, two at a time.
+Indices are cast to unsigned: handling of negative indices is the only overhead of Numba compared to C. Sums
+within a row may be reordered; the order is fixed at compile time, so results are bit-identical between runs.
+Data may be float32 or float64; products and sums are float64. Transposed products skip rows with coefficient
+zero. Columns are processed in registers of eight, two at a time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def csr_dot_columns(indptr, indices, data, W, lo, hi, out):
 
 @leaf_products
 def _add_row(indices, data, start, end, coef, at, out):
-    """Add one row times the coefficients from element ``at`` on, all columns."""
+    """Add one row times the coefficients starting at element ``at``, all columns."""
     n_columns, zero = out.shape[1], simd.fill(0.0)
     for c in range(0, n_columns, simd.LANES):
         here = simd.first(n_columns - c)
@@ -85,7 +85,7 @@ def _add_row(indices, data, start, end, coef, at, out):
 
 @inlined
 def _columns_of(coef, at, n_columns):
-    """Number of coefficients that are not zero, and the first and the last of them."""
+    """Number of nonzero coefficients, and the first and the last of them."""
     zero = simd.fill(0.0)
     count, p, q = 0, np.int64(0), np.int64(0)
     for c in range(0, n_columns, simd.LANES):
@@ -109,7 +109,7 @@ def csr_accumulate_columns(indptr, indices, data, coef, lo, hi, out):
         if count == 0:
             continue
         start, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        if count == 2:  # the usual row touches two classes: the true one and the violator
+        if count == 2:  # the common case: the true class and the violator
             first, second = coef[i - lo, p], coef[i - lo, q]
             left, right = np.uint64(p), np.uint64(q)
             for k in range(start, end):

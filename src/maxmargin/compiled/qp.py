@@ -1,22 +1,22 @@
 """Active-set solver of the reduced problem, warm-started as planes are added.
 
-    minimise over beta    q(beta) = 1/2 beta' G beta - c' beta
+    minimize over beta    q(beta) = 1/2 beta' G beta - c' beta
     subject to            beta >= 0,   sum of beta over each block = 1
 
-G is the Gram matrix of the planes (zero planes included, one per block), so it is only positive
-*semi*definite and rank-deficient as soon as planes outnumber features. beta = alpha / C; with
-c = offsets / C neither G nor the factor below depends on C.
+G is the Gram matrix of the planes (including one zero plane per block), so it is only positive
+*semi*definite, and rank-deficient as soon as there are more planes than features. beta = alpha / C; with c =
+offsets / C neither G nor the factor below depends on C.
 
-On the free set F the equality-constrained minimiser solves ``M x = c_F + E lambda``, ``E' x = 1``
-with M = G_FF + shift E E' (E marks the blocks; the shift adds a constant on the feasible set). M is
-positive definite exactly if no feasible direction inside F has zero curvature. Kept between steps
-and between solves are L with L L' = M and Y = L^-1 [E, c]: a plane enters by one new row, leaves by
-Givens rotations, each O(|F|^2). If a plane would make M singular, the objective is linear along the
-null direction: we walk it to the boundary, which removes another plane.
+On the free set F the equality-constrained minimizer solves ``M x = c_F + E lambda``, ``E' x = 1`` with M =
+G_FF + shift E E' (E indicates the blocks; the shift adds a constant on the feasible set). M is positive
+definite if and only if no feasible direction inside F has zero curvature. L with L L' = M and Y = L^-1 [E, c]
+are kept between steps and solves: a plane enters by one new row and leaves by Givens rotations, each
+O(|F|^2). If a plane would make M singular, the objective is linear along the null direction: a step along it
+to the boundary removes another plane.
 
 The outer loop is :class:`maxmargin.core.qp.SimplexQP`. The Frank-Wolfe gap  sum over blocks of
-(<grad, beta> - min grad)  bounds q(beta) - q*; it is the stopping rule, and any beta returned is
-feasible, so an inexact solve never spoils a certificate.
+(<grad, beta> - min grad)  bounds q(beta) - q*. It is the stopping rule; any returned beta is feasible, so an
+inexact solve never invalidates a certificate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-#: relative pivot below which a plane is taken as linearly dependent on the free ones
+#: relative pivot below which a plane is treated as linearly dependent on the free ones
 SINGULAR = 1e-13
 
 
@@ -91,10 +91,10 @@ def _delete(L, Y, F, n_free, k):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
-    """Let plane j into the free set; returns (new size, True if j is in it).
+    """Add plane j to the free set; returns (new size, True if j is in it).
 
-    ``slope`` is the derivative of q along +e_j corrected by its block's multiplier: its sign says
-    which way to walk when j is linearly dependent on the free planes.
+    ``slope`` is the derivative of q along +e_j corrected by the multiplier of its block: its sign gives the
+    direction of the step if j is linearly dependent on the free planes.
     """
     p = Y.shape[1] - 1
     work = np.empty(n_free + 1)
@@ -146,8 +146,8 @@ def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _normalise(beta, block, m, p):
-    """Undo the rounding of many steps: beta >= 0 and every block sums to one exactly enough."""
+def _normalize(beta, block, m, p):
+    """Remove accumulated rounding: beta >= 0, and every block sums to one up to rounding."""
     sums = np.zeros(p)
     for j in range(m):
         if beta[j] < 0.0:
@@ -173,7 +173,7 @@ def _gradient(G, c, beta, m, grad):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def refresh_offsets(c, p, F, n_free, L, Y):
-    """Compute the column L^-1 c_F anew: the offsets changed (another C, another centre)."""
+    """Recompute the column L^-1 c_F after the offsets changed (another C or another center)."""
     work = np.empty(n_free)
     for i in range(n_free):
         work[i] = c[F[i]]
@@ -184,11 +184,11 @@ def refresh_offsets(c, p, F, n_free, L, Y):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def descend(G, c, block, p, m, beta, F, n_free, L, Y):
-    """Minimise on the free set, walking to the boundary and dropping planes until it is feasible.
+    """Minimize on the free set, stepping to the boundary and dropping planes until the minimizer is feasible.
 
-    Returns (|F|, steps, gap, entering plane or -1, its violation, spread): the Frank-Wolfe gap at
-    the new beta, the plane of largest violation outside F, and how unequal the gradients inside F
-    are (rounding: exact arithmetic makes them equal).
+    Returns (|F|, steps, gap, entering plane or -1, its violation, spread): the Frank-Wolfe gap at the new
+    beta, the plane of largest violation outside F, and the spread of the gradients inside F (which is
+    rounding: in exact arithmetic they are equal).
     """
     work = np.empty(n_free + 1)
     grad = np.empty(m)
@@ -223,7 +223,7 @@ def descend(G, c, block, p, m, beta, F, n_free, L, Y):
         t, hit = 1.0, -1
         for i in range(n_free):
             if members[block[F[i]]] == 1:
-                work[i] = 1.0  # alone in its block: exactly one, whatever rounding says
+                work[i] = 1.0  # alone in its block: exactly one despite rounding
             elif work[i] <= 0.0:
                 b = beta[F[i]]
                 ratio = b / (b - work[i]) if b > work[i] else 0.0
@@ -238,7 +238,7 @@ def descend(G, c, block, p, m, beta, F, n_free, L, Y):
         beta[F[hit]] = 0.0
         members[block[F[hit]]] -= 1
         n_free = _delete(L, Y, F, n_free, hit)
-    _normalise(beta, block, m, p)
+    _normalize(beta, block, m, p)
     _gradient(G, c, beta, m, grad)
     for j in range(m):
         mean[block[j]] += beta[j] * grad[j]

@@ -1,41 +1,40 @@
-"""Dual coordinate ascent for one score per row: hinges and tubes, plain and squared.
+"""Dual coordinate ascent for one score per row: hinge and epsilon-insensitive losses, plain and squared.
 
-    maximise  D = sum_i d_i(a_i) - 1/2 |w|^2
+    maximize  D = sum_i d_i(a_i) - 1/2 |w|^2
 
-    hinge   w = sum_i a_i y_i x_i    d(a) = m a - q a^2 / 2              0 <= a <= u
-    tube    w = sum_i a_i x_i        d(a) = y a - m |a| - q a^2 / 2     -u <= a <= u
+    one-sided   w = sum_i a_i y_i x_i    d(a) = m a - q a^2 / 2              0 <= a <= u
+    two-sided   w = sum_i a_i x_i        d(a) = y a - m |a| - q a^2 / 2     -u <= a <= u
 
-The hinge is c max(0, m - y s) with label y and margin m; the tube is c max(0, |y - s| - m) with target y
-and half width m. With c = C s_i both have u = c and q = 0; their squares have no upper bound and
-q = 1 / (2 c). A loss that is square for short distances and linear beyond has both, u = c and q > 0. Losses
-declare these numbers (:mod:`maxmargin.losses.dual_terms`); ``kind`` says which of them count, and
-``curvature`` is q times the row's cap.
-A visit to row i costs its score s and, if a moves, an update of w:
+The one-sided loss (hinge) is c max(0, m - y s) with label y and margin m; the two-sided loss
+(epsilon-insensitive) is c max(0, |y - s| - m) with target y and half width m. With c = C s_i both have u = c
+and q = 0; their squares have no upper bound and q = 1 / (2 c). A loss that is quadratic near zero and linear
+beyond has both, u = c and q > 0. Losses declare these numbers (:mod:`maxmargin.losses.dual_terms`); ``kind``
+says which of them apply, and ``curvature`` is q times the cap of the row. A visit of row i computes its score
+s and, if a changes, updates w:
 
-    hinge   z = m - y s - q a:   a <- clip(a + z / (|x|^2 + q), 0, u)
-    tube    r = y - s - q a:     a <- a + (r - m) / (|x|^2 + q)  if that is positive,
-                                 a + (r + m) / (|x|^2 + q)       if that is negative, else 0; then clipped
+    one-sided   z = m - y s - q a:   a <- clip(a + z / (|x|^2 + q), 0, u)
+    two-sided   r = y - s - q a:     a <- a + (r - m) / (|x|^2 + q)  if that is positive,
+                                     a + (r + m) / (|x|^2 + q)       if that is negative, else 0; then clipped
 
-where there is no upper bound nothing is clipped from above.
+Without an upper bound nothing is clipped from above.
 
-Weights that must not fall below a ``floor``: the vector kept is u = sum_i a_i y_i x_i, whatever its signs, w
-is u clipped at the floor, and D has conjugate(u) in place of 1/2 |w|^2 (:mod:`maxmargin.core.regularizer`). D
-is still smooth with a curvature of at most |x|^2 in a, so the same step raises it. Clipping the kept vector
-itself would forget how far u is below the floor, and would no longer belong to the multipliers.
+Weights with a lower bound ``floor``: the stored vector is u = sum_i a_i y_i x_i, unconstrained, w is u
+clipped at the bound, and D has conjugate(u) in place of 1/2 |w|^2 (:mod:`maxmargin.core.regularizer`). D is
+still smooth with a curvature of at most |x|^2 in a, so the same step increases it. Clipping the stored vector
+would lose how far u is below the bound, and it would no longer match the dual variables.
 
-A number added to the score of a row (an offset) is a part of its margin or its target. ``margins`` are those
-of the rows, or None where all have the ``common`` one.
+An offset of the score of a row is part of its margin or its target. ``margins`` holds the margins of the
+rows, or is None if all have the ``common`` one.
 
-The row's part of the duality gap (hinge: c max(0, z) - a z) is known before the move;
-added up over an epoch it estimates the gap for free: rows that were dropped sit at a bound, or a tube's at
-its kink, where it is zero. A row there whose gradient holds it by more than ``slack`` is dropped; the mean
-violation of the last epoch is the slack that costs least, and the exact check brings back what was
-dropped too early.
+The contribution of a row to the duality gap (hinge: c max(0, z) - a z) is known before the step. Its sum over
+an epoch estimates the gap for free: dropped rows are at a bound or at a kink, where the contribution is zero.
+Shrinking drops a row there if its gradient holds it by more than ``slack``. The mean violation of the last
+epoch is the best slack, and the exact check restores rows dropped too early.
 
-The order is a full random permutation. Visiting rows in blocks of neighbours has three times cheaper
-epochs on data larger than the caches, but real files are sorted (by time, by class, by place), and then
-such an order costs ten times the epochs. Instead what a visit needs of a row is packed into one half
-cache line (``state``) and fetched, with the row, some visits ahead.
+The order is a full random permutation. Visiting rows in blocks of neighbors makes epochs three times cheaper
+on data larger than the caches, but real files are sorted (by time, class or place), and then such an order
+needs ten times as many epochs. Instead, the data that a visit needs is packed into half a cache line
+(``state``) and prefetched, with the row, a few visits ahead.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from maxmargin.compiled.prefetch import prefetch
 
 #: columns of a row's state
 ALPHA, CAP, SQUARE, LABEL = range(4)
-#: kinds of losses are sums of these: a curved dual, both sides (a tube), bounded multipliers
+#: kinds of losses are sums of these: a curved dual, a two-sided loss, bounded dual variables
 CURVED, TWO_SIDED, CAPPED = 1, 2, 4
-#: what an epoch reports: estimated gap, summed violation, rows that violate, changes of the sums of
+#: statistics of an epoch: estimated gap, summed violation, number of violating rows, changes of the sums of
 #: d(a) + q a^2 / 2 and of q a^2 / 2
 GAP, TOTAL, VIOLATED, GAIN, BEND = range(5)
-#: visits ahead that a row is fetched, and cache lines of it (the hardware follows a longer row by itself)
+#: visits ahead that a row is prefetched, and number of its cache lines (the hardware prefetches the rest)
 AHEAD = 16
 LINES = 8
 
 
 @leaf
 def draw(state, bound):
-    """The generator's next state (splitmix64) and a number in 0 .. bound-1."""
+    """The next state of the generator (splitmix64) and a number in 0 .. bound-1."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     z = state
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -70,7 +69,7 @@ def draw(state, bound):
 
 @entry
 def shuffle(rows, count, seed):
-    """A random order of the first ``count`` rows, in place."""
+    """Shuffle the first ``count`` rows in place."""
     state = np.uint64(seed)
     for k in range(count - 1, 0, -1):
         state, j = draw(state, k + 1)
@@ -97,10 +96,10 @@ def dense_squares(X, intercept, state):
 
 @inlined
 def move(a, cap, square, y, score, margin, kind, curvature):
-    """(gradient, new multiplier, gap) of a row. Numbers only: arrays handed to a function cost more than
+    """(gradient, new dual variable, gap) of a row. Scalars only: passing arrays to a function costs more than
     the row."""
     if kind & TWO_SIDED:
-        return move_in_tube(a, cap, square, y - score, margin, kind, curvature)
+        return move_two_sided(a, cap, square, y - score, margin, kind, curvature)
     zeta = margin - y * score
     if kind & CURVED:
         q = curvature / cap
@@ -109,7 +108,7 @@ def move(a, cap, square, y, score, margin, kind, curvature):
         if kind & CAPPED:
             new = min(cap, new)
         return g, new, curved_loss(cap, zeta, kind, curvature) - a * zeta + 0.5 * q * a * a
-    # a row of zeros loses the same whatever w is
+    # A row of zeros has the same loss for any w.
     full = cap if zeta > 0.0 else 0.0
     new = min(cap, max(0.0, a + zeta / square)) if square > 0.0 else full
     return -zeta, new, cap * max(0.0, zeta) - a * zeta
@@ -117,7 +116,8 @@ def move(a, cap, square, y, score, margin, kind, curvature):
 
 @leaf
 def curved_loss(cap, short, kind, curvature):
-    """The loss of a row that falls short by so much: a square, and a line where its slope is the cap's."""
+    """The loss of a row that falls short by ``short``: quadratic, then linear once its slope reaches the
+    cap."""
     loss = max(0.0, short)
     if kind & CAPPED and loss > curvature:
         return cap * (loss - 0.5 * curvature)
@@ -125,8 +125,8 @@ def curved_loss(cap, short, kind, curvature):
 
 
 @leaf
-def move_in_tube(a, cap, square, r, margin, kind, curvature):
-    """The same for a tube whose target is ``r`` above the score."""
+def move_two_sided(a, cap, square, r, margin, kind, curvature):
+    """The same for a two-sided loss whose target is ``r`` above the score."""
     q = curvature / cap if kind & CURVED else 0.0
     loss = max(0.0, abs(r) - margin)
     g = abs(r) - margin if a == 0.0 else r - q * a - (margin if a > 0.0 else -margin)
@@ -168,8 +168,8 @@ def csr_epoch(
     floor,
     stats,
 ):
-    """Visit the first ``count`` rows; those that stay move to the front. Returns their number. ``w`` is the
-    vector kept, ``floor`` None or what is read instead where it is below."""
+    """Visit the first ``count`` rows; active rows move to the front. Returns their number. ``w`` is the
+    stored vector, ``floor`` None or the lower bounds at which it is clipped when read."""
     last = w.shape[0] - 1
     kept, violated = 0, 0
     gap, total, gain, bend = 0.0, 0.0, 0.0, 0.0
@@ -299,7 +299,7 @@ def dense_epoch(
 
 @entry
 def choose_active(members, scores, kind, curvature, common, margins, slack, state, rows):
-    """The rows that are not held by more than ``slack`` where they are, as exact scores tell."""
+    """The rows that are not held at a bound by more than ``slack``, given exact scores."""
     count = 0
     for p in range(members.shape[0]):
         i = members[p]
@@ -315,7 +315,7 @@ def choose_active(members, scores, kind, curvature, common, margins, slack, stat
 
 @entry
 def rescale_rows(state, weight, C, factor, kind):
-    """Multipliers and caps for another C; rounding must not leave the box."""
+    """Dual variables and caps for another C; rounding must not leave the box."""
     for i in range(state.shape[0]):
         cap = C * weight[i]
         a = factor * state[i, ALPHA]
@@ -341,7 +341,7 @@ def signed(state, kind, curvature, common, margins, coef):
 
 @entry
 def count_support(state):
-    """Rows whose multiplier is not zero."""
+    """Number of rows with a nonzero dual variable."""
     count = 0
     for i in range(state.shape[0]):
         count += state[i, ALPHA] != 0.0

@@ -1,8 +1,8 @@
-"""Exact search: branching on the labels of single nodes, with the bounds of messages.
+"""Exact inference by branch and bound on the labels of single nodes, with message-passing bounds.
 
-A subproblem forbids labels of some nodes. Its messages (begun from those of the subproblem before: any
-messages give a valid bound) either bound it by the best labelling known, and it is done with; or they leave
-labels possible, and each label of the least certain node is a subproblem of its own.
+A subproblem forbids labels of some nodes. Its messages start from those of the previous subproblem; any
+messages give a valid bound. If the bound does not exceed the best labeling known, the subproblem is pruned.
+Otherwise it branches on the possible labels of the least certain node.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 from maxmargin.compiled.jit import entry, leaf
 from maxmargin.compiled.messages import collect, run_messages, score_of
 
-#: a score for what is forbidden; finite, so that sums and differences stay numbers
+#: score of a forbidden label; finite, so that sums and differences stay finite
 _FORBIDDEN = -1e100
 _PASSES = 40
 _PROGRESS = 0.1
-#: subproblems within subproblems
+#: maximum depth of the search tree
 _DEPTH = 100
 
 
 @leaf
 def _least_certain(nodes, lo, first, edge, to_lo, to_hi, alive, t):
-    """The node whose best two labels alive are closest, -1 if no node has two."""
+    """The node whose two best possible labels are closest, -1 if no node has two."""
     closest, which = np.inf, -1
     for i in range(len(nodes)):
         collect(i, nodes, lo, first, edge, to_lo, to_hi, t)
@@ -38,9 +38,9 @@ def _least_certain(nodes, lo, first, edge, to_lo, to_hi, alive, t):
 
 @entry
 def search(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, value, alive, limit, precision):
-    """(score of the best labelling, whether all were looked at) after at most ``limit`` subproblems.
+    """(score of the best labeling, whether the search is complete) after at most ``limit`` subproblems.
 
-    ``labels`` of score ``value`` is the best labelling known; ``alive`` are the labels not ruled out.
+    ``labels`` of score ``value`` is the best known labeling; ``alive`` marks the labels not ruled out.
     """
     n, K = nodes.shape
     scores = np.empty((_DEPTH + 1, n, K))  # of the subproblem at each depth
@@ -80,7 +80,7 @@ def search(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, value, alive
                     if not here[i, k]:
                         mine[i, k] = _FORBIDDEN
             i = _least_certain(mine, lo, first, edge, to_lo, to_hi, here, t)
-            if i < 0:  # one labelling is left
+            if i < 0:  # one labeling is left
                 for j in range(n):
                     trial[j] = np.argmax(mine[j])
                 reached = score_of(mine, lo, hi, pairs, trial)
@@ -95,7 +95,7 @@ def search(nodes, lo, hi, pairs, first, edge, to_lo, to_hi, labels, value, alive
             collect(i, mine, lo, first, edge, to_lo, to_hi, t)
             order[depth] = np.argsort(-t)
         i, at = branch[depth], upcoming[depth]
-        if at == K or mine[i, order[depth, at]] <= 0.5 * _FORBIDDEN:  # forbidden ones come last
+        if at == K or mine[i, order[depth, at]] <= 0.5 * _FORBIDDEN:  # forbidden labels come last
             depth -= 1
             continue
         upcoming[depth] += 1

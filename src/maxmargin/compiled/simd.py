@@ -1,10 +1,9 @@
-"""Vectors of eight doubles, held in registers by compiled code.
+"""Vectors of eight doubles in registers of compiled code.
 
-Numba vectorises plain loops, but it must assume that arrays overlap, so it cannot keep a row of
-accumulators in registers, nor look at the classes of one row side by side. These operations do; LLVM
-maps them to what the processor has (one register of AVX-512, two of AVX, four of NEON). Arrays must
-be contiguous and are addressed by element from their beginning. Masked lanes are neither read nor
-written, so nothing needs padding.
+Numba vectorizes plain loops, but it must assume that arrays overlap, so it cannot keep a row of accumulators
+in registers, nor process the classes of one row in parallel. These operations can; LLVM maps them to the
+instructions of the processor (one register of AVX-512, two of AVX, four of NEON). Arrays must be contiguous
+and are addressed by flat element index. Masked lanes are neither read nor written, so no padding is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _MaskType(types.Type):
 
 
 _vector, _mask = _VectorType(), _MaskType()
-_intrinsic: Any = intrinsic  # its annotations count the typing context as an argument
+_intrinsic: Any = intrinsic  # its annotations include the typing context
 
 
 @register_model(_VectorType)
@@ -82,7 +81,7 @@ def fill(typingctx, x):
 
 @_intrinsic
 def first(typingctx, n):
-    """The mask of the first n lanes; n may be more than there are, or none."""
+    """The mask of the first n lanes; n may be zero or exceed the number of lanes."""
 
     def code(context, builder, signature, args):
         many = _broadcast(builder, args[0])
@@ -93,7 +92,7 @@ def first(typingctx, n):
 
 @_intrinsic
 def load(typingctx, array, at, some, other):
-    """Eight elements from number ``at`` on; lanes that are masked out come from ``other``."""
+    """Eight elements starting at index ``at``; masked-out lanes come from ``other``."""
 
     def code(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
@@ -108,7 +107,7 @@ def load(typingctx, array, at, some, other):
 
 @_intrinsic
 def store(typingctx, array, at, some, x):
-    """Write the lanes of the mask to the elements from number ``at`` on."""
+    """Write the lanes of the mask to the elements starting at index ``at``."""
 
     def code(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
@@ -133,7 +132,7 @@ def fma(typingctx, x, y, z):
 
 @_intrinsic
 def choose(typingctx, some, x, y):
-    """x where the mask says so, y elsewhere."""
+    """x where the mask is set, y elsewhere."""
 
     def code(context, builder, signature, args):
         return builder.select(*args)
@@ -157,7 +156,7 @@ def _larger(builder: Any, x: Any, y: Any) -> Any:
 
 
 def _fold(kind: Any, result: Any, make: Callable[[Any, Any, Any], Any]) -> Any:
-    """All lanes to one number: halves on halves."""
+    """Reduce all lanes to one number, by halves."""
 
     @_intrinsic
     def operation(typingctx, x):
@@ -189,7 +188,7 @@ largest = _fold(_vector, types.float64, _larger)
 
 @_intrinsic
 def bits(typingctx, some):
-    """The mask as a number, lane 0 the lowest bit."""
+    """The mask as a number; lane 0 is the lowest bit."""
 
     def code(context, builder, signature, args):
         return builder.zext(builder.bitcast(args[0], ir.IntType(8)), ir.IntType(64))
@@ -199,7 +198,7 @@ def bits(typingctx, some):
 
 @_intrinsic
 def lowest(typingctx, some):
-    """Number of the lowest bit that is set; 64 if none is."""
+    """Index of the lowest set bit; 64 if none is set."""
 
     def code(context, builder, signature, args):
         no = ir.Constant(ir.IntType(1), 0)

@@ -1,19 +1,19 @@
-"""The small problem of one example in the working-set dual: a quadratic over a simplex.
+"""The problem of one example in the working-set dual: a quadratic program over a simplex.
 
-Planes p_0 .. p_{m-1} (p_0 = 0 is the truth) have offsets l_j and multipliers alpha_j >= 0 of fixed
-sum c. With w = w_rest - sum_j alpha_j p_j and g_j = l_j + <w, p_j> the dual objective has the
-gradient g in alpha, and
+Planes p_0 .. p_{m-1} (p_0 = 0 is the true output) have offsets l_j and dual variables alpha_j >= 0 of fixed
+sum c. With w = w_rest - sum_j alpha_j p_j and g_j = l_j + <w, p_j> the dual objective has the gradient g in
+alpha, and
 
     c max_j g_j - sum_j alpha_j g_j  =  sum_k alpha_k (max_j g_j - g_k)  >=  0
 
-is the gap of this example. A step moves a from plane k to plane j (Ramanan's pair step; his single
-step is a pair step with the truth):
+is the gap of this example. A step moves a from plane k to plane j (Ramanan's pair step; his single step is a
+pair step with the true output):
 
     gain(a)  =  a (g_j - g_k) - a^2 D2_jk / 2,        D2_jk = |p_j - p_k|^2
-    a        =  min((g_j - g_k) / D2_jk, alpha_k)      (alpha_k where D2_jk = 0)
+    a        =  min((g_j - g_k) / D2_jk, alpha_k)      (alpha_k if D2_jk = 0)
     g_l     +=  a <p_k - p_j, p_l - p_0>  =  a (D2_k0 + D2_jl - D2_kl - D2_j0) / 2
 
-so squared distances are all it needs to know: neither w nor the planes are touched until the end.
+so squared distances suffice: neither w nor the planes are accessed until the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @entry
 def simplex_gap(alpha: FloatArray, g: FloatArray) -> Any:
-    """``sum(alpha) * max(g) - alpha @ g``, free of cancellation: every term is non-negative."""
+    """``sum(alpha) * max(g) - alpha @ g`` without cancellation: every term is nonnegative."""
     top = g[0]
     for k in range(1, g.size):
         top = max(top, g[k])
@@ -60,7 +60,7 @@ def solve_simplex_at(
         top = g[j]
         row_j = base + j * stride
 
-        # From which plane is the mass best taken? The one of largest gain; ties: the first.
+        # Take the mass from the plane of largest gain; ties: the first.
         gap = 0.0
         source = -1
         amount = 0.0
@@ -99,25 +99,25 @@ def solve_simplex_at(
 def solve_simplex(
     alpha: FloatArray, g: FloatArray, D2: FloatArray, tol: float, max_steps: int
 ) -> Any:
-    """Maximise the dual over the multipliers of one example, their sum held fixed.
+    """Maximize the dual over the dual variables of one example, with their sum fixed.
 
     Parameters
     ----------
     alpha : (m,) float64
-        Multipliers, non-negative; plane 0 is the truth. Changed in place, the sum is kept.
+        Nonnegative dual variables; plane 0 is the true output. Updated in place; the sum is kept.
     g : (m,) float64
-        Gradients l_j + <w, p_j> at the present multipliers. Kept in step, in place.
+        Gradients l_j + <w, p_j> at ``alpha``. Updated in place.
     D2 : (m, m) float64
         Squared distances of the planes.
     tol : float
         Stop when ``sum(alpha) * max(g) - alpha @ g`` is at most this.
     max_steps : int
-        Stop after this many pair steps.
+        Maximum number of pair steps.
 
     Returns
     -------
     int
-        Pair steps taken.
+        Number of pair steps.
 
     Examples
     --------

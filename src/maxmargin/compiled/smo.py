@@ -1,19 +1,19 @@
-"""Sequential minimal optimisation on a block of a kernel problem.
+"""Sequential minimal optimization on a block of a kernel problem.
 
-    maximise  <t, b> - 1/2 b'K b      over  lo <= b <= hi   (and sum b fixed, for pairs)
+    maximize  <t, b> - 1/2 b'K b      over  lo <= b <= hi   (and sum b fixed, for pairs)
 
-with v = t - K b, the gradient. A pair step raises b_i and lowers b_j by the same amount: i has the largest
-v among those that can rise, j is the one that promises the largest second-order gain with i (Fan, Chen and
-Lin's rule, which LIBSVM uses),
+with gradient v = t - K b. A pair step increases b_i and decreases b_j by the same amount: i has the largest v
+among those that can increase, and j has the largest second-order gain with i (the rule of Fan, Chen and Lin,
+used in LIBSVM),
 
-    (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij)      over those that can fall.
+    (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij)      over those that can decrease.
 
-Where curvature is not above a ``floor``, the rounding of kernel values (equal rows, kernels that are not
-positive semidefinite), it is taken as that, so that the step goes to a bound. Single steps, without the
-constraint on the sum, take the largest v_i^2 / K_ii.
+If the curvature is not above ``floor``, the rounding error of kernel values (equal rows, kernels that are not
+positive semidefinite), it is replaced by ``floor``, so that the step goes to a bound. Single steps, without
+the constraint on the sum, take the largest v_i^2 / K_ii.
 
-Maxima with their places are found in lanes: element t of each chunk competes with element t of the others, a
-loop without dependencies that vectorises, unlike a search for the largest of all.
+Maxima and their positions are found in lanes: element t of each chunk competes with element t of the others.
+Unlike a search for the overall maximum, this loop has no dependencies and is vectorized.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 LANES = 256
 ZERO, TWO = np.float32(0.0), np.float32(2.0)
-#: steps between two looks at the violation
+#: steps between two checks of the violation
 LOOK = 16
 
 __all__ = ["gather", "pair_steps", "single_steps"]
@@ -115,7 +115,7 @@ def _move(
 
 @inlined_maxima
 def _place(best: Float32Array, chunk: npt.NDArray[np.int32]) -> int:
-    """Where the largest of all lanes is; -1 if none is above what they began with."""
+    """The position of the maximum of all lanes; -1 if none exceeds the initial value."""
     t = 0
     for s in range(LANES):
         if best[s] > best[t]:
@@ -131,7 +131,7 @@ def _free(b: FloatArray, lo: FloatArray, hi: FloatArray, t: int, up: Any, low: A
 
 @inlined_maxima
 def _violation(v: FloatArray, up: Float32Array, low: Float32Array) -> float:
-    """How much the largest v that can rise exceeds the smallest that can fall."""
+    """The largest v that can increase minus the smallest that can decrease."""
     top, bottom = -np.inf, np.inf
     for t in range(len(v)):
         if up[t] == ZERO and v[t] > top:
@@ -153,8 +153,8 @@ def pair_steps(
     tol: float,
     max_steps: int,
 ) -> tuple[int, float]:
-    """Steps until the violation is at most ``tol``; b and v are changed in place. Steps taken, and the
-    violation last seen."""
+    """Pair steps until the violation is at most ``tol``; b and v are updated in place. Returns the number of
+    steps and the last violation."""
     n = len(v)
     up, low = np.empty(n, dtype=np.float32), np.empty(n, dtype=np.float32)
     for t in range(n):
@@ -188,10 +188,10 @@ def pair_steps(
                 chunk,
             )
         j = _place(best, chunk)
-        if j < 0:  # nothing that can fall is below v_i, in single precision
+        if j < 0:  # in single precision, nothing that can decrease is below v_i
             violation = _violation(v, up, low)
             break
-        # not the diagonal in single precision, which would be all that is left of a small curvature
+        # Do not use the single-precision diagonal: its rounding error could exceed a small curvature.
         curvature = max(float(row[i]) + float(K[j, j]) - 2.0 * float(row[j]), floor)
         step, room_i, room_j = (vi - v[j]) / curvature, hi[i] - b[i], b[j] - lo[j]
         if step >= room_i and room_i <= room_j:
@@ -227,7 +227,7 @@ def single_steps(
     tol: float,
     max_steps: int,
 ) -> tuple[int, float]:
-    """The same without a constraint on the sum; the violation is the largest gradient that is left."""
+    """The same without a constraint on the sum; the violation is the largest remaining gradient."""
     n = len(v)
     up, low = np.empty(n, dtype=np.float32), np.empty(n, dtype=np.float32)
     for t in range(n):

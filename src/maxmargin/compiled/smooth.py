@@ -1,8 +1,8 @@
-"""What Newton's method asks of a smooth loss of margins, row by row: squared hinge and logistic.
+"""Row-wise parts of Newton's method for smooth losses of margins: squared hinge and logistic.
 
-With l the loss of one row of weight c at ``m``, its margin less what is demanded: the multiplier
-alpha = -c l'(m), the curvature theta = c l''(m), and the conjugate, by which sum_i alpha_i demand_i + dual_i
-- |Z' alpha|^2 / 2 is the dual value. The squared hinge is c max(0, -m)^2.
+For a row of weight c with loss l, ``m`` is the margin minus the required margin, alpha = -c l'(m) the dual
+variable, theta = c l''(m) the curvature, and ``dual`` the conjugate part: the dual value is
+sum_i alpha_i demand_i + dual_i - |Z' alpha|^2 / 2. The squared hinge is c max(0, -m)^2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from maxmargin.compiled.jit import entry
 
 @entry
 def squared_hinge(m, c, alpha, theta):
-    """Fill multipliers and curvatures; returns (sum of losses, sum of the conjugate's part, support)."""
+    """Fill ``alpha`` and ``theta``; returns (sum of losses, conjugate part of the dual, number of
+    nonzeros)."""
     loss, dual, support = 0.0, 0.0, 0
     for i in range(m.shape[0]):
         short = max(0.0, -m[i])
@@ -40,7 +41,7 @@ def squared_hinge_slope(m, dm, c, k):
 
 @entry
 def logistic(m, c, alpha, theta):
-    """As :func:`squared_hinge`; the conjugate's part is c times the entropy of alpha / c."""
+    """As :func:`squared_hinge`; the conjugate part is c times the entropy of alpha / c."""
     loss, dual = 0.0, 0.0
     for i in range(m.shape[0]):
         size = abs(m[i])

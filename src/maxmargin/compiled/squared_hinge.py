@@ -1,7 +1,7 @@
-"""Squared hinge: L(s) = sum_i c_i max(0, m - y_i s_i)^2, its cut, and its slopes on a line of scores.
+"""Squared hinge loss L(s) = sum_i c_i max(0, m - y_i s_i)^2: its cut, and its slopes on a line of scores.
 
-On the line s + t (r - s) row i contributes c max(0, A + t B)^2 with A = m - y s, B = y (s - r): the
-slope 2 c B max(0, A + t B) is continuous, with a kink of its own at -A / B.
+On the line s + t (r - s), row i contributes c max(0, A + t B)^2 with A = m - y s, B = y (s - r): the slope
+2 c B max(0, A + t B) is continuous, with a kink at -A / B.
 """
 
 from __future__ import annotations

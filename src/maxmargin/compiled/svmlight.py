@@ -1,8 +1,8 @@
-"""Lines of text ``label [qid:number] index:value ... [# comment]`` into CSR arrays.
+"""Parser of text lines ``label [qid:number] index:value ... [# comment]`` into CSR arrays.
 
-A number whose digits fit into 53 bits and whose power of ten is at most 22 is one exact multiplication or
-division away from its value, rounded once: the same bits as C's strtod. Other numbers, and whatever is
-none, are left to the caller: ``doubts`` tells where they are.
+A number whose digits fit into 53 bits and whose power of ten is at most 22 needs one exact multiplication or
+division, rounded once: bit-identical to C's strtod. Other numbers and invalid text are left to the caller:
+``doubts`` holds their positions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from maxmargin.compiled.jit import entry, inlined
 
-#: what can be wrong with a line
+#: kinds of errors of a line
 FINE, NO_COLON, BAD_INDEX, ORDER, MIXED_QID = 0, 1, 2, 3, 4
 
 POWERS = 10.0 ** np.arange(23)
@@ -26,7 +26,7 @@ def _ends(c):
 
 @inlined
 def _number(text, at, stop, powers):
-    """(value, end, sure) of the number that begins here."""
+    """(value, end, exact) of the number that begins here."""
     begin, negative = at, False
     if at < stop and (text[at] == _PLUS or text[at] == _MINUS):
         negative = text[at] == _MINUS
@@ -56,7 +56,7 @@ def _number(text, at, stop, powers):
             at += 1
         sure = sure and some > 0
         scale += -power if down else power
-    while at < stop and not _ends(text[at]):  # more than a number
+    while at < stop and not _ends(text[at]):  # text after the number
         sure = False
         at += 1
     value = np.float64(mantissa)
@@ -71,7 +71,7 @@ def _number(text, at, stop, powers):
 
 @inlined
 def _integer(text, at, stop):
-    """(number, end) of the digits here; -1 if there are none, or more than 18."""
+    """(number, end) of the digits here; -1 if there are none or more than 18."""
     number, begin = np.int64(0), at
     while at < stop and 48 <= text[at] <= 57:
         number = number * 10 + np.int64(text[at] - 48)
@@ -85,13 +85,13 @@ def _integer(text, at, stop):
 def parse(text, stop, first_index, powers, labels, queries, indptr, indices, data, doubts):
     """Parse whole lines; fill the arrays.
 
-    Returns (rows, entries, doubts, what is wrong, where). A doubt is (begin, end, k): the text of the entry
-    k, or of the label of row -1-k. ``queries`` holds -1 for rows without one.
+    Returns (rows, entries, doubts, kind of error, position). A doubt is (begin, end, k): the text of entry k,
+    or of the label of row -1-k. ``queries`` is -1 for rows without a query.
     """
     rows, entries, n_doubts, at = 0, 0, 0, 0
     indptr[0] = 0
     while at < stop:
-        while at < stop and text[at] <= 32:  # also empty lines
+        while at < stop and text[at] <= 32:  # skips empty lines, too
             at += 1
         if at >= stop:
             break

@@ -1,4 +1,4 @@
-"""The product of a template with every window of its size on a map of features."""
+"""Correlation of a template with every window of its size on a feature map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxmargin.compiled.jit import entry_products
 @entry_products
 def responses(
     cells: npt.NDArray[np.float64], template: npt.NDArray[np.float64]
-) -> Any:  # (height, width, channels) each; an array (places down, places across)
+) -> Any:  # inputs (height, width, channels); an array of (rows, columns) of positions
     """out[v, u] = sum over (y, x, d) of template[y, x, d] cells[v + y, u + x, d]."""
     height, width, channels = template.shape
     out = np.zeros((cells.shape[0] - height + 1, cells.shape[1] - width + 1))

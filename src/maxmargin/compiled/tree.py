@@ -1,8 +1,8 @@
-"""The best labelling of a forest, by dynamic programming from the leaves.
+"""The best labeling of a forest, by dynamic programming from the leaves.
 
-Scores are those of nodes, ``nodes[i, k]``, and of edges, ``pairs[e, k, l]`` for label k at ``lo[e]`` and l
-at ``hi[e]``. Going towards the roots, ``best[i, k]`` is the most that the part below i can reach with
-label k at i; the choice made for each label of a parent is kept and followed back.
+Nodes have the scores ``nodes[i, k]`` and edges ``pairs[e, k, l]`` for label k at ``lo[e]`` and l at
+``hi[e]``. Toward the roots, ``best[i, k]`` is the best score of the subtree below i with label k at i; the
+choice for each label of a parent is stored for backtracking.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maxmargin.compiled.jit import entry
 
 @entry
 def incidence(lo, hi, first, edge):
-    """Rows of incident edges: node i owns ``edge[first[i] .. first[i+1]-1]``."""
+    """Incident edges: node i has ``edge[first[i] .. first[i+1]-1]``."""
     n = len(first) - 1
     first[:] = 0
     for e in range(len(lo)):
@@ -32,7 +32,8 @@ def incidence(lo, hi, first, edge):
 
 @entry
 def forest_order(lo, hi, first, edge, order, up):
-    """Nodes with parents first, and each node's edge to its parent (-1 for roots); False at a cycle."""
+    """Nodes with parents first, and the edge of each node to its parent (-1 for roots); False if there is a
+    cycle."""
     n = len(order)
     up[:] = -2
     done = 0
@@ -60,7 +61,7 @@ def forest_order(lo, hi, first, edge, order, up):
 
 @entry
 def best_of_forest(nodes, lo, hi, pairs, order, up, labels):
-    """The largest score; ``labels`` becomes a labelling that reaches it (ties: the smallest label)."""
+    """The largest score; ``labels`` becomes a labeling that attains it (ties: the smallest label)."""
     n, K = nodes.shape
     best = nodes.copy()
     choice = np.empty((n, K), np.int32)

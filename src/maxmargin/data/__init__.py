@@ -1,4 +1,4 @@
-"""Data as training needs it: designs, and data sets on disk."""
+"""Feature matrices for training, in memory, on disk or matrix-free."""
 
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.dataset import Dataset, open, write

@@ -1,7 +1,7 @@
-"""Batches as they come, made uniform: features, labels, weights and groups that fit together.
+"""Validation and conversion of batches: features, labels, weights and groups of matching lengths.
 
 A batch is ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)`` or a mapping with these names. X is a
-NumPy array, a SciPy sparse matrix or a data frame; for sequences a list of such matrices, and y a list of
+NumPy array, a SciPy sparse matrix or a data frame; for sequences it is a list of matrices, and y is a list of
 label sequences. ``y``, ``weight`` and ``group`` may be None.
 """
 
@@ -24,7 +24,7 @@ _FIELDS = ("X", "y", "weight", "group")
 
 @dataclass(slots=True)
 class Batch:
-    """Rows that fit together. ``lengths`` are those of the sequences; None for plain rows."""
+    """A validated batch. ``lengths`` holds the lengths of the sequences; None for independent samples."""
 
     number: int
     X: Any
@@ -37,7 +37,7 @@ class Batch:
 
 
 def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[Batch]:
-    """All batches, checked one by one; an error names the batch."""
+    """Validate the batches one by one; an error names the batch."""
     kind = None if dtype is None else _float(np.dtype(dtype))
     for number, batch in enumerate(batches):
         try:
@@ -48,7 +48,7 @@ def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[Batch]:
 
 
 def about(number: int, error: ValueError | TypeError) -> ValueError | TypeError:
-    """The error, with the batch's number."""
+    """The error with the index of the batch."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(f"batch {number}: {error}")
 
@@ -79,7 +79,7 @@ def _fields(batch: Any) -> tuple[Any, Any, Any, Any]:
         unknown = sorted(set(batch) - set(_FIELDS))
         if unknown or "X" not in batch:
             raise ValueError(
-                f"a mapping must have the key 'X' and may have {_FIELDS[1:]}; not {unknown}."
+                f"a mapping must have the key 'X' and may have {_FIELDS[1:]}; got {unknown}."
             )
         X, y, weight, group = (batch.get(name) for name in _FIELDS)
     elif isinstance(batch, tuple) and 2 <= len(batch) <= 4:
@@ -94,11 +94,11 @@ def _fields(batch: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:
-    """Sequences end to end."""
+    """Concatenate sequences."""
     if not len(X) or not all(getattr(x, "ndim", 0) == 2 for x in X):
         raise TypeError(
-            "X is a list: it must hold one (length, features) array or CSR matrix per sequence. Rows that "
-            "are not sequences are one NumPy array or SciPy matrix."
+            "X is a list: it must hold one (length, features) array or CSR matrix per sequence. Pass "
+            "independent samples as one NumPy array or SciPy matrix."
         )
     lengths = np.array([x.shape[0] for x in X], dtype=np.int64)
     if y is not None:
@@ -115,7 +115,7 @@ def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:
         X = [x if x.shape[1] == width else _widened(x, width) for x in X]
         return sp.vstack(X, format="csr"), y, lengths
     if any(sp.issparse(x) for x in X):
-        raise TypeError("some sequences are sparse and some dense: choose one.")
+        raise TypeError("sequences must be all sparse or all dense.")
     widths = {x.shape[1] for x in X}
     if len(widths) > 1:
         raise ValueError(f"sequences have different numbers of features: {sorted(widths)}.")
@@ -128,18 +128,18 @@ def _widened(x: Any, width: int) -> Any:
 
 def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype is {dtype}: features are stored as float32 or float64.")
+        raise ValueError(f"dtype is {dtype}: features must be float32 or float64.")
     return dtype
 
 
 def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] | None]:
-    """A C-contiguous array or a CSR matrix, float32 or float64, and the names of a frame's columns."""
+    """A C-contiguous array or a CSR matrix, float32 or float64, and the column names of a data frame."""
     names = None
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
         names = tuple(str(column) for column in X.columns)
         X = X.to_numpy()
         if X.dtype == object:
-            raise TypeError("the data frame has columns that are not numbers.")
+            raise TypeError("the data frame has columns that are not numeric.")
     if sp.issparse(X):
         X = sound(X)
         kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
@@ -151,15 +151,13 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
             "a list of matrices, one per sequence."
         )
     if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise TypeError(
-            f"X has {X.ndim} dimensions and type {X.dtype}: expected a matrix of numbers."
-        )
+        raise TypeError(f"X has {X.ndim} dimensions and type {X.dtype}: expected a numeric matrix.")
     kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
     return np.ascontiguousarray(X, dtype=kind), names
 
 
 def _without_duplicates(X: Any) -> Any:
-    """Entries stored twice are added, as in a design; without memory of the size of a row's width."""
+    """Add up duplicate entries, without memory proportional to the number of features."""
     if is_canonical(X):
         return X
     ordered = summed(X)
@@ -167,7 +165,7 @@ def _without_duplicates(X: Any) -> Any:
 
 
 def _squares(X: Any) -> npt.NDArray[np.float64]:
-    """|x|^2 of every row, in float64. They show, for the price of one pass, what is not finite."""
+    """|x|^2 of every row, in float64. One pass that also detects entries that are not finite."""
     if sp.issparse(X):
         entries = X.data.astype(np.float64)
         entries *= entries
@@ -185,7 +183,9 @@ def _squares(X: Any) -> npt.NDArray[np.float64]:
         values = X.data[X.indptr[row] : X.indptr[row + 1]] if sp.issparse(X) else X[row]
         if np.isfinite(values).all():
             raise ValueError(f"row {row} has features so large that their squares overflow.")
-        raise ValueError(f"row {row} has a feature that is NaN or infinite. Fill in or leave out.")
+        raise ValueError(
+            f"row {row} has a feature that is NaN or infinite. Impute it or drop the row."
+        )
     return squares
 
 
@@ -201,13 +201,13 @@ def _labels(y: Any, n: int) -> AnyArray:
             labels = np.array(each)
         else:
             kinds = sorted({type(label).__name__ for label in each})
-            raise TypeError(f"labels must be all numbers or all texts; y has {kinds}.")
-    if labels.dtype.kind == "T":  # NumPy's strings of any length
+            raise TypeError(f"labels must be all numbers or all strings; y has {kinds}.")
+    if labels.dtype.kind == "T":  # NumPy's variable-length strings
         labels = np.array(labels.tolist(), dtype=str)
     if labels.dtype.kind == "S":
-        raise TypeError("labels are bytes: decode them to texts.")
+        raise TypeError("labels are bytes: decode them to strings.")
     if labels.dtype.kind not in "fiubU":
-        raise TypeError(f"labels have type {labels.dtype}: expected numbers or texts.")
+        raise TypeError(f"labels have type {labels.dtype}: expected numbers or strings.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(
             f"the label of row {int(np.flatnonzero(~np.isfinite(labels))[0])} is not finite."
@@ -222,7 +222,7 @@ def _weights(weight: Any, n: int) -> AnyArray:
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"weight {at} is {values[at]}: weights are finite and not negative.")
+        raise ValueError(f"weight {at} is {values[at]}: weights must be finite and nonnegative.")
     return values
 
 
@@ -232,5 +232,5 @@ def _groups(group: Any, n: int) -> AnyArray:
         raise ValueError(f"group has shape {values.shape}; expected ({n},).")
     exact = values.astype(np.int64, copy=False) if values.dtype.kind in "iubf" else None
     if exact is None or not np.array_equal(exact, values):
-        raise TypeError(f"group ids must be integers, not {values.dtype}: number the groups.")
+        raise TypeError(f"group ids must be integers, not {values.dtype}.")
     return exact

@@ -1,4 +1,4 @@
-"""Whether the files of a data set are what its manifest says."""
+"""Checks of the files of a data set against its manifest."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from maxmargin.data.storage import Storage
 
 AnyArray = npt.NDArray[Any]
 
-#: bytes that are read at a time
+#: bytes read at a time
 _STEP = 1 << 24
 
 
 def read_manifest(storage: Storage) -> Manifest:
-    """The manifest of a data set that is there."""
+    """Read the manifest; raise an error if there is no data set."""
     try:
         content = storage.content(NAME)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{storage.describe(NAME)} does not exist: there is no data set, or its writer was stopped "
-            "before the end. Write it with maxmargin.data.write."
+            f"{storage.describe(NAME)} does not exist: there is no data set, or its writer was interrupted. "
+            "Write it with maxmargin.data.write."
         ) from None
     return decode(content, storage.describe(NAME))
 
 
 def check_sizes(storage: Storage, manifest: Manifest) -> None:
-    """Every file is there and has its size. Reads nothing."""
+    """Check that every file exists and has the right size. Reads no content."""
     sizes = storage.sizes()
     for shard in manifest.shards:
         for file in shard.files.values():
@@ -46,8 +46,7 @@ def check_sizes(storage: Storage, manifest: Manifest) -> None:
 
 
 def check_content(storage: Storage, manifest: Manifest, shard: Shard) -> None:
-    """Checksums; rows and sequences point into the shard, columns into the features, texts into the
-    classes."""
+    """Check checksums, row and sequence pointers, column indices, and class codes of a shard."""
     for file in shard.files.values():
         digest = checksum()
         for start in range(0, file.bytes, _STEP):
@@ -55,8 +54,7 @@ def check_content(storage: Storage, manifest: Manifest, shard: Shard) -> None:
             digest.update(storage.section(file.name, "u1", start, stop))
         if digest.hexdigest() != file.checksum:
             raise DatasetError(
-                f"{storage.describe(file.name)}: the checksum is wrong: the file was altered after it was "
-                "written."
+                f"{storage.describe(file.name)}: wrong checksum: the file was modified after it was written."
             )
     ends = {"indptr": shard.stored, "sequence": shard.rows}
     limits = {"indices": manifest.n_features}
@@ -71,13 +69,13 @@ def check_content(storage: Storage, manifest: Manifest, shard: Shard) -> None:
             else _lies_within(values, limits[column])
         )
         if not fine:
-            raise DatasetError(f"{storage.describe(file.name)}: the {column} are out of range.")
+            raise DatasetError(f"{storage.describe(file.name)}: {column} out of range.")
 
     _check_numbers(storage, manifest, shard)
 
 
 def _check_numbers(storage: Storage, manifest: Manifest, shard: Shard) -> None:
-    """Features and labels are finite, weights not negative either, labels among the classes."""
+    """Check that features and labels are finite, weights finite and nonnegative, and labels known."""
     labels = manifest.labels
     for column in {"features", "data", "weight", "label"} & set(shard.files):
         file = shard.files[column]
@@ -91,26 +89,25 @@ def _check_numbers(storage: Storage, manifest: Manifest, shard: Shard) -> None:
                 fine = fine and np.isin(values, np.array(labels.values, labels.dtype)).all()
             if not fine:
                 raise DatasetError(
-                    f"{storage.describe(file.name)}: the {column} column holds numbers that are not allowed "
-                    "there."
+                    f"{storage.describe(file.name)}: the {column} column holds invalid numbers."
                 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnCheck:
-    """What values of a column may be: whole numbers below ``n_codes``, or one of the sorted ``classes``."""
+    """Checks values of a column: integers below ``n_codes``, or one of the sorted ``classes``."""
 
     signed: bool = True
     n_codes: int | None = None
     classes: AnyArray | None = None
 
     def __call__(self, values: AnyArray) -> str | None:
-        """What is wrong with some of them, in words; None if nothing is."""
+        """A description of the first problem found; None if there is none."""
         if not is_finite(values):
             return "a number is NaN or infinite"
         if not self.signed and not (values >= 0.0).all():
             return "a weight is negative"
-        unknown = "a label is none of those in the manifest"
+        unknown = "a label is not in the manifest"
         if self.n_codes is not None and not _lies_within(values, self.n_codes):
             return unknown
         if self.classes is not None and len(values):

@@ -1,6 +1,6 @@
-"""One number per row that may live elsewhere: read a range at a time, never as a whole.
+"""Columns with one number per row that need not be in memory: they are read in ranges.
 
-Columns are pickled as what they are made of, a path for instance, and not as numbers.
+A column is pickled as its source, such as a path, and not as numbers.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-#: rows that are read at a time where all of them are needed once
+#: rows read at a time in a full pass
 CHUNK = 2**17
 
 Column: TypeAlias = "npt.NDArray[Any] | LazyColumn"
 
 
 class LazyColumn:
-    """A column whose ranges are computed when they are asked for.
+    """A column whose ranges are computed on demand.
 
     Parameters
     ----------
     n : int
         Number of rows.
     part : callable
-        ``part(lo, hi)`` is an array of the rows ``lo .. hi-1``.
+        ``part(lo, hi)`` returns an array of the rows ``lo .. hi-1``.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class LazyColumn:
         self.shape: tuple[int] = (n,)
         self._part = part
 
-    #: whether the values are known to be allowed ones, so that nobody has to read them all to see
+    #: whether the values are known to be valid, so that no full pass is needed to check them
     checked = False
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class LazyColumn:
     def __getitem__(self, rows: slice) -> npt.NDArray[Any]:
         lo, hi, step = rows.indices(len(self))
         if step != 1:
-            raise IndexError("a column on disk is read in ranges of neighbouring rows only.")
+            raise IndexError("a column on disk can only be read in contiguous ranges.")
         return self._part(lo, max(lo, hi))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -57,7 +57,7 @@ class LazyColumn:
 
 
 class Window(LazyColumn):
-    """The rows ``lo .. hi-1`` of a column, counted from 0."""
+    """The rows ``lo .. hi-1`` of a column, with indices from 0."""
 
     def __init__(self, column: LazyColumn, lo: int, hi: int) -> None:
         super().__init__(hi - lo, self._shifted)
@@ -68,7 +68,7 @@ class Window(LazyColumn):
 
 
 class Stored(LazyColumn):
-    """A column of a data set, of another type if one is given. Whoever wrote it checked it."""
+    """A column of a data set, optionally cast to another type. The writer has checked its values."""
 
     checked = True
 
@@ -80,13 +80,13 @@ class Stored(LazyColumn):
         if self._dtype is None:
             values: npt.NDArray[Any] = self._column[lo:hi]
             return values
-        # a copy in any case: what comes from a file is read-only, which is another type to compiled code
+        # Always copy: arrays from files are read-only, which is a different type for compiled code.
         return np.array(self._column[lo:hi], dtype=self._dtype)
 
 
 class Signs(LazyColumn):
-    """+1 where a column has this value, else -1. They are asked for several times in every pass, so a byte a
-    row is kept of what was read once."""
+    """+1 where a column has this value, else -1. Training reads them several times per pass, so values that
+    were read are cached as one byte per row."""
 
     checked = True
 
@@ -97,7 +97,7 @@ class Signs(LazyColumn):
 
     def _forget(self) -> None:
         n = len(self)
-        self._held = np.empty(n, dtype=np.int8)  # pages that nobody asks for cost nothing
+        self._held = np.empty(n, dtype=np.int8)  # untouched pages use no memory
         self._known = np.zeros(-(-n // CHUNK), dtype=bool)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,18 +112,18 @@ class Signs(LazyColumn):
             if not self._known[k]:
                 first, last = k * CHUNK, min(len(self), (k + 1) * CHUNK)
                 self._held[first:last] = signs(self._column[first:last], self._value)
-                self._known[k] = True  # after the values: another thread may look
+                self._known[k] = True  # set after the values, for other threads
         return self._held[lo:hi]
 
 
 def signs(values: Any, which: Any) -> npt.NDArray[Any]:
-    """+1 where the values are this one, else -1."""
+    """+1 where the values equal ``which``, else -1."""
     out: npt.NDArray[Any] = 2 * np.equal(values, which).astype(np.int8) - np.int8(1)
     return out
 
 
 class Weighted(LazyColumn):
-    """Weights of rows times those of their classes."""
+    """Sample weights times class weights."""
 
     def __init__(self, weight: Column, factors: npt.NDArray[Any], codes: Column) -> None:
         super().__init__(len(weight), self._product)
@@ -137,7 +137,7 @@ class Weighted(LazyColumn):
 
 
 class Ones(LazyColumn):
-    """Weights of rows that all count alike: the same few ones for every range."""
+    """Weights that are all one; every range is a view of the same small array."""
 
     checked = True
 
@@ -156,7 +156,7 @@ class Ones(LazyColumn):
 
 
 def chunks(n: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:
-    """Ranges that together are all rows."""
+    """Ranges that cover all rows."""
     for lo in range(0, n, size):
         yield lo, min(n, lo + size)
 
@@ -167,7 +167,7 @@ def total(column: Column) -> float:
 
 
 def totals(codes: Column, weight: Column, n_classes: int) -> npt.NDArray[np.float64]:
-    """The weight of each class."""
+    """Total weight of each class."""
     out = np.zeros(n_classes)
     for lo, hi in chunks(len(codes)):
         out += np.bincount(codes[lo:hi], weights=weight[lo:hi], minlength=n_classes)

@@ -1,4 +1,4 @@
-"""Data sets on disk: written in one pass, read by row ranges."""
+"""Data sets on disk, written in one pass and read by row ranges."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def write(
 ) -> Dataset:
     """Write a data set in one pass over batches of rows, with memory for one batch.
 
-    The data set appears complete or not at all: its manifest is written last, in one step. If the writer is
-    killed, the path holds what it held before.
+    Writing is atomic: the manifest is written last, in one step. If the writer is killed, the path still
+    holds the previous data set, or none.
 
     Parameters
     ----------
     path : str or path
-        A folder, made if need be; or the URL of an object store, such as ``s3://bucket/name``.
+        A folder, created if necessary, or the URL of an object store, such as ``s3://bucket/name``.
     batches : iterable
-        Of ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)``, or mappings with these keys. ``X`` is
-        a NumPy array, a SciPy sparse matrix or a data frame; ``y`` are numbers or texts; ``weight`` is not
-        negative; ``group`` are integers. For sequences ``X`` is a list of such matrices and ``y`` a list of
-        label sequences; weights and groups are then one per sequence.
+        ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)``, or mappings with these keys. ``X`` is a
+        NumPy array, a SciPy sparse matrix or a data frame; ``y`` holds numbers or strings, ``weight``
+        nonnegative numbers, ``group`` integers. For sequences ``X`` is a list of matrices and ``y`` a list of
+        label sequences; there is then one weight and one group per sequence.
     dtype : float32 or float64, default=None
-        Type of the stored features. By default as given: float32 stays, all but float32 is float64.
+        Type of the stored features. By default float32 is kept, and any other type is stored as float64.
     overwrite : bool, default=False
-        Whether a data set that is there may be replaced.
+        Whether to replace an existing data set.
     shard_bytes : int
-        Bytes of features after which a new file begins.
+        Bytes of features after which a new shard begins.
     storage_options : dict, default=None
-        For URLs: passed to fsspec.
+        Options passed to fsspec; for URLs only.
 
     Returns
     -------
@@ -80,24 +80,24 @@ def write(
         names = storage.sizes()
         if NAME in names and not overwrite:
             raise FileExistsError(
-                f"{storage.describe()}: there is a data set already. Pass overwrite=True to replace it, "
-                "or add to it with maxmargin.data.open(path).append(batches)."
+                f"{storage.describe()} already holds a data set. Pass overwrite=True to replace it, "
+                "or append to it with maxmargin.data.open(path).append(batches)."
             )
         manifest = Writer(storage, None, next_generation(names), shard_bytes).run(batches, dtype)
     return Dataset(path, storage_options, manifest)
 
 
 def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Dataset:
-    """Open a data set. Nothing is loaded but the manifest.
+    """Open a data set. Only the manifest is loaded.
 
-    Checked are the manifest and the size of every file; :meth:`Dataset.verify` reads all of it.
+    The manifest and the size of every file are checked; :meth:`Dataset.verify` checks all content.
 
     Parameters
     ----------
     path : str or path
-        What was given to :func:`write`.
+        The path passed to :func:`write`.
     storage_options : dict, default=None
-        For URLs: passed to fsspec.
+        Options passed to fsspec; for URLs only.
 
     Returns
     -------
@@ -118,34 +118,33 @@ def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None
 
 
 class Dataset:
-    """Rows on disk with labels, and if given weights and groups. Made by :func:`open` and :func:`write`.
+    """Samples on disk with labels and optional weights and groups. Created by :func:`open` and :func:`write`.
 
-    It is a design: estimators take it in place of a matrix.
+    A data set implements :class:`Design`, so estimators accept it in place of X.
 
-    A pickled data set is its path and its manifest: it is opened again wherever it is unpickled, and has
-    the same rows, even if others were appended meanwhile.
+    A data set is pickled as its path and manifest. Unpickling opens it again, with the same rows, even if
+    rows were appended in the meantime.
 
     Attributes
     ----------
     shape : (rows, features)
     nnz : int
-        Stored entries.
+        Number of stored entries.
     dtype : dtype
-        Of the features.
+        Type of the features.
     design : ShardedDesign
-        Products with row ranges, as training asks for them.
+        Products with row ranges, used by solvers.
     y, weight, group : LazyColumn or None
-        Read when sliced: ``data.y[lo:hi]`` is an array.
+        Read on demand: ``data.y[lo:hi]`` is an array.
     codes : LazyColumn or None
-        Labels as positions in ``classes``.
+        Labels as indices into ``classes``.
     classes, class_counts : ndarray or None
-        Distinct labels in sorted order, and how often each occurs; None where there are more than 10,000
-        numbers.
+        Sorted distinct labels and their counts; None for more than 10,000 distinct numbers.
     feature_names : list of str or None
     largest_square : float
-        The largest \\|x\\|² of a row.
+        The largest \\|x\\|² over all rows.
     fingerprint : list of str
-        A checksum per shard.
+        One checksum per shard.
     """
 
     def __init__(
@@ -180,7 +179,7 @@ class Dataset:
         )
 
     def __len__(self) -> int:
-        """Number of examples: rows, or sequences."""
+        """Number of examples: rows, or sequences if the data set holds sequences."""
         return self._unit_starts[-1]
 
     @property
@@ -202,7 +201,7 @@ class Dataset:
 
     @property
     def ragged(self) -> bool:
-        """Whether the rows are those of sequences."""
+        """Whether the data set holds sequences."""
         return self._manifest.ragged
 
     @property
@@ -227,11 +226,11 @@ class Dataset:
         self.design.accumulate(coef, lo, hi, out)
 
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
-        """The rows ``lo .. hi-1`` in memory: a copy."""
+        """A copy of the rows ``lo .. hi-1`` in memory."""
         return self.design.block(lo, hi)
 
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
-        """These rows, in this order, in memory: a copy."""
+        """A copy of these rows in memory, in this order."""
         return self.design.take(rows)
 
     @cached_property
@@ -272,21 +271,21 @@ class Dataset:
         return [shard.checksum for shard in self._manifest.shards]
 
     def extends(self, fingerprint: list[str]) -> bool:
-        """Whether this is the data set that had this fingerprint, or that one with rows appended."""
+        """Whether this data set had this fingerprint, possibly before rows were appended."""
         return self.fingerprint[: len(fingerprint)] == list(fingerprint)
 
     def append(
         self, batches: Iterable[Any], *, dtype: Any = None, shard_bytes: int = SHARD_BYTES
     ) -> Dataset:
-        """Add rows, in one pass over batches as in :func:`write`. Files that are there stay untouched.
+        """Append rows, in one pass over batches as in :func:`write`. Existing files are not changed.
 
-        New rows have the features of the old ones and their type (``dtype`` casts); sparse ones may have
-        more features. If the writer is killed, nothing was appended.
+        New rows must have the same features and type (``dtype`` casts them); sparse rows may add features. If
+        the writer is killed, nothing is appended.
 
         Returns
         -------
         Dataset
-            This one, with the new rows.
+            This data set, including the new rows.
         """
         with self._storage.writing():
             base = read_manifest(self._storage)
@@ -300,16 +299,17 @@ class Dataset:
         return self
 
     def verify(self) -> None:
-        """Read everything and compare it with the manifest's checksums; an error names the bad file.
+        """Read all files and compare them with the checksums in the manifest; an error names the damaged
+        file.
 
-        Also checked: pointers, columns and codes lie inside what they point to.
+        Also check that pointers, column indices and label codes are in range.
         """
         check_sizes(self._storage, self._manifest)
         for shard in self._manifest.shards:
             check_content(self._storage, self._manifest, shard)
 
     def load(self) -> tuple[Any, Any, AnyArray | None]:
-        """``(X, y, weight)`` in memory; of sequences lists of matrices and of label arrays."""
+        """``(X, y, weight)`` in memory; X and y are lists if the data set holds sequences."""
         weight = None if self.weight is None else np.asarray(self.weight)
         if self.ragged:
             return *self.sequences(0, len(self)), weight
@@ -319,9 +319,9 @@ class Dataset:
     def sequences(self, lo: int, hi: int) -> tuple[list[Any], list[AnyArray] | None]:
         """Sequences ``lo .. hi-1`` in memory: a list of matrices and a list of label arrays."""
         if not self.ragged:
-            raise ValueError("these are plain rows, not sequences: use design.block(lo, hi).")
+            raise ValueError("the data set does not hold sequences: use design.block(lo, hi).")
         if not 0 <= lo <= hi <= len(self):
-            raise IndexError(f"sequences {lo} .. {hi} of {len(self)}.")
+            raise IndexError(f"sequences {lo} .. {hi} are out of range: there are {len(self)}.")
         bounds = [0]
         begin = None
         for k, first, last in pieces(self._unit_starts, lo, hi):
@@ -330,7 +330,7 @@ class Dataset:
             if not ascends(pointers, first, self._manifest.shards[k].rows):
                 raise DatasetError(
                     f"{self._storage.describe(file.name)} (shard {k}): the bounds of its sequences are "
-                    "out of range. The file was altered after it was written."
+                    "out of range. The file was modified after it was written."
                 )
             begin = self._row_starts[k] + int(pointers[0]) if begin is None else begin
             bounds.extend((pointers[1:] + (self._row_starts[k] - begin)).tolist())
@@ -342,7 +342,7 @@ class Dataset:
 
     @cached_property
     def _stored_classes(self) -> AnyArray:
-        """In the order of the manifest, which for texts is the order of the codes."""
+        """Classes in the order of the manifest; for strings this is the order of the codes."""
         labels = self._manifest.labels
         return np.array(labels.values, dtype=str if labels.kind == "text" else labels.dtype)
 
@@ -364,17 +364,17 @@ class Dataset:
 
 
 def _taken(values: AnyArray, codes: AnyArray) -> AnyArray:
-    """What codes of texts stand for; a file may hold codes that there are not."""
+    """Strings of these codes. A damaged file may hold invalid codes."""
     if len(codes) and not 0 <= codes.min() <= codes.max() < len(values):
-        raise DatasetError("a label is none of the classes: the data set was altered.")
+        raise DatasetError("a label is not one of the classes: the data set was modified.")
     return values.take(codes)
 
 
 def _positions(classes: AnyArray, labels: AnyArray) -> AnyArray:
-    """The codes of labels that are numbers."""
+    """Codes of numeric labels."""
     codes = classes.searchsorted(labels)
     if len(codes) and (codes.max() == len(classes) or (classes[codes] != labels).any()):
-        raise DatasetError("a label is none of the classes: the data set was altered.")
+        raise DatasetError("a label is not one of the classes: the data set was modified.")
     return codes
 
 

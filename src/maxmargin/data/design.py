@@ -1,10 +1,8 @@
-"""Designs: matrices as far as training needs them, products with row ranges. Data is never copied
-or cast.
+"""Feature matrices as solvers use them: products with row ranges, without copying or casting data.
 
-A design answers ``dot`` (scores of rows) and ``accumulate`` (transposed product, added to an
-output). Anything with these two methods can stand for X: a file, features computed on the fly, a
-kernel's low-rank map. One that can also put rows into memory, a block at a time (:class:`BlockDesign`),
-can be trained by methods that visit single rows.
+A :class:`Design` has two methods: ``dot`` computes scores of rows, and ``accumulate`` adds a transposed
+product to an output. Any object with these methods can replace X: a file, features computed on the fly, a
+low-rank kernel map. Solvers that visit single rows also need blocks of rows in memory (:class:`BlockDesign`).
 """
 
 from __future__ import annotations
@@ -19,20 +17,20 @@ from maxmargin.compiled import convert, precise, products
 from maxmargin.core.matrices import check_dense, check_rows, is_canonical, sound, summed
 from maxmargin.core.vectors import Array, IntArray, thawed
 
-#: rows of a dense matrix that are multiplied at a time, so that a block stays in the cache
+#: rows of a dense matrix multiplied at a time, so that a block stays in the cache
 BLOCK = 256
 
 
-#: entries in a shard at most, where there are more than 32: about a tenth of a second
+#: maximum number of entries per shard if there are more than 32 shards: about a tenth of a second of work
 SHARD_WORK = 2**26
-#: length of w from which it is far larger than a cache
+#: length of w from which it is much larger than a cache
 LONG = 2**20
-#: share of nonzeros below which a dense matrix is used as CSR
+#: fraction of nonzeros below which a dense matrix is converted to CSR
 SPARSE_BELOW = 0.3
 
 
 class Design(Protocol):
-    """Rows of features."""
+    """Interface of a feature matrix, explicit or matrix-free."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -40,7 +38,7 @@ class Design(Protocol):
 
     @property
     def nnz(self) -> int:
-        """Stored entries: the work of one product."""
+        """Number of stored entries: the work of one product."""
 
     def dot(self, W: Array, lo: int, hi: int) -> Array:
         """``X[lo:hi] @ W`` for W of shape (features,) or (features, K)."""
@@ -50,21 +48,21 @@ class Design(Protocol):
 
 
 class BlockDesign(Design, Protocol):
-    """A design that can put rows into memory."""
+    """A design that can load rows into memory."""
 
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
-        """The rows ``lo .. hi-1``, in memory. (A view where they are there already.)"""
+        """The rows ``lo .. hi-1`` in memory; a view if they already are."""
 
 
 class TakingDesign(BlockDesign, Protocol):
-    """A design whose rows can be had in any order."""
+    """A design that can load rows in any order."""
 
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
-        """These rows, in this order, in memory: a copy."""
+        """A copy of these rows in memory, in this order."""
 
 
 class RangeDesign:
-    """The rows ``lo .. hi-1`` of a design that cannot be cut, counted from 0."""
+    """The rows ``lo .. hi-1`` of a design without a ``part`` method, with indices from 0."""
 
     def __init__(self, design: Design, lo: int, hi: int) -> None:
         self._design, self._lo = design, lo
@@ -93,7 +91,7 @@ class DenseDesign:
         self.__dict__.update(thawed(state))
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
-        """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
+        """See :class:`Design`; ``out`` is an optional array for the scores."""
         _check_product(self.shape, W, lo, hi, out)
         if out is None:
             out = np.empty((hi - lo, *W.shape[1:]))
@@ -122,7 +120,7 @@ class DenseDesign:
         return DenseDesign(self.X[lo:hi])
 
     def part(self, lo: int, hi: int) -> DenseDesign:
-        """The rows ``lo .. hi-1`` as all that travels to a worker."""
+        """The rows ``lo .. hi-1`` alone, to send to a worker."""
         return self.block(lo, hi)
 
     def take(self, rows: IntArray) -> DenseDesign:
@@ -131,8 +129,8 @@ class DenseDesign:
 
 
 class CSRDesign:
-    """A CSR matrix with float32 or float64 data and 32- or 64-bit indices. Its arrays are checked here, once:
-    compiled code reads and writes where they say."""
+    """A CSR matrix with float32 or float64 data and 32- or 64-bit indices. The constructor checks the arrays
+    once, because compiled code does not check bounds."""
 
     def __init__(self, X: Any) -> None:
         check_rows(X.indptr, X.indices, X.data, X.shape)
@@ -144,7 +142,7 @@ class CSRDesign:
         self.__dict__.update(thawed(state))
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
-        """See :class:`Design`; ``out`` is where to put the scores, if they have a place already."""
+        """See :class:`Design`; ``out`` is an optional array for the scores."""
         _check_product(self.shape, W, lo, hi, out)
         if out is None:
             out = np.empty((hi - lo, *W.shape[1:]))
@@ -167,7 +165,7 @@ class CSRDesign:
         )
 
     def part(self, lo: int, hi: int) -> CSRDesign:
-        """The rows ``lo .. hi-1`` as all that travels to a worker."""
+        """The rows ``lo .. hi-1`` alone, to send to a worker."""
         return self.block(lo, hi)
 
     def take(self, rows: IntArray) -> CSRDesign:
@@ -178,7 +176,7 @@ class CSRDesign:
 
     @classmethod
     def of(cls, indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> CSRDesign:
-        """A design of these arrays as they are: of one that was checked, or made here."""
+        """A design of arrays that are known to be valid; nothing is checked."""
         design = cls.__new__(cls)
         design.indptr, design.indices, design.data = indptr, indices, data
         design.shape, design.nnz = shape, int(indptr[-1])
@@ -186,12 +184,12 @@ class CSRDesign:
 
 
 def _check_product(shape: tuple[int, int], W: Array, lo: int, hi: int, out: Array | None) -> None:
-    """Raise ValueError where compiled code would read or write outside of arrays."""
+    """Raise ValueError if compiled code would access memory out of bounds."""
     fits = 0 <= lo <= hi <= shape[0] and W.ndim in (1, 2) and W.shape[0] == shape[1]
     if not fits or (out is not None and out.shape != (hi - lo, *W.shape[1:])):
         raise ValueError(
-            f"rows {lo} .. {hi} times W of shape {W.shape}: the design has {shape[0]} rows and {shape[1]} "
-            "features, of which W needs one row each."
+            f"rows {lo} .. {hi} times W of shape {W.shape}: X has {shape[0]} rows and {shape[1]} features, "
+            "and W must have one row per feature."
         )
 
 
@@ -205,19 +203,19 @@ def _check_transposed(shape: tuple[int, int], coef: Array, lo: int, hi: int, out
 
 
 def is_design(X: Any) -> bool:
-    """Whether this is a design already, not a matrix that can become one."""
+    """Whether X is a design, rather than a matrix to convert to one."""
     return hasattr(X, "dot") and hasattr(X, "accumulate")
 
 
 def largest_square(design: Design, block: int = 4096) -> float:
-    """The largest squared norm of a row: as the design knows it, or by a pass over its blocks."""
+    """The largest squared norm of a row, from the design's attribute or by a pass over its blocks."""
     known = getattr(design, "largest_square", None)
     if known is not None:
         return float(known)
     if not hasattr(design, "block"):
         raise TypeError(
-            f"{type(design).__name__} shows no rows, so their largest norm is not known: give it an "
-            "attribute largest_square, or a method block(lo, hi)."
+            f"{type(design).__name__} has no block(lo, hi) method, so the largest norm of its rows is "
+            "unknown: add an attribute largest_square, or the method block."
         )
     largest, n = 0.0, design.shape[0]
     for lo in range(0, n, block):
@@ -233,7 +231,7 @@ def largest_square(design: Design, block: int = 4096) -> float:
 
 
 def row_lengths(design: Design, lo: int, hi: int) -> Array | float | None:
-    """The norms of some rows, or a bound of them; None where the design does not know."""
+    """Norms of the rows ``lo .. hi-1``, or an upper bound; None if unknown."""
     if isinstance(design, DenseDesign):
         out = np.empty(hi - lo)
         precise.dense_lengths(design.X[lo:hi], out)
@@ -250,18 +248,18 @@ def take(design: Design, rows: IntArray) -> Design:
     """These rows of a design, in this order."""
     if not hasattr(design, "take"):
         raise TypeError(
-            f"{type(design).__name__} shows its rows in their own order only, and another one is needed "
-            "here. Write them in the right order (queries together, copies for weights), or load them."
+            f"{type(design).__name__} has no take() method to reorder its rows. Write the rows in the "
+            "required order (queries together, copies for weights), or load them into memory."
         )
     part: Design = design.take(rows)
     return part
 
 
 def as_design(X: Any, *, checked: bool = False) -> Design:
-    """The design for an array, a SciPy sparse matrix, a data set on disk, or what already is a design.
+    """Convert an array, a SciPy sparse matrix or a data set on disk to a design; return a design unchanged.
 
-    Entries of matrices must be finite, and indices and pointers of sparse ones inside their arrays. To see
-    that takes part of the time of one product; ``checked``: it has been seen already.
+    Entries of matrices must be finite, and indices and pointers of sparse matrices in range. The check takes
+    a part of the time of one product; ``checked=True`` skips it.
     """
     if sp.issparse(X):
         X = X if checked else sound(X)
@@ -269,7 +267,7 @@ def as_design(X: Any, *, checked: bool = False) -> Design:
         return CSRDesign.of(X.indptr, X.indices, X.data, (int(X.shape[0]), int(X.shape[1])))
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
-            raise ValueError(f"X must be a matrix; it is an array of shape {X.shape}.")
+            raise ValueError(f"X must be a matrix; got an array of shape {X.shape}.")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         X = np.ascontiguousarray(X)
@@ -280,22 +278,22 @@ def as_design(X: Any, *, checked: bool = False) -> Design:
         design: Design = X
         return design
     raise TypeError(
-        f"cannot use {type(X).__name__} as a design: pass a NumPy array, a SciPy sparse matrix, or an "
+        f"cannot use {type(X).__name__} as X: pass a NumPy array, a SciPy sparse matrix, or an "
         "object with shape, nnz, dot(W, lo, hi) and accumulate(coef, lo, hi, out)."
     )
 
 
 def _summed(X: Any) -> Any:
-    """The matrix without entries stored twice: |x|^2 is not the sum of their squares. Columns that are
-    merely out of order do no harm."""
+    """The matrix with duplicate entries added up, because |x|^2 is not the sum of their squares. Unsorted
+    columns are allowed."""
     if has_repeats(X):
         X = summed(X)
-        check_rows(X.indptr, X.indices, X.data, X.shape)  # sums may overflow
+        check_rows(X.indptr, X.indices, X.data, X.shape)  # the sums may overflow
     return X
 
 
 def has_repeats(X: Any) -> bool:
-    """Whether a CSR matrix, which was checked, stores an entry twice."""
+    """Whether a valid CSR matrix has duplicate entries."""
     if is_canonical(X):
         return False
     seen = np.full(X.shape[1], -1, dtype=np.int64)
@@ -303,15 +301,15 @@ def has_repeats(X: Any) -> bool:
 
 
 def compact(X: Any) -> Design:
-    """The design of a matrix; of a dense one as CSR where less than ``SPARSE_BELOW`` of it is not
-    zero: then every product is quicker by more than the conversion costs."""
+    """The design of a matrix. A dense matrix with a fraction of nonzeros below ``SPARSE_BELOW`` is converted
+    to CSR, because faster products outweigh the cost of the conversion."""
     design = as_design(X)
     if not isinstance(design, DenseDesign):
         return design
     X, (n, d) = design.X, design.shape
     some = X[:: max(1, n // 1000)]
     if d < 16 or np.count_nonzero(some) > 1.2 * SPARSE_BELOW * some.size:
-        return design  # clear without counting everything
+        return design  # decided without counting all entries
     indptr = np.empty(n + 1, dtype=np.int64)
     convert.count(X, indptr)
     nnz = int(indptr[-1])
@@ -325,11 +323,11 @@ def compact(X: Any) -> Design:
 
 
 def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
-    """Row boundaries of the shards: a function of the data alone, never of the number of workers.
+    """Row boundaries of the shards. They depend on the data alone, never on the number of workers.
 
-    Enough shards to keep many workers busy, but each with more work than adding up its plane costs: 32, and
-    more where each would have seconds of work. (Where w is far larger than a cache an entry costs several
-    times as much, and a shard may have fewer of them.)
+    There are 32 shards, enough to keep many workers busy, and each has more work than the summation of its
+    cut costs. If each would have seconds of work, there are more. If w is much larger than a cache, an entry
+    costs several times as much, and a shard has fewer entries.
     """
     worth = work // (4 * max(1, dim))
     if dim >= LONG and 2 * work >= dim:

@@ -1,4 +1,4 @@
-"""What designs have in common that compute their features on the fly."""
+"""Base class for designs that compute their features on the fly."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from maxmargin.data.design import CSRDesign
 
 
 class ImplicitDesign(ABC):
-    """Rows that are computed, each multiplied by a factor of its own.
+    """Rows computed on the fly, each multiplied by its own scale factor.
 
-    A subclass computes with flat weights, ``columns`` numbers for each feature, and with one row of
-    scores or coefficients per column. It calls :meth:`_describe_rows` at the end of its constructor.
+    A subclass works with flat weights, ``columns`` numbers per feature, and with one row of scores or
+    coefficients per column. Its constructor must call :meth:`_describe_rows` last.
     """
 
     shape: tuple[int, int]
     nnz: int
-    #: squared length of every row
+    #: squared norm of every row
     squared_norms: Array
 
     @abstractmethod
     def _dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
-        """Scores of shape (columns, rows), before the factors."""
+        """Scores of shape (columns, rows), before scaling."""
 
     @abstractmethod
     def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
-        """Add rows times coefficients to the flat ``out``; factors are in the coefficients."""
+        """Add rows times coefficients to the flat ``out``; coefficients include the scale factors."""
 
     @abstractmethod
     def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
-        """indptr, indices and data of these rows, before the factors."""
+        """indptr, indices and data of these rows, before scaling."""
 
     @abstractmethod
     def describe(self, j: int) -> str:
-        """What column j stands for."""
+        """Description of column j."""
 
     def _describe_rows(self, entries: IntArray, squares: Array, normalize: bool) -> None:
-        """Take note of the number of entries and the squared norm of every row."""
+        """Store the number of entries and the squared norm of every row."""
         self._entries, self.nnz = entries, int(entries.sum())
         self._scale: Array | None = None
         if normalize:
@@ -53,7 +53,7 @@ class ImplicitDesign(ABC):
         self.__dict__.update(thawed(state))
 
     def part(self, lo: int, hi: int) -> Self:
-        """The rows ``lo .. hi-1`` as all that travels to a worker."""
+        """The rows ``lo .. hi-1`` alone, to send to a worker."""
         other = copy.copy(self)
         other._entries, other.squared_norms = self._entries[lo:hi], self.squared_norms[lo:hi]
         other._scale = None if self._scale is None else self._scale[lo:hi]
@@ -63,11 +63,11 @@ class ImplicitDesign(ABC):
 
     @abstractmethod
     def _keep(self, lo: int, hi: int) -> None:
-        """Let go of what does not belong to the rows ``lo .. hi-1``, without a change to what others hold."""
+        """Drop what does not belong to the rows ``lo .. hi-1``, without changing shared objects."""
 
     @property
     def largest_square(self) -> float:
-        """The largest squared length of a row."""
+        """The largest squared norm of a row."""
         return float(self.squared_norms.max(initial=0.0))
 
     def dot(self, W: Array, lo: int, hi: int) -> Array:
@@ -102,7 +102,7 @@ class ImplicitDesign(ABC):
         if self._scale is not None:
             by_column = by_column * self._scale
         scores = self._kernel_dot(writable(by_column), columns)
-        if scores is None:  # by way of a vector of weights
+        if scores is None:  # use a weight vector
             w = np.zeros((self.shape[1], *coef.shape[1:]))
             self.accumulate(coef, 0, n, w)
             return self.dot(w, 0, n)
@@ -111,11 +111,11 @@ class ImplicitDesign(ABC):
         return scores[0] if coef.ndim == 1 else np.ascontiguousarray(scores.T)
 
     def _kernel_dot(self, coef: Array, columns: int) -> Array | None:
-        """The same by a way that needs no weights, if there is one; before and after the factors."""
+        """The same product without a weight vector, before scaling; None if not available."""
         return None
 
     def _fits(self, array: Array, name: str, length: int) -> None:
-        # compiled code reads where it is told to: a wrong length must not get there
+        # Compiled code does not check bounds.
         if array.shape[:1] != (length,) or array.ndim > 2:
             raise ValueError(f"{name} has shape {array.shape}; its first axis must be {length}.")
 
@@ -128,7 +128,7 @@ class ImplicitDesign(ABC):
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size and not (rows.min() >= 0 and rows.max() < self.shape[0]):
             raise IndexError(
-                f"rows {rows.min()} to {rows.max()} were asked for: the design has {self.shape[0]}."
+                f"rows {rows.min()} to {rows.max()} are out of range: X has {self.shape[0]} rows."
             )
         capacity = int(self._entries[rows].sum())
         indptr, indices, data = self._rows(rows, capacity)
@@ -138,5 +138,5 @@ class ImplicitDesign(ABC):
 
     def _has(self, j: int) -> int:
         if not 0 <= j < self.shape[1]:
-            raise IndexError(f"there is no column {j}: the design has {self.shape[1]}.")
+            raise IndexError(f"column {j} is out of range: X has {self.shape[1]} columns.")
         return int(j)

@@ -1,8 +1,8 @@
-"""A kernel's low-rank map as a design: features that are computed when they are needed, never stored.
+"""Low-rank kernel map as matrix-free features: computed on demand, never stored.
 
-With phi(x) = L^-1 k(B, x) a product is ``k(X, B) (L'^-1 W)`` and a transposed one ``L^-1 (k(B, X) coef)``:
-the triangular factor meets one small matrix per call, not every row. Rows without a coefficient are not
-looked at.
+With phi(x) = L^-1 k(B, x), a product is ``k(X, B) (L'^-1 W)`` and a transposed product is
+``L^-1 (k(B, X) coef)``: the triangular factor multiplies one small matrix per call, not every row. Rows with
+zero coefficients are skipped.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from maxmargin.kernels.lowrank import ROWS
 
 
 class KernelDesign:
-    """The features of a :class:`~maxmargin.kernels.NystromMap` for rows in memory or on disk.
+    """Features of a :class:`~maxmargin.kernels.NystromMap` for rows in memory or on disk.
 
-    Takes the place of X wherever a design may: linear estimators, paths and grids train functions of the
-    kernel with it. Memory holds the rows of the moment and nothing of the size of all features.
+    Use it in place of X with linear estimators, paths and parameter grids to train kernel models. Only the
+    rows in use are held in memory, never all features.
 
     Parameters
     ----------
     features : NystromMap
-        The map.
-    X : array, CSR matrix, or design that shows its rows (a data set on disk)
-        The rows.
+        The kernel map.
+        X : array, CSR matrix, or design with a ``block`` method (such as a data set on disk)
+            The samples.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class KernelDesign:
     >>> from maxmargin.kernels import RBF, NystromMap
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 2, size=(500, 2))
-    >>> y = np.floor(X).sum(axis=1) % 2 == 0            # a board of 2 x 2 fields
+    >>> y = np.floor(X).sum(axis=1) % 2 == 0            # a 2 x 2 checkerboard
     >>> features = NystromMap(RBF(5.0), X[:60])
     >>> svc = LinearSVC(C=10.0, penalize_intercept=False).fit(KernelDesign(features, X), y)
     >>> bool(svc.score(KernelDesign(features, X), y) > 0.9)
@@ -53,7 +53,7 @@ class KernelDesign:
             X = np.asarray(X)
         if is_design(X) and not hasattr(X, "block"):
             raise TypeError(
-                f"{type(X).__name__} shows no rows, and a kernel needs them: give it a method block(lo, hi)."
+                f"{type(X).__name__} has no block(lo, hi) method, which kernels require."
             )
         if X.shape[1] != features.basis.X.shape[1]:
             raise ValueError(
@@ -87,24 +87,24 @@ class KernelDesign:
         out += self.features.factor.T @ total
 
     def block(self, lo: int, hi: int) -> DenseDesign:
-        """See :class:`maxmargin.data.BlockDesign`."""
+        """See :class:`maxmargin.data.design.BlockDesign`."""
         out = np.empty((hi - lo, self.shape[1]))
         self.fill(lo, hi, out)
         return DenseDesign(out)
 
     def fill(self, lo: int, hi: int, out: Block) -> None:
-        """Put the features of the rows ``lo .. hi-1`` into an array, of single or double precision."""
+        """Write the features of the rows ``lo .. hi-1`` to an array, in single or double precision."""
         for first, last, rows in self._walk(lo, hi):
             self.features.transform(rows, out[first - lo : last - lo])
 
     def take(self, rows: IntArray) -> DenseDesign:
-        """See :class:`maxmargin.data.TakingDesign`."""
+        """See :class:`maxmargin.data.design.TakingDesign`."""
         some = _matrix(self.X.take(rows)) if is_design(self.X) else self.X[rows]
         return DenseDesign(self.features.transform(some))
 
     @property
     def largest_square(self) -> float:
-        """A bound of the squared length of features: the largest k(x, x)."""
+        """Upper bound on the squared norm of a row: the largest k(x, x)."""
         if self._largest is None:
             kernel, centre = self.features.kernel, self.features.centre
             packed = (
@@ -115,7 +115,7 @@ class KernelDesign:
         return self._largest
 
     def _walk(self, lo: int, hi: int) -> Iterator[tuple[int, int, Any]]:
-        """Rows a few at a time."""
+        """Iterate over small blocks of rows."""
         for first in range(lo, hi, ROWS):
             last = min(hi, first + ROWS)
             if is_design(self.X):

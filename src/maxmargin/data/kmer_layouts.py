@@ -1,7 +1,6 @@
-"""Where the k-mers of strings have their columns: a table for every position, or one for all.
+"""Layouts of k-mer features: one table per position, or one table for all positions.
 
-Both layouts compute with flat weights, ``columns`` numbers for each feature, and answer with one row
-of scores per column.
+Both layouts work with flat weights, ``columns`` numbers per feature, and return one row of scores per column.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from maxmargin.core.vectors import Array, IntArray, thawed
 Bytes = npt.NDArray[np.uint8]
 Rows = tuple[npt.NDArray[Any], npt.NDArray[Any], Array]
 
-#: looking up one word costs about as much as filling that many places of a table of sums
+#: looking up one word costs about as much as filling this many entries of a table of sums
 WORTH_FILLING = 4.0
 
 
 class Words:
-    """All words of orders ``first .. last`` over an alphabet, shortest first, then by their last letters."""
+    """All words of ``first .. last`` letters over an alphabet, ordered by length, then by their last
+    letters."""
 
     def __init__(self, alphabet: str, first: int, last: int, value: Array) -> None:
         self.alphabet, self.first, self.last = alphabet, first, last
@@ -31,14 +31,14 @@ class Words:
         self.start: IntArray = np.concatenate(
             [np.zeros(first, np.int64), self.size[first:].cumsum()]
         )
-        #: what the compiled functions take
+        #: arguments of the compiled functions
         self.packed = (first, last, self.value, self.size)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(thawed(state))
 
     def count(self, longest: int) -> int:
-        """Number of words of orders up to ``longest``."""
+        """Number of words of up to ``longest`` letters."""
         return int(self.size[self.first : longest + 1].sum())
 
     def spell(self, j: int) -> str:
@@ -54,10 +54,10 @@ class Words:
         return "".join(letters)
 
     def number(self, word: str) -> int:
-        """The place of a word in the list."""
+        """Index of a word."""
         if not self.first <= len(word) <= self.last or not set(word) <= set(self.alphabet):
             raise ValueError(
-                f"{word!r} is no word of {self.first} to {self.last} letters over {self.alphabet!r}."
+                f"{word!r} is not a word of {self.first} to {self.last} letters over {self.alphabet!r}."
             )
         code = 0
         for letter in reversed(word):
@@ -66,7 +66,7 @@ class Words:
 
 
 class Positional:
-    """A table for every position: strings of one length, kept as (position, row)."""
+    """One table per position, for strings of equal length, stored as (position, row)."""
 
     def __init__(self, words: Words, letters: Bytes, shift: int) -> None:
         self.words, self.letters, self.shift = words, letters, shift
@@ -74,7 +74,7 @@ class Positional:
         sizes = [words.count(min(words.last, length - p)) for p in range(length - words.first + 1)]
         self.offset: IntArray = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.n_features = int(self.offset[-1])
-        #: rows with a letter outside the alphabet, for which no table of sums is right
+        #: whether all letters of a row are in the alphabet; tables of sums are valid only then
         self.clean = np.empty(self.n_rows, dtype=bool)
         for lo in range(0, self.n_rows, 4096):
             self.clean[lo : lo + 4096] = letters[:, lo : lo + 4096].max(axis=0) < words.size[1]
@@ -88,10 +88,10 @@ class Positional:
         return Positional(self.words, np.ascontiguousarray(self.letters[:, lo:hi]), self.shift)
 
     def norms(self) -> tuple[IntArray, Array]:
-        """Number of different words in each row, and its squared norm."""
+        """Number of distinct words in each row, and the squared norm of each row."""
         counts, squares = np.zeros(self.n_rows, np.int64), np.zeros(self.n_rows)
         rows = np.arange(self.n_rows)
-        if self.all_clean:  # one row is like another
+        if self.all_clean:  # all rows have the same values
             rows = rows[:1]
         kmers.positional_norms(self.letters, *self.words.packed, rows, counts, squares)
         if self.all_clean:
@@ -99,7 +99,7 @@ class Positional:
         return counts, squares
 
     def _groups(self, rows: IntArray) -> list[tuple[bool, IntArray]]:
-        """(by tables or not, which of the rows)."""
+        """(whether to use tables of sums, indices of the rows)."""
         clean = np.arange(len(rows)) if self.all_clean else np.flatnonzero(self.clean[rows])
         if not _by_table(self.words, len(clean), self.offset[1]):
             return [(False, np.arange(len(rows)))]
@@ -128,7 +128,7 @@ class Positional:
             kernel(self.letters, self.offset, *self.words.packed, part, columns, lo + rows, out)
 
     def kernel_dot(self, coef: Array, columns: int) -> Array | None:
-        """``X X' coef`` of all rows, where tables of sums are right for all of them and pay."""
+        """``X X' coef`` for all rows; None if tables of sums are not valid for all rows or do not pay off."""
         if not self.all_clean or not _by_table(self.words, self.n_rows, int(self.offset[1])):
             return None
         out, rows = np.zeros((columns, self.n_rows)), np.arange(self.n_rows)
@@ -149,15 +149,15 @@ class Positional:
 
     def column(self, word: str, position: int | None) -> int:
         if position is None:
-            raise ValueError("which position? Features of this kind are words at positions.")
+            raise ValueError("position is required: features are words at positions.")
         p, j = position - self.shift, self.words.number(word)
         if not 0 <= p <= len(self.letters) - len(word):
-            raise ValueError(f"{word!r} at {position} does not lie within the strings' positions.")
+            raise ValueError(f"{word!r} at {position} is outside the positions of the strings.")
         return int(self.offset[p]) + j
 
 
 class Counted:
-    """One table for all positions: strings of any lengths, one after the other."""
+    """One table for all positions, for concatenated strings of any lengths."""
 
     def __init__(self, words: Words, letters: Bytes, indptr: IntArray) -> None:
         self.words, self.letters, self.indptr = words, letters, indptr
@@ -173,7 +173,7 @@ class Counted:
         return Counted(self.words, self.letters[first:last], self.indptr[lo : hi + 1] - first)
 
     def norms(self) -> tuple[IntArray, Array]:
-        """Number of different words in each row, and its squared norm."""
+        """Number of distinct words in each row, and the squared norm of each row."""
         counts, squares = np.zeros(self.n_rows, np.int64), np.zeros(self.n_rows)
         rows = np.arange(self.n_rows)
         kmer_counts.counts_norms(
@@ -210,11 +210,12 @@ class Counted:
 
 
 def _by_table(words: Words, visits: int, size: int) -> bool:
-    """Whether a table of sums pays for so many visits: it saves all orders but one."""
+    """Whether a table of sums pays off for this number of lookups: it replaces the lookups of all orders but
+    one."""
     return WORTH_FILLING * visits * (words.last - words.first) > size
 
 
 def empty_rows(n: int, capacity: int, n_features: int) -> Rows:
-    """Room for n rows: indptr, indices and data; indices of 32 bits where they suffice."""
+    """Allocate n rows: indptr, indices and data; indices have 32 bits if possible."""
     kind: Any = np.int32 if max(capacity, n_features) < 2**31 else np.int64
     return np.zeros(n + 1, dtype=kind), np.empty(capacity, dtype=kind), np.empty(capacity)

@@ -1,4 +1,4 @@
-"""Strings as rows of k-mers that are never written down."""
+"""Matrix-free k-mer features of strings."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from maxmargin.data.kmer_layouts import Bytes, Counted, Positional, Words
 
 Kind = Literal["weighted_degree", "spectrum"]
 KINDS = ("weighted_degree", "spectrum")
-#: rows translated at a time
+#: rows encoded at a time
 CHUNK = 4096
 
 
 class KmerDesign(ImplicitDesign):
-    """Strings as rows of k-mer features, computed on the fly at every product.
+    """K-mer features of strings, computed on the fly in every product.
 
     ``kind="weighted_degree"``: one feature for every word of ``orders`` letters at every position, the
-    features of the weighted degree kernel; all strings have one length. ``kind="spectrum"``: one feature for
-    every word, its count anywhere in the string; lengths may differ. Takes the place of X in the
-    estimators and risks of this package. What is kept in memory is one byte for each letter.
+    features of the weighted degree kernel; all strings have the same length. ``kind="spectrum"``: one feature
+    for every word, its count in the string; lengths may differ. Use it in place of X with the estimators and
+    risks of this package. It stores one byte per letter.
 
-    A feature of order k has the value ``sqrt(beta_k)`` (times the count), so that the inner product
-    of two rows is the kernel with weights ``beta_k``. The cost of a product is about *one* access to memory
-    for each letter, whatever the orders; see :mod:`maxmargin.compiled.kmers`.
+    A feature of order k has the value ``sqrt(beta_k)`` (times the count), so that the inner product of two
+    rows is the kernel with weights ``beta_k``. A product costs about *one* memory access per letter, for any
+    orders; see :mod:`maxmargin.compiled.kmers`.
 
     Parameters
     ----------
     strings : list of str or bytes, or array of shape (n, length) of uint8
-        The strings; an array holds character codes, one row for each string.
+        The strings; an array holds character codes, one row per string.
     orders : (int, int) or int, default (1, 8)
-        Shortest and longest word. An int is the longest; the shortest is then 1.
+        Lengths of the shortest and longest word. An int is the longest; the shortest is then 1.
     kind : {"weighted_degree", "spectrum"}, default "weighted_degree"
         Words at positions, or counts of words.
     positions : (int, int), optional
-        Only this part of the strings, ``start <= position < stop``; all of it by default.
+        Range of positions to use, ``start <= position < stop``; all by default.
     weighting : {"degree", "flat"} or array, optional
         The beta_k. ``"degree"``: ``2 (K - k + 1) / (K (K + 1))`` with K the longest order, the usual weights
-        of the weighted degree kernel and the default for it. ``"flat"``: all 1, the default for the spectrum.
-        An array has one weight for each order.
+        of the weighted degree kernel and its default. ``"flat"``: all 1, the default for the spectrum kernel.
+        An array has one weight per order.
     alphabet : str, default "ACGT"
-        The letters. Words with any other letter (N) are left out. Upper and lower case are one
-        letter unless the alphabet has both.
+        The letters. Words with any other letter (such as N) are ignored. Case is ignored unless the alphabet
+        has both upper and lower case letters.
     normalize : bool, default False
-        Scale every row to length 1, the kernel to ``k(x, x') / sqrt(k(x, x) k(x', x'))``.
+        Scale every row to unit norm, so that the kernel is ``k(x, x') / sqrt(k(x, x) k(x', x'))``.
 
     Attributes
     ----------
     shape : (int, int)
-        Strings and features.
+        Number of strings and features.
     nnz : int
-        The entries an explicit matrix would have.
+        Number of entries of the explicit matrix.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class KmerDesign(ImplicitDesign):
         normalize: bool = False,
     ) -> None:
         if kind not in KINDS:
-            raise ValueError(f"kind={kind!r} is not known; use 'weighted_degree' or 'spectrum'.")
+            raise ValueError(f"unknown kind {kind!r}: use 'weighted_degree' or 'spectrum'.")
         self.kind, self.positions, self.weighting = kind, positions, weighting
         self.alphabet, self.normalize = alphabet, normalize
         self.orders = first, last = _orders(orders, alphabet)
@@ -89,14 +89,14 @@ class KmerDesign(ImplicitDesign):
         self._layout = _layout(words, strings, kind, positions)
         if self._layout.n_features * 8 > 2**40:
             raise ValueError(
-                f"orders={orders} at so many positions are {self._layout.n_features:.1e} features: a weight "
-                "vector would not fit any memory. Use fewer orders."
+                f"orders={orders} give {self._layout.n_features:.1e} features: the weight vector does not "
+                "fit in memory. Use lower orders."
             )
         self.shape: tuple[int, int] = (self._layout.n_rows, self._layout.n_features)
         self._describe_rows(*self._layout.norms(), normalize)
 
     def like(self, strings: Any) -> Self:
-        """The same features of other strings, to predict them."""
+        """The same features for other strings, for prediction."""
         return type(self)(
             strings,
             orders=self.orders,
@@ -110,8 +110,8 @@ class KmerDesign(ImplicitDesign):
     def _checked(self, other: KmerDesign) -> Self:
         if self.shape[1] != other.shape[1]:
             raise ValueError(
-                "the strings are of another length than those of the first design: a word's position would "
-                "mean something else."
+                "the strings must have the same length as the training strings: features are words at "
+                "positions."
             )
         return self
 
@@ -132,18 +132,18 @@ class KmerDesign(ImplicitDesign):
         self._layout = self._layout.part(lo, hi)
 
     def describe(self, j: int) -> str:
-        """The word (and its position, counted from 0) that column j stands for."""
+        """The word (and its position, from 0) of column j."""
         return self._layout.describe(self._has(j))
 
     def column(self, word: str, position: int | None = None) -> int:
-        """The column of a word (at a position); :meth:`describe` backwards."""
+        """The column of a word (at a position); the inverse of :meth:`describe`."""
         return self._layout.column(word, position)
 
 
 def _orders(orders: Any, alphabet: str) -> tuple[int, int]:
     first, last = (1, int(orders)) if isinstance(orders, int | np.integer) else map(int, orders)
     if not 1 <= first <= last:
-        raise ValueError(f"orders={orders!r}: give (shortest, longest) with 1 <= shortest.")
+        raise ValueError(f"orders must be (shortest, longest) with 1 <= shortest; got {orders!r}.")
     if (
         len(set(alphabet)) != len(alphabet)
         or len(alphabet) < 2
@@ -151,7 +151,7 @@ def _orders(orders: Any, alphabet: str) -> tuple[int, int]:
         or "?" in alphabet
     ):
         raise ValueError(
-            f"alphabet={alphabet!r}: give at least two different ASCII letters (not ?)."
+            f"alphabet must have at least two different ASCII letters (not ?); got {alphabet!r}."
         )
     if len(alphabet) ** last >= 2**31:
         raise ValueError(
@@ -171,9 +171,7 @@ def _weights(weighting: Any, kind: str, first: int, last: int) -> Array:
         return 2.0 * (last - k + 1.0) / (last * (last + 1.0)) if weighting == "degree" else k**0.0
     beta: Array = np.asarray(weighting, dtype=np.float64)
     if beta.shape != k.shape or not np.isfinite(beta).all() or (beta < 0.0).any():
-        raise ValueError(
-            f"weighting must be {len(k)} finite numbers that are not negative, one for each order."
-        )
+        raise ValueError(f"weighting must be {len(k)} finite, nonnegative numbers, one per order.")
     return beta
 
 
@@ -185,7 +183,7 @@ def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional
             table[ord(character)] = number
     start, stop = (0, None) if positions is None else map(int, positions)
     if start < 0 or (stop is not None and stop <= start):
-        raise ValueError(f"positions={positions!r}: give (start, stop) with 0 <= start < stop.")
+        raise ValueError(f"positions must be (start, stop), 0 <= start < stop; got {positions!r}.")
     if isinstance(strings, np.ndarray) and strings.dtype == np.uint8 and strings.ndim == 2:
         square: Bytes | None = strings[:, start:stop]
         flat, lengths = (
@@ -202,8 +200,8 @@ def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional
         return Counted(words, table[flat], indptr)
     if square is None:
         raise ValueError(
-            "the strings have different lengths (or there are none): words at positions need strings of one "
-            "length. Cut them alike, or use kind='spectrum'."
+            "the strings have different lengths (or there are none): words at positions require strings of "
+            "equal length. Crop them, or use kind='spectrum'."
         )
     if square.shape[1] < words.first:
         raise ValueError(
@@ -216,9 +214,9 @@ def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional
 
 
 def _as_bytes(strings: Sequence[Any]) -> list[bytes]:
-    """Every string as one byte for each character; what is not ASCII is outside any alphabet."""
+    """Every string as one byte per character; characters outside ASCII become invalid letters."""
     if isinstance(strings, str | bytes):
-        raise TypeError("strings is one string; pass a list of them.")
+        raise TypeError("strings must be a list of strings, not a single string.")
     out: list[bytes] = []
     for i, s in enumerate(strings):
         if isinstance(s, bytes):

@@ -1,4 +1,4 @@
-"""Labels while a data set is written: texts become codes, distinct values are counted while they are few."""
+"""Encoding and counting of labels while a data set is written. String labels are stored as codes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from maxmargin.data.manifest import Labels
 
 AnyArray = npt.NDArray[Any]
 
-#: distinct numbers that are counted; more of them are no classes
+#: maximum number of distinct numbers that are counted; beyond this labels are not treated as classes
 MOST_VALUES = 10_000
 
 
 class LabelBook:
-    """Codes and counts. ``start`` is what the data set knew before, when it is appended to."""
+    """Codes and counts of labels. ``start`` holds those of an existing data set to append to."""
 
     def __init__(self, start: Labels | None = None) -> None:
         self.kind = start.kind if start else ""
@@ -31,12 +31,12 @@ class LabelBook:
         self._codes = {text: code for code, text in enumerate(self._counts or {})}
 
     def encode(self, y: AnyArray | None) -> AnyArray | None:
-        """Labels as they are stored; counts them. None where there are none (to tell their kind by)."""
+        """Encode labels for storage and count them. None if there are no labels to infer their kind from."""
         if y is not None and not len(y):
             return None
         kind = "none" if y is None else "text" if y.dtype.kind == "U" else "number"
         if self.kind and kind != self.kind:
-            raise ValueError(f"labels are of kind {kind}, but so far {self.kind}: keep to one.")
+            raise ValueError(f"labels are of kind {kind}, but previous batches have {self.kind}.")
         self.kind = kind
         if y is None:
             return None
@@ -47,23 +47,23 @@ class LabelBook:
         if not np.array_equal(stored, y):
             raise ValueError(
                 f"labels of type {y.dtype} do not fit into {self.dtype}, the type of the first batch: "
-                "give all batches one type."
+                "use one type for all batches."
             )
         self._count(*np.unique(stored, return_counts=True))
         return stored
 
     def new_classes(self, known: int) -> tuple[str, ...]:
-        """Texts beyond the first ``known``, in the order of their codes."""
+        """Strings beyond the first ``known``, in the order of their codes."""
         return tuple(list(self._codes)[known:]) if self.kind == "text" else ()
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def summary(self) -> Labels:
-        """What the manifest says."""
+        """The summary of labels in the manifest."""
         counts = self._counts
         if counts is not None and self.kind == "number":
-            counts = dict(sorted(counts.items()))  # texts stay in the order of their codes
+            counts = dict(sorted(counts.items()))  # strings stay in the order of their codes
         return Labels(
             self.kind or "none",
             "" if self.dtype is None else self.dtype.newbyteorder("<").str,
@@ -76,10 +76,10 @@ class LabelBook:
         texts, first, inverse, counts = np.unique(
             y, return_index=True, return_inverse=True, return_counts=True
         )
-        assert self._counts is not None  # texts are counted, however many
+        assert self._counts is not None  # strings are always counted
         for k in np.argsort(
             first
-        ):  # codes in the order in which texts appear, whatever the batches
+        ):  # codes follow the order of appearance, independent of the batches
             text = str(texts[k])
             self._codes.setdefault(text, len(self._codes))
             self._counts[text] = self._counts.get(text, 0) + int(counts[k])

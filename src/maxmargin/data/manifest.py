@@ -1,18 +1,18 @@
-"""The manifest: what a data set on disk consists of. One JSON file, written last.
+"""The manifest of a data set on disk: one JSON file, written last.
 
-A data set is a folder of shards. A shard is a run of rows; each of its columns is one file of
-little-endian numbers, row after row and nothing else:
+A data set is a folder of shards. A shard is a contiguous range of rows; each of its columns is one file that
+holds little-endian numbers, row by row, and nothing else:
 
     features           dense: rows x n_features float32 or float64
-    data, indices      CSR: the stored entries, int32 (or int64) columns from 0 on
+    data, indices      CSR: the stored entries; columns are int32 (or int64), from 0
     indptr             CSR: rows + 1 int64; row i has the entries indptr[i] .. indptr[i+1]-1 of this shard
-    label              labels, one per row; texts as int32 positions in the list of classes
+    label              labels, one per row; strings as int32 indices into the list of classes
     sequence           sequences only: number of sequences + 1 int64; sequence i has the rows
                        sequence[i] .. sequence[i+1]-1 of this shard
-    weight, group      float64 and int64, one per row; of sequences one per sequence
+    weight, group      float64 and int64, one per row, or one per sequence
 
-A file that is named in a manifest is never changed. Whoever writes makes new files under new names and then
-replaces the manifest in one step, so a reader sees the data set before or after, nothing between.
+A file named in a manifest is never changed. A writer creates files with new names and then replaces the
+manifest atomically, so that a reader sees the data set either before or after the write.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ VERSION = 1
 
 
 class DatasetError(ValueError):
-    """A data set that is damaged, incomplete, or of another version."""
+    """A data set is damaged, incomplete, or of an unsupported version."""
 
 
 def checksum(data: bytes | memoryview = b"") -> Any:
-    """The running checksum of all files: BLAKE2b with 16 bytes."""
+    """The hash object used for all checksums: BLAKE2b with 16 bytes."""
     return hashlib.blake2b(data, digest_size=16)
 
 
@@ -56,7 +56,7 @@ class ColumnFile:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A run of rows. ``checksum`` covers the files and the classes first seen here."""
+    """A contiguous range of rows. ``checksum`` covers the files and the classes that first occur here."""
 
     rows: int
     stored: int
@@ -73,7 +73,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is known of the labels. ``values`` and ``counts`` are None where there are too many."""
+    """Summary of the labels. ``values`` and ``counts`` are None if there are too many distinct numbers."""
 
     kind: str  # "number", "text" or "none"
     dtype: str
@@ -83,7 +83,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of it. ``layout`` is "dense" or "csr"; ``stored`` counts the stored entries."""
+    """Content of a manifest. ``layout`` is "dense" or "csr"; ``stored`` is the number of stored entries."""
 
     layout: str
     ragged: bool
@@ -99,25 +99,23 @@ class Manifest:
     shards: tuple[Shard, ...] = field(default=())
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """The content of the file."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
         body["checksum"] = checksum(_canonical(body)).hexdigest()
         return (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def decode(content: bytes, where: str) -> Manifest:
-    """The manifest in a file; what is no manifest, or none that this version reads, is refused."""
+    """Parse a manifest. Raise DatasetError if it is invalid or of an unsupported version."""
     try:
         body = json.loads(content, object_pairs_hook=_distinct)
         kind, version = body.pop("format"), body.pop("version")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DatasetError(
-            f"{where}: this is not the manifest of a data set ({shown(str(error))})."
+            f"{where} is not the manifest of a data set ({shown(str(error))})."
         ) from error
     if kind != FORMAT or type(version) is not int:
-        raise DatasetError(
-            f"{where}: this is not the manifest of a data set (format {shown(kind)})."
-        )
+        raise DatasetError(f"{where} is not the manifest of a data set (format {shown(kind)}).")
     if version > VERSION:
         raise DatasetError(
             f"{where}: the data set has format version {shown(version)}; this version of maxmargin reads up "
@@ -127,28 +125,28 @@ def decode(content: bytes, where: str) -> Manifest:
     try:
         content = _canonical({"format": kind, "version": version, **body})
     except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{where}: the manifest is nested too deep.") from error
+        raise DatasetError(f"{where}: the manifest is nested too deeply.") from error
     if claimed != checksum(content).hexdigest():
-        raise DatasetError(f"{where}: the manifest's checksum is wrong: the file was altered.")
+        raise DatasetError(f"{where}: wrong checksum: the manifest was modified.")
     try:
         manifest = read_body(body)
     except DatasetError as error:
         raise DatasetError(
-            f"{where}: the manifest is incomplete or contradicts itself ({error})."
+            f"{where}: the manifest is incomplete or inconsistent ({error})."
         ) from error
     return manifest
 
 
 # -- checks ----------------------------------------------------------------------------------------
 
-#: characters of a file's content that an error shows
+#: maximum length of file content quoted in an error
 ECHO = 200
-#: bytes of a manifest; one that is larger would take many times as much when it is read
+#: maximum bytes of a manifest; parsing takes several times as much memory
 LARGEST = 2**30
-#: characters that the texts of all classes may take once each has the length of the longest
+#: maximum characters of all class names, each padded to the longest
 _CLASS_TEXT = 2**28
 _FLOATS = ("<f4", "<f8")
-#: types of the columns; features and labels have theirs in the manifest
+#: types of the columns; the types of features and labels are in the manifest
 _TYPES = {
     "indices": ("<i4", "<i8"),
     "indptr": ("<i8",),
@@ -159,7 +157,7 @@ _TYPES = {
 
 
 def shown(value: Any) -> str:
-    """Content of a file in the text of an error."""
+    """File content, shortened for an error message."""
     text = value if isinstance(value, str) else repr(value)
     text = text.encode("ascii", "backslashreplace").decode("ascii")
     return text if len(text) <= ECHO else text[: ECHO - 3] + "..."
@@ -173,7 +171,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require(holds: bool, what: str) -> None:
-    """An error, also under ``python -O``, unless this holds."""
+    """Raise an error unless ``holds``, also under ``python -O``."""
     if not holds:
         raise DatasetError(shown(what))
 
@@ -181,9 +179,9 @@ def _require(holds: bool, what: str) -> None:
 def _entries(body: Any, what: str, names: tuple[str, ...]) -> dict[str, Any]:
     _require(isinstance(body, dict), f"{what} is not an object")
     for name in names:
-        _require(name in body, f"{what} lacks {name!r}")
+        _require(name in body, f"{what} has no {name!r}")
     for name in body:
-        _require(name in names, f"{what} has an entry {name!r}")
+        _require(name in names, f"{what} has an unknown entry {name!r}")
     entries: dict[str, Any] = body
     return entries
 
@@ -197,13 +195,13 @@ def _count(value: Any, what: str) -> int:
 def _texts(values: Any, what: str) -> tuple[str, ...]:
     _require(
         isinstance(values, list) and all(type(value) is str for value in values),
-        f"{what} are not a list of texts",
+        f"{what} are not a list of strings",
     )
     return tuple(values)
 
 
 def read_body(body: Any) -> Manifest:
-    """The manifest of a JSON document, every entry checked: what is read by it lies inside the files."""
+    """The manifest of a JSON document. All entries are checked, so that reads stay within the files."""
     names = tuple(f.name for f in fields(Manifest))
     body = _entries(body, "the manifest", names)
     _require(body["layout"] in ("dense", "csr"), f"layout {shown(body['layout'])}")
@@ -243,7 +241,7 @@ def _labels(body: Any) -> Labels:
     kind, dtype, values, counts = (body[name] for name in ("kind", "dtype", "values", "counts"))
     _require(kind in ("number", "text", "none"), f"kind {shown(kind)} of labels")
     if kind == "none":
-        _require((dtype, values, counts) == ("", None, None), "labels where there are none")
+        _require((dtype, values, counts) == ("", None, None), "label data for kind 'none'")
         return Labels(kind, dtype, None, None)
     wanted = ("<i4",) if kind == "text" else _numeric()
     _require(type(dtype) is str and dtype in wanted, f"labels of dtype {shown(dtype)}")
@@ -251,7 +249,7 @@ def _labels(body: Any) -> Labels:
         return Labels(kind, dtype, None, None)
     _require(
         isinstance(values, list) and isinstance(counts, list) and len(values) == len(counts),
-        "labels: values and counts are not lists of one length",
+        "labels: values and counts are not lists of equal length",
     )
     numbers = tuple(_count(count, "a count of labels") for count in counts)
     if kind == "text":
@@ -269,7 +267,7 @@ def _numeric() -> set[str]:
 
 
 def _fit(values: list[Any], dtype: str) -> bool:
-    """Whether these are ascending numbers that the type holds exactly."""
+    """Whether these are ascending numbers that the type represents exactly."""
     if not all(type(value) in (bool, int, float) for value in values):
         return False
     try:
@@ -302,7 +300,7 @@ def _file(body: Any, what: str) -> ColumnFile:
     body = _entries(body, what, ("name", "dtype", "shape", "bytes", "checksum"))
     for name in ("name", "dtype", "checksum"):
         _require(type(body[name]) is str, f"{name} of {what}")
-    # a name of ours has no folder in it
+    # A valid name has no folder in it.
     _require(OURS.fullmatch(body["name"]) is not None, f"name {body['name']!r} of {what}")
     shape = body["shape"]
     _require(isinstance(shape, list) and 1 <= len(shape) <= 2, f"shape of {what}")
@@ -312,14 +310,14 @@ def _file(body: Any, what: str) -> ColumnFile:
 
 
 def _check(manifest: Manifest) -> None:
-    """Sizes and shapes agree: what is read by them lies inside the files."""
+    """Check that sizes and shapes are consistent, so that reads stay within the files."""
     shards, labels = manifest.shards, manifest.labels
     for name in ("rows", "sequences", "stored"):
         found = sum(getattr(shard, name) for shard in shards)
         _require(getattr(manifest, name) == found, f"{name}: the shards have {found}")
-    _require(manifest.ragged or manifest.sequences == 0, "sequences of plain rows")
+    _require(manifest.ragged or manifest.sequences == 0, "sequences in a data set without them")
     if labels.counts is not None:
-        _require(sum(labels.counts) == manifest.rows, "the counts of labels are not the rows")
+        _require(sum(labels.counts) == manifest.rows, "label counts do not add up to the rows")
     files = [file.name for shard in shards for file in shard.files.values()]
     _require(len(set(files)) == len(files), "a file occurs twice")
     for k, shard in enumerate(shards):
@@ -329,11 +327,11 @@ def _check(manifest: Manifest) -> None:
             s.rows if column == "label" or not manifest.ragged else s.sequences for s in shards
         ]
         there = {column in s.files for s, n in zip(shards, units, strict=True) if n}
-        _require(len(there) < 2, f"some shards have a {column}, others have none")
-    if manifest.layout == "csr":  # what was written last has indices that hold all columns
+        _require(len(there) < 2, f"only some shards have the column {column}")
+    if manifest.layout == "csr":  # the indices of the last shard must hold all columns
         wide = manifest.n_features >= 2**31
         last = shards[-1].files["indices"].dtype
-        _require(last == ("<i8" if wide else "<i4"), "columns that no index can name")
+        _require(last == ("<i8" if wide else "<i4"), "columns that exceed the index type")
     labeled = any("label" in shard.files for shard in shards)
     _require(labeled or labels.kind == "none" or not manifest.rows, "labels without a column")
 
@@ -365,10 +363,10 @@ def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:
         size = np.dtype(file.dtype).itemsize * math.prod(file.shape)
         _require(file.bytes == size, f"bytes of {file.name}")
     if manifest.layout == "dense" and manifest.n_features == 0 and "label" not in shard.files:
-        _require(shard.rows == 0, f"rows of {what} that no file holds")
+        _require(shard.rows == 0, f"rows of {what} without a file")
     _require(shard.with_checksum().checksum == shard.checksum, f"checksum of {what}")
 
 
 def _canonical(content: Any) -> bytes:
-    """JSON without choices: the same content always has the same bytes."""
+    """Canonical JSON: equal content always has equal bytes."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

@@ -1,4 +1,4 @@
-"""Documents as rows of hashed n-grams that are never written down."""
+"""Matrix-free hashed n-gram features of documents."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.implicit import ImplicitDesign
 from maxmargin.data.kmer_layouts import empty_rows
 
-#: words of two letters and more, as scikit-learn's vectorizers find them
+#: words of two or more letters, as in scikit-learn's vectorizers
 WORD = re.compile(r"(?u)\b\w\w+\b")
-#: occurrences of a column that are looked at to say what it stands for
+#: maximum occurrences of a column that are examined to describe it
 LOOKED_AT = 10_000
 
 
 class HashedNgrams(ImplicitDesign):
-    """Documents as rows of hashed n-gram counts, computed on the fly at every product.
+    """Hashed n-gram counts of documents, computed on the fly in every product.
 
-    Tokens are hashed once, to 4 bytes each: that is all that is kept of the text, besides the list of
-    distinct tokens. Their n-grams are combined and hashed in compiled code at every product, so more
-    n-grams cost time but no memory. Takes the place of X in the estimators and risks of this package.
+    Tokens are hashed once, to 4 bytes each. Only these and the list of distinct tokens are stored. Compiled
+    code combines and hashes n-grams in every product, so more n-grams cost time but no memory. Use it in
+    place of X with the estimators and risks of this package.
 
-    What :class:`sklearn.feature_extraction.text.HashingVectorizer` does for a matrix, with another hash
-    function: tokens, n-grams and norms are the same, columns and signs are dealt out differently. The
-    hash depends on nothing but the tokens: it is the same in every process and on every machine.
+    This is the matrix-free version of :class:`sklearn.feature_extraction.text.HashingVectorizer` with another
+    hash function: tokens, n-grams and norms are the same, columns and signs differ. The hash depends only on
+    the tokens: it is the same in every process and on every machine.
 
     Parameters
     ----------
     documents : iterable of str
-        The texts.
+        The documents.
     n_features : int, default 2**20
-        Number of columns; any number up to 2**32. Different n-grams may share one.
+        Number of columns, up to 2**32. Different n-grams may share a column.
     ngram_range : (int, int), default (1, 2)
         Shortest and longest n-gram.
     analyzer : {"word", "char"} or callable, default "word"
-        ``"word"``: words of two letters and more; ``"char"``: characters; of the text in lower case. A
-        callable makes a list of tokens (str) from a document.
+        ``"word"``: words of two or more letters; ``"char"``: characters; both in lower case. A callable
+        returns a list of tokens (str) for a document.
     signed : bool, default True
-        Let half of the n-grams count negatively, so that those that share a column cancel on average.
+        Give half of the n-grams a negative sign, so that collisions cancel on average.
     norm : {"l2", None}, default "l2"
-        Scale rows to length 1, or leave counts.
+        Scale rows to unit norm, or keep counts.
 
     Attributes
     ----------
     shape : (int, int)
-        Documents and features.
+        Number of documents and features.
     nnz : int
-        The entries an explicit matrix would have.
+        Number of entries of the explicit matrix.
 
     Examples
     --------
@@ -80,9 +80,11 @@ class HashedNgrams(ImplicitDesign):
     ) -> None:
         first, last = map(int, ngram_range)
         if not 1 <= first <= last:
-            raise ValueError(f"ngram_range={ngram_range!r}: give (shortest, longest) from 1 on.")
+            raise ValueError(
+                f"ngram_range must be (shortest, longest), from 1; got {ngram_range!r}."
+            )
         if not 1 <= n_features <= 2**32:
-            raise ValueError(f"n_features={n_features!r}: give a number from 1 to 2**32.")
+            raise ValueError(f"n_features must be an integer from 1 to 2**32; got {n_features!r}.")
         if norm not in ("l2", None):
             raise ValueError(f"norm={norm!r}: use 'l2' or None.")
         if analyzer not in ("word", "char") and not callable(analyzer):
@@ -99,7 +101,7 @@ class HashedNgrams(ImplicitDesign):
         self._describe_rows(entries, squares, norm == "l2")
 
     def like(self, documents: Iterable[str]) -> Self:
-        """The same features of other documents, to predict them."""
+        """The same features for other documents, for prediction."""
         return type(self)(
             documents,
             n_features=self.n_features,
@@ -114,15 +116,15 @@ class HashedNgrams(ImplicitDesign):
             return self.analyzer(text)
         if not isinstance(text, str):
             raise TypeError(
-                f"a document is a {type(text).__name__}, not a str; bytes must be decoded first, and other "
-                "kinds need an analyzer that makes tokens of them."
+                f"a document is a {type(text).__name__}, not a str. Decode bytes first; for other types pass "
+                "an analyzer that returns tokens."
             )
         text = text.lower()
         return text if self.analyzer == "char" else WORD.findall(text)
 
     def _read(self, documents: Iterable[Any]) -> tuple[npt.NDArray[np.uint32], IntArray]:
         if isinstance(documents, str):
-            raise TypeError("documents is one string; pass a list of them.")
+            raise TypeError("documents must be a list of strings, not a single string.")
         known: dict[str, int] = {}
         parts: list[npt.NDArray[np.uint32]] = []
         for document in documents:
@@ -152,13 +154,13 @@ class HashedNgrams(ImplicitDesign):
         first, last = int(self.indptr[lo]), int(self.indptr[hi])
         self.tokens, self.indptr = self.tokens[first:last], self.indptr[lo : hi + 1] - first
         self._packed = (self.tokens, self.indptr, *self._packed[2:])
-        # products need neither names nor the way to new tokens, which may be a function that cannot travel
+        # Products need neither names nor the analyzer, which may be a function that cannot be pickled.
         self._names = {}
         self.analyzer = None if callable(self.analyzer) else self.analyzer
 
     def describe(self, j: int) -> str:
-        """The n-grams of these documents that share column j, the most frequent first; those with a
-        minus sign count negatively."""
+        """The n-grams of these documents that share column j, most frequent first; a minus sign marks a
+        negative sign."""
         at, order = np.empty(LOOKED_AT, np.int64), np.empty(LOOKED_AT, np.int64)
         n = ngrams.ngrams_find(*self._packed, self.signed, self._has(j), at, order)
         counts: dict[str, int] = {}
@@ -172,7 +174,7 @@ class HashedNgrams(ImplicitDesign):
         return ", ".join(sorted(counts, key=lambda text: (-counts[text], text))) or "nothing"
 
     def column(self, ngram: str) -> int:
-        """The column of an n-gram: words with blanks between them, or characters."""
+        """The column of an n-gram: words separated by blanks, or characters."""
         tokens = list(ngram) if self.analyzer == "char" else ngram.split(" ")
         if not self.ngram_range[0] <= len(tokens) <= self.ngram_range[1]:
             raise ValueError(f"{ngram!r} has {len(tokens)} tokens; ngram_range={self.ngram_range}.")
@@ -187,5 +189,5 @@ class HashedNgrams(ImplicitDesign):
 
 
 def _hash(token: str) -> int:
-    """32 bits of a token, the same everywhere."""
+    """32-bit hash of a token, the same on every machine."""
     return int.from_bytes(blake2b(token.encode(), digest_size=4).digest(), "little")

@@ -1,4 +1,4 @@
-"""Parquet files, read a record batch at a time."""
+"""Reader of Parquet files, one record batch at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 AnyArray = npt.NDArray[Any]
 
-#: rows that are read at a time
+#: rows read at a time
 ROWS = 1 << 16
 
 
@@ -24,34 +24,33 @@ def read_parquet(
     columns: Sequence[str] | None = None,
     rows: int = ROWS,
 ) -> Iterator[Any]:
-    """Batches of a Parquet file or of a folder of such files, for :func:`write`.
+    """Read batches from a Parquet file or a folder of Parquet files, for :func:`write`.
 
-    Needs pyarrow: ``pip install "maxmargin[arrow]"``. The names of the columns become the names of the
-    features.
+    Requires pyarrow: ``pip install "maxmargin[arrow]"``. The column names become the feature names.
 
     Parameters
     ----------
     path : str or path
-        A file, or a folder of them; also a URL that pyarrow knows.
+        A file, a folder of files, or a URL that pyarrow supports.
     label : str or None
-        The column of labels: numbers or texts. None for rows without labels.
+        The column of labels: numbers or strings. None if there are no labels.
     weight, group : str, default=None
-        Columns of weights and of group ids.
+        Columns of weights and group ids.
     columns : list of str, default=None
-        The columns that are features, in this order. By default all others.
+        Feature columns, in this order. By default all other columns.
     rows : int
-        Most rows per batch.
+        Maximum rows per batch.
 
     Yields
     ------
     dict
-        With the keys ``X`` (a data frame's columns and their names), ``y``, ``weight`` and ``group``.
+        With the keys ``X`` (column names and values), ``y``, ``weight`` and ``group``.
     """
     try:
         import pyarrow.dataset as arrow
     except ImportError as error:
         raise ImportError(
-            'read_parquet needs the package pyarrow: pip install "maxmargin[arrow]".'
+            'read_parquet requires the package pyarrow: pip install "maxmargin[arrow]".'
         ) from error
     table = arrow.dataset(os.fspath(path), format="parquet")
     special = [name for name in (label, weight, group) if name is not None]
@@ -60,7 +59,7 @@ def read_parquet(
     for name in (*names, *special):
         if name not in known:
             raise ValueError(f"{os.fspath(path)} has no column {name!r}; it has {known}.")
-    # a few batches ahead are enough: the default holds several hundred megabytes
+    # A short readahead suffices: the default holds several hundred megabytes.
     for batch in table.to_batches(
         columns=[*names, *special], batch_size=rows, batch_readahead=2, fragment_readahead=1
     ):
@@ -74,7 +73,7 @@ def read_parquet(
 
 
 class _Features:
-    """What :func:`write` asks of a data frame: names and values."""
+    """The part of a data frame that :func:`write` uses: names and values."""
 
     def __init__(self, names: list[str], values: list[AnyArray]) -> None:
         self.columns, self._values = names, values
@@ -91,7 +90,7 @@ class _Features:
 def _numbers(batch: Any, name: str) -> AnyArray:
     column = batch.column(name)
     if column.null_count:
-        raise ValueError(f"column {name!r} has missing values. Fill in or leave out.")
+        raise ValueError(f"column {name!r} has missing values. Impute them or drop the rows.")
     values: AnyArray = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiub":
         raise TypeError(f"column {name!r} has type {column.type}: expected numbers.")
@@ -101,7 +100,7 @@ def _numbers(batch: Any, name: str) -> AnyArray:
 def _labels(batch: Any, name: str) -> AnyArray:
     column = batch.column(name)
     if column.null_count:
-        raise ValueError(f"the label {name!r} is missing in some rows.")
+        raise ValueError(f"the label column {name!r} has missing values.")
     if hasattr(column, "dictionary_decode"):
         column = column.dictionary_decode()
     values: AnyArray = column.to_numpy(zero_copy_only=False)

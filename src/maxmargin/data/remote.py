@@ -1,4 +1,4 @@
-"""Data sets in object stores, through fsspec: sections are fetched by byte ranges."""
+"""Data sets in object stores, through fsspec. Sections are fetched as byte ranges."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ AnyArray = npt.NDArray[Any]
 
 
 def _filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """fsspec's file system for a URL, and the path in it."""
+    """The fsspec file system of a URL, and the path in it."""
     try:
         import fsspec
     except ImportError as error:
         raise ImportError(
-            f'{url} needs the package fsspec: pip install "maxmargin[remote]".'
+            f'{url} requires the package fsspec: pip install "maxmargin[remote]".'
         ) from error
     try:
         files, path = fsspec.core.url_to_fs(url, **options)
-    except ImportError as error:  # the store's own package, s3fs for instance
+    except ImportError as error:  # a package for this store is missing, such as s3fs
         hint = ' (pip install "maxmargin[remote]")' if url.startswith("s3") else ""
         raise ImportError(f"{url}: {error}{hint}") from error
     return files, path
 
 
 def opened(url: str) -> IO[bytes]:
-    """A file to read from."""
+    """Open a URL for reading."""
     files, path = _filesystem(url, {})
     file: IO[bytes] = files.open(path, "rb")
     return file
 
 
 class RemoteStorage:
-    """A prefix of an object store. Objects appear whole when they are closed."""
+    """A prefix of an object store. Objects become visible when they are closed."""
 
     depth = 3
 
@@ -76,11 +76,9 @@ class RemoteStorage:
             with self._told(name):
                 content = self._files.cat_file(self._path(name), start=begin, end=end)
         except FileNotFoundError:
-            raise DatasetError(f"{self.describe(name)}: this file is missing.") from None
+            raise DatasetError(f"{self.describe(name)} is missing.") from None
         if len(content) != end - begin:
-            raise DatasetError(
-                f"{self.describe(name)}: the file ends before byte {end}: it was truncated."
-            )
+            raise DatasetError(f"{self.describe(name)} ends before byte {end}: it was truncated.")
         return np.frombuffer(content, kind)
 
     def is_near(self, name: str, offset: int) -> bool:
@@ -92,7 +90,7 @@ class RemoteStorage:
         return contextlib.nullcontext(self)
 
     def load(self, section: AnyArray) -> None:
-        """See :class:`~maxmargin.data.storage.Storage`: sections are in memory already."""
+        """See :class:`~maxmargin.data.storage.Storage`; sections are always in memory."""
 
     def create(self, name: str) -> IO[bytes]:
         """See :class:`~maxmargin.data.storage.Storage`."""
@@ -119,7 +117,7 @@ class RemoteStorage:
 
     @contextlib.contextmanager
     def _told(self, name: str = "") -> Iterator[None]:
-        """Errors of a store have many types and bare texts: say which file they are about."""
+        """Convert the errors of a store, which have many types, to OSErrors that name the file."""
         try:
             yield
         except FileNotFoundError:

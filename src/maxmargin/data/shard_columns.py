@@ -1,4 +1,4 @@
-"""Columns of a data set that are read when asked: labels, weights, groups."""
+"""Columns of a data set that are read on demand: labels, weights, groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnyArray = npt.NDArray[Any]
 
 
 def pieces(starts: list[int], lo: int, hi: int) -> Iterator[tuple[int, int, int]]:
-    """``(shard, first, last)`` for the rows ``lo .. hi-1``; rows counted from the shard's start."""
+    """``(shard, first, last)`` for the rows ``lo .. hi-1``; row indices relative to the shard."""
     k = bisect.bisect_right(starts, lo) - 1
     while lo < hi:
         end = min(hi, starts[k + 1])
@@ -30,7 +30,7 @@ _NOTHING = ColumnFile("", "", (), 0, "")
 
 
 class ShardColumn(LazyColumn):
-    """One number or text per row, on disk. Slices are arrays in memory; ``np.asarray`` loads all of it."""
+    """One number or string per row, on disk. Slices are arrays in memory; ``np.asarray`` loads the column."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class ShardColumn(LazyColumn):
         check: Callable[[AnyArray], str | None] | None = None,
     ) -> None:
         super().__init__(starts[-1], self._rows)
-        # what is wrong with values, and what was looked at: a file may have been altered
+        # Values are checked once, on first read: the file may have been modified.
         self._check, self._known = check, Known()
         self._storage, self._starts, self._decode = storage, starts, decode
-        # a shard of empty sequences has no labels, and no rows that anyone could ask for
+        # A shard of empty sequences has no labels and no rows.
         self._files = [shard.files.get(name, _NOTHING) for shard in shards]
         self._stored = next(file.dtype for file in self._files if file is not _NOTHING)
         self.dtype = self._rows(0, 0).dtype
@@ -55,11 +55,11 @@ class ShardColumn(LazyColumn):
             return super().__getitem__(key)
         if not isinstance(key, int | np.integer):
             raise TypeError(
-                "columns on disk take integers and slices; np.asarray(column) loads it."
+                "columns on disk support integers and slices; np.asarray(column) loads the column."
             )
         row = int(key) + (len(self) if key < 0 else 0)
         if not 0 <= row < len(self):
-            raise IndexError(f"row {key} of {len(self)}.")
+            raise IndexError(f"row {key} is out of range: the column has {len(self)} rows.")
         return self._rows(row, row + 1)[0]
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class ShardColumn(LazyColumn):
     def _rows(self, lo: int, hi: int) -> AnyArray:
         parts = [self._read(*piece) for piece in pieces(self._starts, lo, hi)]
         if len(parts) == 1:
-            values = parts[0].copy()  # small; and read-only arrays would be compiled for anew
+            values = parts[0].copy()  # numba would compile read-only arrays as another type
         elif parts:
             values = np.concatenate(parts)
         else:
@@ -83,7 +83,7 @@ class ShardColumn(LazyColumn):
             if fault is not None:
                 raise DatasetError(
                     f"{self._storage.describe(file.name)} (shard {k}): {fault}, in rows "
-                    f"{self._starts[k] + first} to {self._starts[k] + last - 1}. The file was altered after "
+                    f"{self._starts[k] + first} to {self._starts[k] + last - 1}. The file was modified after "
                     "it was written."
                 )
             self._known.add(k, first, last)
@@ -91,17 +91,17 @@ class ShardColumn(LazyColumn):
 
 
 class Known:
-    """Ranges of rows, by shard. Any number of threads may use it: at worst one of them forgets a range."""
+    """Ranges of rows per shard that were checked. Thread-safe: at worst a range is lost and checked again."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def covers(self, k: int, first: int, last: int) -> bool:
-        """Whether all of these rows were added."""
+        """Whether all these rows were added."""
         return any(a <= first and last <= b for a, b in self._ranges.get(k, ()))
 
     def add(self, k: int, first: int, last: int) -> None:
-        """Add rows; ranges that touch become one."""
+        """Add rows; adjacent ranges are merged."""
         apart = []
         for a, b in self._ranges.get(k, ()):
             if b < first or last < a:

@@ -1,12 +1,11 @@
-"""Products with rows on disk: the same bits as with the whole matrix in memory.
+"""Products with rows on disk, bit-identical to products with the whole matrix in memory.
 
-Rows are walked in chunks. A chunk is a :class:`~maxmargin.data.design.DenseDesign` or
-:class:`~maxmargin.data.design.CSRDesign` over mapped files, and its products are those of memory, by the
-same compiled code; the next chunk is brought into memory by a second thread meanwhile. Two products of
-dense matrices work by blocks of rows. ``dot`` with several columns counts its blocks from the first row
-asked for: chunks are cut between blocks, and the block at the end of a file is put together from two.
-``accumulate`` with several columns counts rows with a coefficient: a block that is not full is carried over
-to the next chunk.
+Rows are processed in chunks. A chunk is a :class:`~maxmargin.data.design.DenseDesign` or
+:class:`~maxmargin.data.design.CSRDesign` over memory-mapped files, and the same compiled code computes its
+products. A second thread loads the next chunk in the meantime. Two products of dense matrices work in blocks
+of rows. ``dot`` with several columns counts its blocks from the first requested row: chunks are split between
+blocks, and a block across the end of a file is joined from two parts. ``accumulate`` with several columns
+counts rows with a nonzero coefficient: an incomplete block is carried over to the next chunk.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ AnyArray = npt.NDArray[Any]
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: bytes of features that are in use at a time; as many are fetched ahead
+#: bytes of features in use at a time; the same amount is prefetched
 CHUNK_BYTES = 32 << 20
 
 
 class ShardedDesign:
-    """The rows of a data set as a design. Any number of threads may use it."""
+    """The rows of a data set as a design. Thread-safe."""
 
     def __init__(self, storage: Storage, manifest: Manifest) -> None:
         self._storage, self._shards = storage, manifest.shards
         self._starts = list(running((shard.rows for shard in manifest.shards), initial=0))
         self._dense = manifest.layout == "dense"
         self._kind = manifest.dtype
-        #: what was looked at, so that only the first pass over a shard pays for it
+        #: rows already checked, so that only the first pass over a shard pays for the check
         self._known = Known()
         self.shape: tuple[int, int] = (manifest.rows, manifest.n_features)
         self.nnz, self.largest_square = manifest.stored, manifest.largest_square
@@ -91,24 +90,24 @@ class ShardedDesign:
                 here = (k, first - self._starts[k], last - self._starts[k])
                 whole = self._joined([self._read(self._storage, here, content=False)], copy=False)
                 part = whole.take(ascending[a:b] - first)
-                if not self._known.covers(*here):  # these rows alone: the others need not be read
+                if not self._known.covers(*here):  # check these rows only; others are not read
                     self._check_content(k, _arrays(part), ascending[a:b] - self._starts[k])
                 parts.append(part)
         if len(ascending) != sum(part.shape[0] for part in parts):
-            raise IndexError(f"rows must be in 0 .. {self.shape[0] - 1}.")
+            raise IndexError(f"row indices must be in 0 .. {self.shape[0] - 1}.")
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         return self._joined([_arrays(part) for part in parts], copy=True).take(back)
 
     def chunks(self, lo: int, hi: int) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
-        """``(first, last, rows)`` one after the other, each fetched while the one before is in use. The
-        rows are views of the files, valid as long as someone holds them; they must not be written to."""
+        """Iterate over ``(first, last, rows)``; each chunk is prefetched while the previous one is in use.
+        The rows are read-only views of the files, valid as long as they are referenced."""
         return self._walk(self._plan(lo, hi))
 
     def _accumulate_blocks(
         self, coef: Array, lo: int, spans: list[tuple[int, int]], out: Array
     ) -> None:
-        """Blocks of ``BLOCK`` rows with a coefficient, as in :class:`DenseDesign`, across chunks."""
+        """Blocks of ``BLOCK`` rows with a nonzero coefficient, as in :class:`DenseDesign`, across chunks."""
         rows = np.empty((BLOCK, self.shape[1]))
         which = np.empty(BLOCK, dtype=np.int64)
         filled = 0
@@ -128,9 +127,9 @@ class ShardedDesign:
 
     def _plan(self, lo: int, hi: int) -> list[tuple[int, int]]:
         """Chunks of the rows ``lo .. hi-1``: each begins a multiple of ``BLOCK`` after ``lo`` and lies in one
-        shard, or is one block."""
+        shard, or is a single block."""
         if not 0 <= lo <= hi <= self.shape[0]:
-            raise ValueError(f"rows {lo} .. {hi} of {self.shape[0]}.")
+            raise ValueError(f"rows {lo} .. {hi} are out of range: there are {self.shape[0]}.")
         spans: list[tuple[int, int]] = []
         for k, first, last in pieces(self._starts, lo, hi):
             a, end = self._starts[k] + first, self._starts[k] + last
@@ -160,7 +159,7 @@ class ShardedDesign:
                 yield from ahead(partial(self._loaded, files), spans, self._storage.depth)
 
     def _is_near(self, files: Sections, span: tuple[int, int]) -> bool:
-        """Whether the ends of a chunk seem to be in memory: then its pages need not be fetched."""
+        """Whether the ends of a chunk are in the page cache; it then needs no prefetch."""
         for k, first, last in pieces(self._starts, *span):
             shard = self._shards[k]
             file = shard.files["features" if self._dense else "data"]
@@ -178,7 +177,7 @@ class ShardedDesign:
     def _loaded(
         self, files: Sections, span: tuple[int, int]
     ) -> tuple[int, int, DenseDesign | CSRDesign]:
-        """The chunk, once it is in memory."""
+        """The chunk, after waiting until it is in memory."""
         parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
         for part in parts:
             for section in part:
@@ -188,8 +187,8 @@ class ShardedDesign:
     def _read(
         self, source: Sections, piece: tuple[int, int, int], content: bool = True
     ) -> tuple[AnyArray, ...]:
-        """Sections of one shard, checked: (features,) or (indptr from 0 on, indices, data). Without
-        ``content`` only the pointers are."""
+        """Sections of one shard, checked: (features,) or (indptr from 0, indices, data). Without ``content``
+        only the pointers are checked."""
         arrays = self._sections(source, piece)
         if content and not self._known.covers(*piece):
             k, first, last = piece
@@ -198,8 +197,8 @@ class ShardedDesign:
         return arrays
 
     def _check_content(self, k: int, arrays: tuple[AnyArray, ...], rows: Any) -> None:
-        """Raise DatasetError unless these rows of a shard can be used: a file may have been altered, and
-        compiled code reads and writes where its indices say."""
+        """Raise DatasetError if rows of a shard are invalid: the file may have been modified, and compiled
+        code does not check bounds."""
         files = self._shards[k].files
 
         def name(column: str) -> str:
@@ -217,9 +216,9 @@ class ShardedDesign:
             check_entries(indptr, indices, data, name("data"), row)
             shape, places = (len(indptr) - 1, self.shape[1]), writable(indices)
             if has_repeats(sp.csr_matrix((data, places, indptr), shape=shape, copy=False)):
-                raise ValueError(f"{name('indices')}: a row has two entries of one column.")
+                raise ValueError(f"{name('indices')}: a row has two entries in one column.")
         except ValueError as error:
-            raise DatasetError(f"{error} The file was altered after it was written.") from None
+            raise DatasetError(f"{error} The file was modified after it was written.") from None
 
     def _sections(self, source: Sections, piece: tuple[int, int, int]) -> tuple[AnyArray, ...]:
         k, first, last = piece
@@ -238,11 +237,11 @@ class ShardedDesign:
             raise DatasetError(
                 f"{self._storage.describe(files['indptr'].name)} (shard {k}): the pointers of rows "
                 f"{self._starts[k] + first} to {self._starts[k] + last - 1} are out of range. The file was "
-                "altered after it was written."
+                "modified after it was written."
             )
         small = np.int32 if end - begin < 2**31 else np.int64
         pointers = np.empty(len(indptr), dtype=small)
-        np.subtract(indptr, begin, out=pointers, casting="unsafe")  # in one go: it fits
+        np.subtract(indptr, begin, out=pointers, casting="unsafe")  # the differences fit
         return (
             pointers,
             section("indices", begin, end),
@@ -279,7 +278,7 @@ _FEATURES = ("features", "data", "indices", "indptr")
 
 
 def ascends(pointers: AnyArray, first: int, stored: int) -> bool:
-    """Whether these are pointers of rows from ``first`` on into so many entries."""
+    """Whether these are valid row pointers, starting at ``first``, into ``stored`` entries."""
     if pointers[0] < 0 or pointers[-1] > stored or (first == 0 and pointers[0] != 0):
         return False
     return bool((pointers[1:] >= pointers[:-1]).all())
@@ -292,7 +291,7 @@ def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:
 
 
 def ahead(work: Callable[[T], R], items: Sequence[T], depth: int) -> Iterator[R]:
-    """``work(item)`` for every item in order, ``depth`` of them under way while one is in use."""
+    """``work(item)`` for every item in order, with ``depth`` of them running ahead."""
     if len(items) < 2:
         yield from map(work, items)
         return

@@ -1,4 +1,4 @@
-"""Designs side by side."""
+"""Horizontally stacked designs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from maxmargin.data.design import CSRDesign, DenseDesign, Design, RangeDesign, a
 
 
 class StackedDesign:
-    """Several designs of the same rows, side by side; made by :func:`hstack`."""
+    """Several designs of the same rows, stacked horizontally; created by :func:`hstack`."""
 
     def __init__(self, parts: Sequence[Design], scale: Sequence[float]) -> None:
         self.parts, self.scale = tuple(parts), tuple(scale)
         widths = [part.shape[1] for part in parts]
-        #: where the columns of each part begin, and the end
+        #: first column of each part, and the total number of columns
         self.starts: IntArray = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
         self.shape: tuple[int, int] = (parts[0].shape[0], int(self.starts[-1]))
         self.nnz = sum(part.nnz for part in parts)
         if all(hasattr(part, "squared_norms") for part in parts):
-            #: squared length of every row, where all parts know theirs
+            #: squared norm of every row, if available for all parts
             self.squared_norms: Array = np.zeros(self.shape[0])
             for part, factor in zip(parts, scale, strict=True):
                 self.squared_norms += factor * factor * part.squared_norms  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ class StackedDesign:
             part.accumulate(scaled, lo, hi, out[self.starts[k] : self.starts[k + 1]])
 
     def kernel_dot(self, coef: Array) -> Array:
-        """``X X' coef`` for all rows: the sum of the parts' kernels, times their squared scales."""
+        """``X X' coef`` for all rows: the sum of the kernels of the parts, times their squared scales."""
         total = np.zeros(coef.shape)
         for part, scale in zip(self.parts, self.scale, strict=True):
             total += scale * scale * kernel_dot(part, coef)
@@ -62,8 +62,8 @@ class StackedDesign:
 
     @property
     def part(self) -> Any:
-        """``part(lo, hi)``: the rows ``lo .. hi-1`` as all that travels to a worker. There is none if a part
-        cannot be cut and would travel whole with every range."""
+        """``part(lo, hi)``: the rows ``lo .. hi-1`` alone, to send to a worker. Not available if a part has
+        no such method, because that part would be sent whole with every range."""
         if not all(hasattr(part, "part") or isinstance(part, Dataset) for part in self.parts):
             raise AttributeError("some parts of this stack have no method 'part'.")
         return self._part
@@ -89,9 +89,9 @@ class StackedDesign:
         return CSRDesign.of(indptr.astype(kind), indices, data, shape)
 
     def describe(self, j: int) -> str:
-        """What column j stands for."""
+        """Description of column j."""
         if not 0 <= j < self.shape[1]:
-            raise IndexError(f"there is no column {j}: the design has {self.shape[1]}.")
+            raise IndexError(f"column {j} is out of range: X has {self.shape[1]} columns.")
         k = int(np.searchsorted(self.starts, j, side="right")) - 1
         inside, part = int(j - self.starts[k]), self.parts[k]
         told = part.describe(inside) if hasattr(part, "describe") else f"column {inside}"
@@ -99,23 +99,23 @@ class StackedDesign:
 
 
 def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> StackedDesign:
-    """Designs or matrices of the same rows, side by side.
+    """Stack designs or matrices of the same rows horizontally.
 
-    Nothing is copied: products are computed by the parts. Parts may be arrays, sparse matrices, k-mers,
-    hashed n-grams, or stacks themselves. The kernel of a stack is the sum of the parts' kernels, each times
-    its squared scale.
+    Nothing is copied: each part computes its products. Parts may be arrays, sparse matrices, k-mers, hashed
+    n-grams, or stacks. The kernel of a stack is the sum of the kernels of its parts, each times its squared
+    scale.
 
     Parameters
     ----------
     parts : list of designs, arrays or sparse matrices
         All with the same number of rows.
     scale : list of float, optional
-        A factor for each part; 1 by default.
+        A scale factor for each part; 1 by default.
 
     Returns
     -------
     StackedDesign
-        A design; ``starts`` says where the columns of each part begin, ``describe(j)`` what column j is.
+        A design; ``starts`` holds the first column of each part, and ``describe(j)`` describes column j.
 
     Examples
     --------
@@ -135,18 +135,20 @@ def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> Sta
         except ValueError as error:
             raise ValueError(f"part {k}: {error}") from None
     if not designs:
-        raise ValueError("hstack needs at least one part.")
+        raise ValueError("hstack requires at least one part.")
     heights = {design.shape[0] for design in designs}
     if len(heights) != 1:
-        raise ValueError(f"the parts have {[d.shape[0] for d in designs]} rows: they must agree.")
+        raise ValueError(
+            f"all parts must have the same number of rows; got {[d.shape[0] for d in designs]}."
+        )
     factors = [1.0] * len(designs) if scale is None else [float(s) for s in scale]
     if len(factors) != len(designs) or not np.isfinite(factors).all():
-        raise ValueError(f"scale must be {len(designs)} finite numbers, one for each part.")
+        raise ValueError(f"scale must be {len(designs)} finite numbers, one per part.")
     return StackedDesign(designs, factors)
 
 
 def kernel_dot(design: Any, coef: Array) -> Array:
-    """``X X' coef`` by the design's own way, or by way of a vector of weights."""
+    """``X X' coef`` by the method of the design, or through a weight vector."""
     if hasattr(design, "kernel_dot"):
         own: Array = design.kernel_dot(coef)
         return own
@@ -159,9 +161,7 @@ def kernel_dot(design: Any, coef: Array) -> Array:
 
 def _part(part: Any, method: str) -> Any:
     if not hasattr(part, method):
-        raise TypeError(
-            f"{type(part).__name__} cannot put rows into memory: it has no method {method!r}."
-        )
+        raise TypeError(f"{type(part).__name__} has no {method}() method to load rows into memory.")
     return part
 
 

@@ -1,18 +1,18 @@
-"""Where the files of a data set lie: a local folder here, an object store in ``remote``.
+"""Storage of the files of a data set: a local folder here, an object store in ``remote``.
 
-Both answer the same few questions. Reading is by sections, some neighbouring elements of one file, and keeps
-no state, so any number of threads may read. A local section is mapped, not copied: its pages are the page
-cache's, and they leave the process with the last reference to the section, so a pass over a file of any size
-never holds more than the sections in use.
+Both have the same interface. Files are read in sections (contiguous elements of one file). Reading keeps no
+state, so any number of threads may read. A local section is memory-mapped, not copied: its pages belong to
+the page cache and are released with the last reference to the section, so a pass over a file of any size
+holds only the sections in use.
 
-Measured on 1.6 GB of float32 against a mapping of the whole file. Mapping costs one fault per run of pages
-that the page cache holds as one: 1 MB and more after a file was written in large pieces, 64 KB after it was
-read from disk through short-lived descriptors, several times that where the descriptor stays open, because
-then the kernel reads further and further ahead. Hence :class:`_OpenFiles`. A second thread that maps the
-next section and touches its pages (``load``) reads at the speed of the disk. Where the page cache has a file
-already it only costs the time to hand sections over, up to a third of a product: so it is asked first
-(``is_near``). ``MADV_POPULATE_READ`` is no quicker, ``MADV_WILLNEED`` costs more and leaves the smallest
-runs, and copies by ``pread`` cost half as much again as the product.
+These choices were measured on 1.6 GB of float32 against mapping the whole file. Mapping costs one page fault
+per contiguous run in the page cache: 1 MB and more after a file was written in large pieces, 64 KB after it
+was read through short-lived descriptors, and several times that if the descriptor stays open, because the
+kernel then reads further ahead. Hence :class:`_OpenFiles`. A second thread that maps the next section and
+touches its pages (``load``) reads at the speed of the disk. If the file is already in the page cache, this
+thread only adds overhead, up to a third of a product, so ``is_near`` checks first. ``MADV_POPULATE_READ`` is
+not faster, ``MADV_WILLNEED`` costs more and leaves the smallest runs, and copies by ``pread`` cost half as
+much again as the product.
 """
 
 from __future__ import annotations
@@ -33,59 +33,59 @@ from maxmargin.data.manifest import LARGEST, DatasetError
 AnyArray = npt.NDArray[Any]
 
 _PAGE = 4096
-#: files that are open at a time: the columns of two shards
+#: maximum number of open files: the columns of two shards
 _FILES = 8
 
 
 class Sections(Protocol):
-    """What rows are read from."""
+    """Interface for reading sections of files."""
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
         """Elements ``start .. stop-1`` of a file, read-only."""
 
     def is_near(self, name: str, offset: int) -> bool:
-        """Whether this byte of a file is in memory already. False if that is not known."""
+        """Whether this byte of a file is already in memory. False if unknown."""
 
 
 class Storage(Sections, Protocol):
-    """Named files."""
+    """Interface for named files."""
 
-    #: sections that are worth having under way at once
+    #: number of sections to fetch concurrently
     depth: int
 
     def describe(self, name: str = "") -> str:
-        """The full name, for error texts."""
+        """The full name, for error messages."""
 
     def content(self, name: str) -> bytes:
-        """A whole small file; FileNotFoundError where there is none."""
+        """Content of a small file. Raises FileNotFoundError if it does not exist."""
 
     def sizes(self) -> dict[str, int]:
         """All files with their sizes."""
 
     def reader(self) -> contextlib.AbstractContextManager[Sections]:
-        """For many sections one after the other, by one thread at a time if ``depth`` is 1."""
+        """Context for reading many sections, by one thread at a time if ``depth`` is 1."""
 
     def load(self, section: AnyArray) -> None:
         """Wait until a section is in memory."""
 
     def create(self, name: str) -> IO[bytes]:
-        """A new file to write to."""
+        """Create a file and open it for writing."""
 
     def finish(self, file: IO[bytes]) -> None:
-        """Close a file that was written; it survives a crash from here on."""
+        """Close a written file; from then on it survives a crash."""
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put a small file in place, in one step."""
+        """Write or replace a small file atomically."""
 
     def remove(self, name: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
 
     def writing(self) -> contextlib.AbstractContextManager[None]:
-        """Held by the one who writes."""
+        """Lock held by the writer."""
 
 
 class LocalStorage:
-    """A folder."""
+    """A local folder."""
 
     depth = 1
 
@@ -101,12 +101,10 @@ class LocalStorage:
         path = self.folder / name
         if not path.exists():
             raise FileNotFoundError(path)
-        if not path.is_file():  # a pipe would be waited for, a device read for ever
+        if not path.is_file():  # reading a pipe or a device could block forever
             raise DatasetError(f"{path} is not a file.")
         if path.stat().st_size > LARGEST:
-            raise DatasetError(
-                f"{path} has {path.stat().st_size} bytes: too many to be one of ours."
-            )
+            raise DatasetError(f"{path} has {path.stat().st_size} bytes, too many for a manifest.")
         return path.read_bytes()
 
     def sizes(self) -> dict[str, int]:
@@ -160,7 +158,7 @@ class LocalStorage:
             os.replace(self.folder / temporary, self.folder / name)
         finally:
             self.remove(temporary)
-        with contextlib.suppress(OSError):  # a folder cannot be opened everywhere
+        with contextlib.suppress(OSError):  # some systems cannot open folders
             folder = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -187,7 +185,7 @@ class LocalStorage:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DatasetError(
-                    f"{self.folder}: another process is writing to this data set. Wait until it is done."
+                    f"{self.folder}: another process is writing to this data set. Wait until it has finished."
                 ) from None
             yield
         finally:
@@ -195,21 +193,21 @@ class LocalStorage:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of a folder is a file, or a link to one."""
+    """Whether a folder entry is a file or a link to a file."""
     try:
         return entry.is_file()
-    except OSError:  # a link to itself
+    except OSError:  # a link that points to itself
         return False
 
 
 class _OpenFiles:
-    """The last few files that sections were mapped from, kept open."""
+    """The most recently used files, kept open."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._files = folder, dict[str, int]()
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
-        """Map a section. Pages that several sections share are mapped several times."""
+        """Map a section. Pages shared by several sections are mapped several times."""
         kind = np.dtype(dtype)
         if stop <= start:
             return np.empty(0, dtype=kind)
@@ -220,15 +218,15 @@ class _OpenFiles:
             mapping = mmap.mmap(file, end - origin, access=mmap.ACCESS_READ, offset=origin)
         except (ValueError, OSError) as error:
             raise DatasetError(
-                f"{self._folder / name}: the file ends before byte {end}: it was truncated."
+                f"{self._folder / name} ends before byte {end}: it was truncated."
             ) from error
         return np.frombuffer(mapping, kind, stop - start, begin - origin)
 
     def is_near(self, name: str, offset: int) -> bool:
-        """See :class:`Sections`: a read that must not wait."""
+        """See :class:`Sections`; tries a read that does not block."""
         try:
             return os.preadv(self._file(name), [bytearray(1)], offset, os.RWF_NOWAIT) == 1
-        except (OSError, AttributeError):  # it would wait; or this system cannot say
+        except (OSError, AttributeError):  # the read would block, or is not supported
             return False
 
     def _file(self, name: str) -> int:
@@ -236,13 +234,13 @@ class _OpenFiles:
             if len(self._files) == _FILES:
                 os.close(self._files.pop(next(iter(self._files))))
             try:
-                # a pipe in a file's place must not be waited for: mapping it fails
+                # Do not block if a pipe is in place of the file; mapping it fails.
                 flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
                 file = os.open(self._folder / name, flags)
             except FileNotFoundError:
                 raise DatasetError(
-                    f"{self._folder / name}: this file of the data set is missing. Was the data set "
-                    "overwritten after it was opened? Open it again."
+                    f"{self._folder / name} is missing. If the data set was overwritten after it was opened, "
+                    "open it again."
                 ) from None
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 os.close(file)

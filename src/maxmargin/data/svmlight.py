@@ -1,4 +1,4 @@
-"""Files in svmlight's format (also LIBSVM's), read a few megabytes at a time."""
+"""Reader of svmlight (LIBSVM) files, a few megabytes at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxmargin.data.manifest import shown
 
 AnyArray = npt.NDArray[Any]
 
-#: bytes of text that are parsed at a time
+#: bytes of text parsed at a time
 TEXT_BYTES = 16 << 20
 
 
@@ -27,21 +27,21 @@ def read_svmlight(
     dtype: Any = np.float64,
     text_bytes: int = TEXT_BYTES,
 ) -> Iterator[Any]:
-    """Batches of an svmlight file, for :func:`write`. Memory is bounded, whatever the file's size.
+    """Read batches from an svmlight file, for :func:`write`, with bounded memory.
 
-    Lines read ``label [qid:number] index:value ... [# comment]``, indices ascending. A file that ends in
-    ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` is decompressed on the way (``.zst`` needs ``pip install
+    Lines have the form ``label [qid:number] index:value ... [# comment]`` with ascending indices. Files that
+    end in ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are decompressed on the fly (``.zst`` requires ``pip install
     "maxmargin[zstd]"``).
 
     Parameters
     ----------
     path : str or path
-        The file, or the URL of one.
+        The path or URL of the file.
     n_features : int, default=None
-        Number of features; a larger index is an error. By default as many as there are: later batches may
-        have more than the first.
+        Number of features; a larger index is an error. By default it is inferred, and later batches may have
+        more features than the first.
     zero_based : bool, default=False
-        Whether indices begin with 0. A file is usually one-based; an index 0 is then an error.
+        Whether indices begin at 0. Most files are one-based; an index 0 is then an error.
     dtype : float64 or float32
         Type of the features.
     text_bytes : int
@@ -72,11 +72,11 @@ def read_svmlight(
             if not batch.rows:
                 continue
             if queries is not None and queries != batch.has_queries:
-                raise ValueError(f"{name}: some lines have a qid and some have not.")
+                raise ValueError(f"{name}: some lines have a qid and some do not.")
             queries = batch.has_queries
             if n_features is not None and batch.width > n_features:
                 raise ValueError(
-                    f"{name}: there is a feature {batch.width - 1 + (not zero_based)}, but n_features="
+                    f"{name} has a feature {batch.width - 1 + (not zero_based)}, but n_features="
                     f"{n_features}."
                 )
             width = max(width, batch.width)
@@ -85,7 +85,7 @@ def read_svmlight(
 
 
 class _Parsed:
-    """The lines of one piece of text."""
+    """The parsed lines of a piece of text."""
 
     def __init__(self, text: AnyArray, one_based: bool, name: str, first_line: int) -> None:
         most_rows = int(np.count_nonzero(text == ord("\n"))) + 1
@@ -132,15 +132,15 @@ class _Parsed:
 _TEXTS = {
     compiled.NO_COLON: "expected index:value",
     compiled.BAD_INDEX: (
-        "the index of a feature is no number, or is 0 where indices begin with 1 (zero_based=True?)"
+        "a feature index is not a number, or is 0 although indices begin at 1 (set zero_based=True?)"
     ),
-    compiled.ORDER: "the indices of a line must ascend",
+    compiled.ORDER: "the indices of a line must be ascending",
     compiled.MIXED_QID: "qid must be a number before the features, on every line or on none",
 }
 
 
 def _whole_lines(file: IO[bytes], size: int) -> Iterator[AnyArray]:
-    """Pieces of about ``size`` bytes that end with a line."""
+    """Pieces of about ``size`` bytes that end at the end of a line."""
     rest = b""
     while True:
         piece = file.read(size)
@@ -180,7 +180,7 @@ def _opened(name: str) -> IO[bytes]:
             import zstandard
         except ImportError as error:
             raise ImportError(
-                f'{name} needs the package zstandard: pip install "maxmargin[zstd]".'
+                f'{name} requires the package zstandard: pip install "maxmargin[zstd]".'
             ) from error
         return cast("IO[bytes]", zstandard.open(source, "rb"))
     return cast("IO[bytes]", source if source is not name else open(name, "rb"))

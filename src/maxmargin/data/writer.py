@@ -1,7 +1,7 @@
-"""Writing: one pass over the batches, memory for one of them.
+"""Writer of data sets: one pass over the batches, with memory for one batch.
 
-A shard ends with the first row (or sequence) that fills it, so the files depend on the rows alone, not on how
-they were cut into batches. Files of a new generation get new names; the manifest is replaced last.
+A shard ends with the first row (or sequence) that fills it, so the files depend on the rows alone, not on
+how they are split into batches. Files of a new generation get new names; the manifest is replaced last.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SHARD_BYTES = 128 << 20
 
 
 def next_generation(names: Iterable[str]) -> int:
-    """The number of a new writer: larger than those of all files that are there."""
+    """The generation of a new writer: larger than that of any existing file."""
     return 1 + max((int(name.split("-")[0]) for name in names if OURS.fullmatch(name)), default=0)
 
 
 @dataclass(slots=True)
 class Column:
-    """A file under way."""
+    """A column file being written."""
 
     name: str
     dtype: np.dtype[Any]
@@ -56,7 +56,7 @@ class Column:
 
 
 class OpenShard:
-    """The shard that is being filled."""
+    """The shard being filled."""
 
     def __init__(
         self, storage: Storage, prefix: str, known_classes: int, index: np.dtype[Any]
@@ -90,7 +90,7 @@ class OpenShard:
 
 
 class Writer:
-    """Adds shards to a data set (``base``) or begins a new one."""
+    """Adds shards to an existing data set (``base``) or starts a new one."""
 
     def __init__(
         self, storage: Storage, base: Manifest | None, generation: int, shard_bytes: int
@@ -111,14 +111,14 @@ class Writer:
             self._parts = ("weight" in base.shards[0].files, "group" in base.shards[0].files)
 
     def run(self, batches: Iterable[Any], dtype: Any) -> Manifest:
-        """Write all batches, then the manifest. On an error the files written so far are removed."""
+        """Write all batches, then the manifest. On an error, remove the files written so far."""
         try:
             for batch in uniform(batches, dtype):
                 if batch.X.shape[0] or batch.lengths is not None:
                     self._add(batch)
             self._close()
             if not self._layout:
-                raise ValueError("there are no rows: the batches ended before the first one.")
+                raise ValueError("batches must not be empty.")
             manifest = self._manifest()
             self._storage.replace(NAME, manifest.encode())
         except BaseException:
@@ -151,7 +151,7 @@ class Writer:
             raise about(batch.number, error) from error
 
     def _check(self, batch: Batch) -> None:
-        """The batch continues what came before; notes what may grow."""
+        """Check that the batch is consistent with earlier ones; record what may grow."""
         X, layout = batch.X, "csr" if sp.issparse(batch.X) else "dense"
         ragged, parts = (
             batch.lengths is not None,
@@ -161,19 +161,22 @@ class Writer:
             self._layout, self._dtype, self._width = layout, X.dtype, X.shape[1]
             self._names, self._ragged, self._parts = batch.names, ragged, parts
         if layout != self._layout:
-            raise ValueError(f"X is {layout}, but so far {self._layout}: keep to one.")
+            raise ValueError(f"X is {layout}, but previous batches are {self._layout}.")
         if ragged != self._ragged:
-            raise ValueError("sequences and plain rows do not go into one data set.")
+            raise ValueError("a data set cannot mix sequences and independent samples.")
         if parts != self._parts:
-            raise ValueError("weight and group must be given with every batch, or with none.")
+            raise ValueError("weight and group must be given with every batch or with none.")
         if X.dtype != self._dtype:
             raise ValueError(
-                f"X has type {X.dtype}, but so far {self._dtype}: cast it, or pass dtype= to write."
+                f"X has type {X.dtype}, but previous batches have {self._dtype}: cast it, or pass "
+                "dtype= to write."
             )
         if layout == "dense" and X.shape[1] != self._width:
-            raise ValueError(f"X has {X.shape[1]} features, but so far {self._width}.")
+            raise ValueError(
+                f"X has {X.shape[1]} features, but previous batches have {self._width}."
+            )
         if batch.names != self._names:
-            raise ValueError("the names of the features differ from those of the batches before.")
+            raise ValueError("the feature names differ from those of previous batches.")
         self._width = max(self._width, X.shape[1])
         if len(batch.squares):
             self._largest = max(self._largest, float(batch.squares.max()))
@@ -188,7 +191,7 @@ class Writer:
     def _add_piece(
         self, batch: Batch, first: int, last: int, rows: AnyArray, index: np.dtype[Any]
     ) -> None:
-        """Units ``first .. last-1`` into the open shard."""
+        """Add the units ``first .. last-1`` to the open shard."""
         if self._open is None:
             prefix = f"{self._generation:04d}-{len(self._shards):05d}"
             self._open = OpenShard(self._storage, prefix, len(self._book), index)

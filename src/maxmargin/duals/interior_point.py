@@ -179,7 +179,7 @@ class InteriorPoint(NewtonDuals):
             if step > 0.9:
                 break
             r, s = self._r.copy(), self._s.copy()
-            interior.recentre(
+            interior.recenter(
                 min(1.0, step + LONGER), target, self._c, *state, theta, dm, r, s, coef
             )
             other = factor.solve(-self._residual - products.combine(coef))

@@ -1,19 +1,19 @@
-"""Engines: where shards live and how their answers are added."""
+"""Engines: they hold the shards of the data, call methods on them and add up the results."""
 
 from maxmargin.core.engine import Engine, Handle, SerialEngine, shard_method
-from maxmargin.engines.choice import Wanted, make_engine, opened, register_engine
+from maxmargin.engines.choice import EngineOptions, make_engine, opened, register_engine
 from maxmargin.engines.processes import ProcessEngine
 from maxmargin.engines.ray import RayEngine
 from maxmargin.engines.threads import ThreadEngine
 
 __all__ = [
     "Engine",
+    "EngineOptions",
     "Handle",
     "ProcessEngine",
     "RayEngine",
     "SerialEngine",
     "ThreadEngine",
-    "Wanted",
     "make_engine",
     "opened",
     "register_engine",

@@ -1,6 +1,6 @@
-"""From the parameters ``engine`` and ``n_jobs`` of an estimator to an engine, and who closes it.
+"""Creation of engines from the parameters ``engine`` and ``n_jobs`` of an estimator.
 
-Engines have names in one registry, those of the library and those of users alike.
+One registry holds the names of all engines, those of the library and those of users.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked of an engine that is made by its name.
+class EngineOptions:
+    """The parameters of an engine that is created by name.
 
     Parameters
     ----------
     n_jobs : int or None
         The parameter ``n_jobs`` of the estimator; never 0.
-    text : str
-        The whole parameter ``engine``: the name, and what follows it after a colon.
+    engine : str
+        The full parameter ``engine``: the name, and anything after a colon.
     prepare : callable or None
-        To be called once in every process, before its shards are built.
+        Must be called once in every process, before its shards are built.
     by_value : bool
-        Whether classes of the main program must be sent by value.
+        Whether classes of the main program must be pickled by value.
     """
 
     n_jobs: int | None = None
-    text: str = ""
+    engine: str = ""
     prepare: Callable[[], object] | None = None
     by_value: bool = False
 
     @property
     def n_workers(self) -> int:
-        """Workers on this machine: None is one, negative numbers count from the number of cores, as in
-        scikit-learn."""
+        """Number of workers on this machine. As in scikit-learn, None means 1 and negative numbers count from
+        the number of cores."""
         if self.n_jobs is None:
             return 1
         if self.n_jobs < 0:
@@ -51,26 +51,26 @@ class Wanted:
         return self.n_jobs
 
 
-def _threads(wanted: Wanted) -> Engine:
-    serial = wanted.n_jobs is None or wanted.n_jobs == 1
-    return SerialEngine() if serial else ThreadEngine(wanted.n_workers)
+def _threads(options: EngineOptions) -> Engine:
+    serial = options.n_jobs is None or options.n_jobs == 1
+    return SerialEngine() if serial else ThreadEngine(options.n_workers)
 
 
-def _processes(wanted: Wanted) -> Engine:
-    if wanted.n_jobs is None or wanted.n_jobs == 1:
+def _processes(options: EngineOptions) -> Engine:
+    if options.n_jobs is None or options.n_jobs == 1:
         return SerialEngine()
-    return ProcessEngine(wanted.n_workers, wanted.prepare, by_value=wanted.by_value)
+    return ProcessEngine(options.n_workers, options.prepare, by_value=options.by_value)
 
 
-def _ray(wanted: Wanted) -> Engine:
-    text = wanted.text
+def _ray(options: EngineOptions) -> Engine:
+    text = options.engine
     address = None if text == "ray" else text if "://" in text else text[len("ray:") :]
-    return RayEngine(_ray_workers(wanted.n_jobs), address, prepare=wanted.prepare)
+    return RayEngine(_ray_workers(options.n_jobs), address, prepare=options.prepare)
 
 
 _OF_THE_LIBRARY = ("threads", "processes", "ray")
-#: engines by name; those that take an address after a colon are in _ADDRESSED
-_ENGINES: dict[str, Callable[[Wanted], Engine]] = {
+#: engines by name; those that accept an address after a colon are in _ADDRESSED
+_ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
     "threads": _threads,
     "processes": _processes,
     "ray": _ray,
@@ -79,34 +79,34 @@ _ADDRESSED = {"ray"}
 
 
 def register_engine(
-    name: str, make: Callable[[Wanted], Engine], *, addressed: bool = False
+    name: str, make: Callable[[EngineOptions], Engine], *, addressed: bool = False
 ) -> None:
-    """Give an engine of your own a name, for ``engine=name`` of all estimators in this process.
+    """Register an engine under a name, for use as ``engine=name`` in all estimators of this process.
 
     Parameters
     ----------
     name : str
-        The name, a Python identifier that is none of the library's.
+        A Python identifier; names of the library's engines are not allowed.
     make : callable
-        Called with a :class:`Wanted` in every fit; returns a new engine, which the fit closes.
+        Called with an :class:`EngineOptions` in every fit. It returns a new engine, which the fit closes.
     addressed : bool, default False
-        Whether ``engine="name:more"`` is allowed; ``Wanted.text`` then is all of it.
+        Whether ``engine="name:more"`` is allowed; ``EngineOptions.engine`` is then the full string.
 
     Examples
     --------
     >>> from maxmargin import LinearSVC
     >>> from maxmargin.engines import ThreadEngine, register_engine
-    >>> register_engine("two_threads", lambda wanted: ThreadEngine(2))
+    >>> register_engine("two_threads", lambda options: ThreadEngine(2))
     >>> LinearSVC(engine="two_threads").fit([[0.0], [1.0]], [0, 1]).converged_
     True
     """
     if not (isinstance(name, str) and name.isidentifier()):
-        raise ValueError(f"name={name!r}: give a name of letters, digits and underscores.")
+        raise ValueError(f"name must consist of letters, digits and underscores; got {name!r}.")
     if name in _OF_THE_LIBRARY:
-        raise ValueError(f"name={name!r} is the name of one of the library's engines: use another.")
+        raise ValueError(f"name={name!r} is the name of a built-in engine: use another one.")
     if not callable(make):
         raise TypeError(
-            f"make={make!r}: give a callable that takes a Wanted and returns an engine."
+            f"make must be a callable that takes an EngineOptions and returns an engine; got {make!r}."
         )
     _ENGINES[name] = make
     (_ADDRESSED.add if addressed else _ADDRESSED.discard)(name)
@@ -119,29 +119,28 @@ def make_engine(
     *,
     by_value: bool = False,
 ) -> Engine:
-    """The engine that an estimator's ``engine`` and ``n_jobs`` stand for.
+    """Create the engine for the parameters ``engine`` and ``n_jobs`` of an estimator.
 
     Parameters
     ----------
     n_jobs : int, optional
-        Number of workers. For threads and processes None or 1 is serial and -1 is all cores; for Ray None or
-        -1 is one worker, with a team of threads, on each machine.
+        Number of workers. For threads and processes, None and 1 mean serial and -1 means all cores. For Ray,
+        None and -1 mean one worker per machine, with several threads.
     kind : {"threads", "processes", "ray"}, str or engine, optional
-        What the workers are, by a name of the library or one given to :func:`register_engine`; threads by
-        default. ``"ray"`` joins the cluster that is running (Ray looks for
-        it as ``ray.init(address="auto")`` does) or starts one on this machine; ``"ray://host:port"`` is a
-        cluster reached through Ray's client; ``"ray:host:port"`` the address of a cluster this machine
-        belongs to. An engine object is returned as it is.
+        Kind of the workers: a name of the library or one passed to :func:`register_engine`; threads by
+        default. ``"ray"`` connects to the running cluster (found as by ``ray.init(address="auto")``) or
+        starts one on this machine. ``"ray://host:port"`` connects through Ray's client; ``"ray:host:port"``
+        is the address of a cluster that this machine belongs to. An engine object is returned unchanged.
     prepare : callable, optional
         Called once in every process, before its shards are built.
     by_value : bool, default False
-        For processes: send classes of the main program by value; see :class:`ProcessEngine`.
+        For processes: pickle classes of the main program by value; see :class:`ProcessEngine`.
 
     Returns
     -------
     Engine
-        Whoever called closes it, unless it is the very object that was given as ``kind``: that one belongs
-        to the user. :func:`opened` keeps this rule.
+        The caller must close it, unless it is the object passed as ``kind``, which belongs to the user.
+        :func:`opened` does this.
     """
     if isinstance(kind, type):
         raise TypeError(
@@ -158,13 +157,14 @@ def make_engine(
         raise ValueError(
             f"engine={kind!r}: use 'threads', 'processes', 'ray', 'ray://host:port'"
             f"{''.join(f', {known}' for known in own)} or an engine object (such as "
-            "engines.RayEngine(...)). engines.register_engine gives an engine of your own a name."
+            "engines.RayEngine(...)). Use engines.register_engine to name your own engine."
         )
-    made = _ENGINES[name](Wanted(n_jobs, text, prepare, by_value))
+    made = _ENGINES[name](EngineOptions(n_jobs, text, prepare, by_value))
     missing = [part for part in _CONTRACT if not hasattr(made, part)]
     if missing:
         raise TypeError(
-            f"engine={kind!r} made a {type(made).__name__}, which is no engine: it has no {missing[0]}."
+            f"engine={kind!r} created a {type(made).__name__}, which is not an engine: it has no "
+            f"{missing[0]}."
         )
     return made
 
@@ -177,10 +177,9 @@ def opened(
     *,
     by_value: bool = False,
 ) -> Iterator[Engine]:
-    """The engine of :func:`make_engine` for the length of a ``with`` block.
+    """Context manager for the engine of :func:`make_engine`.
 
-    At its end an engine that was made here is closed; an engine object of the user's stays as it is, for its
-    next use.
+    On exit it closes an engine that it created. An engine object passed by the user stays open.
 
     Examples
     --------
@@ -204,7 +203,7 @@ def opened(
 
 def _check_jobs(n_jobs: int | None) -> None:
     if n_jobs == 0:
-        raise ValueError("n_jobs=0 has no meaning; use None or 1 for one worker, -1 for all cores.")
+        raise ValueError("n_jobs must not be 0: use None or 1 for one worker, -1 for all cores.")
 
 
 def _ray_workers(n_jobs: int | None) -> int | None:
@@ -212,7 +211,7 @@ def _ray_workers(n_jobs: int | None) -> int | None:
         return None
     if n_jobs < 0:
         raise ValueError(
-            f"n_jobs={n_jobs} has no meaning for a cluster; use None for one worker on each machine, or a "
-            "number of workers."
+            f"n_jobs={n_jobs} is not supported for a cluster: use None for one worker per machine, or a "
+            "positive number of workers."
         )
     return n_jobs

@@ -1,6 +1,6 @@
-"""What a worker does, whatever brings it its orders: a range of neighbouring shards in one process.
+"""The part of a worker that is independent of the transport: a contiguous range of shards in one process.
 
-For the engines whose workers are processes of their own, on this machine or on others.
+Used by engines whose workers are separate processes, on this machine or on others.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from maxmargin.core.summation import Block
 from maxmargin.engines.threads import ThreadEngine
 
 IMPORTABLE = (
-    "What a shard is made of must be importable where it runs: define classes in a module, not in a notebook "
-    "or an interactive session. Where cloudpickle is installed, engine='processes' sends them by value."
+    "Shards must be importable in the process that runs them: define classes in a module, not in a notebook "
+    "or an interactive session. If cloudpickle is installed, engine='processes' pickles them by value."
 )
 
-#: what a shard raises; one that calls sys.exit() is no worker that died
+#: exceptions of a shard; one that calls sys.exit() must not end the worker
 _RAISED = (Exception, SystemExit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failure:
-    """An error in a worker's earliest failing shard, on its way to the caller."""
+    """An error in the first failing shard of a worker, to be sent to the caller."""
 
     error: BaseException
 
 
 class Host(ThreadEngine):
-    """The shards of one worker, with the numbers that they have among all shards.
+    """The shards of one worker, with their global indices.
 
     Parameters
     ----------
     worker, n_workers, n_shards : int
-        Which shards: those that :func:`maxmargin.core.engine.share` gives this worker.
+        Determine the shards of this worker, by :func:`maxmargin.core.engine.share`.
     n_threads : int
-        Threads that work on them.
+        Number of threads.
     """
 
     def __init__(self, worker: int, n_workers: int, n_shards: int, n_threads: int = 1) -> None:
@@ -51,7 +51,7 @@ class Host(ThreadEngine):
         self._n_shards = n_shards
 
     def build(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Failure | None:
-        """Build the worker's own shards from their specs."""
+        """Build the shards of this worker from their specs."""
         try:
             self.open(factory, specs)
         except _RAISED as error:
@@ -60,14 +60,14 @@ class Host(ThreadEngine):
         return None
 
     def reduced(self, method: str, args: tuple[Any, ...]) -> list[Block] | Failure:
-        """The answers, added up as far as the tree allows without the other workers' shards."""
+        """The results, added up as far as the summation tree allows without the shards of other workers."""
         try:
             return self._fold(method, args)
         except _RAISED as error:
             return failure(error)
 
     def gathered(self, method: str, args: tuple[Any, ...]) -> list[Any] | Failure:
-        """The answers, one by one."""
+        """The results, one per shard."""
         try:
             return list(self._map(method, args))
         except _RAISED as error:
@@ -75,7 +75,7 @@ class Host(ThreadEngine):
 
     @property
     def first(self) -> str:
-        """The name of its first shard."""
+        """The name of the first shard."""
         return self._name(0, self._n_shards)
 
     def _name(self, index: int, n_shards: int) -> str:
@@ -83,7 +83,8 @@ class Host(ThreadEngine):
 
 
 def failure(error: BaseException) -> Failure:
-    """The error, or one with its text where it cannot travel; and where in the worker it was raised."""
+    """The error, or a RuntimeError with its text if it cannot be pickled; with the worker's traceback as a
+    note."""
     where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
     try:
         pickle.loads(pickle.dumps(error))
@@ -97,14 +98,14 @@ def failure(error: BaseException) -> Failure:
 
 
 def raise_first(answers: Sequence[Any]) -> None:
-    """Raise the first error among all workers' answers, in order: that of the earliest failing shard."""
+    """Raise the error of the first failing shard, if any."""
     for answer in answers:
         if isinstance(answer, Failure):
             raise answer.error
 
 
 def one_blas_thread() -> None:
-    """For good, in a process of its own: products have the bits that one thread gives them."""
+    """Limit BLAS to one thread in this process, so that products are bit-identical."""
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-        os.environ[name] = "1"  # for libraries that are loaded later
+        os.environ[name] = "1"  # for libraries loaded later
     ThreadpoolController().limit(limits=1, user_api="blas")

@@ -1,13 +1,13 @@
-"""Shards in processes of their own, for shards whose work is Python code: an argmax of the user's.
+"""Engine with shards in worker processes, for shards that run Python code, such as a user's argmax.
 
-A worker hosts a range of neighbouring shards for good, built there from the pickled factory and their
-specs. It is a fresh interpreter ("spawn") at the end of a pipe that answers one call at a time. One that dies
-is started anew, its shards rebuilt and the call repeated, a few times; one that is busy when a call is broken
-off (Ctrl-C, a lost worker) is ended and started anew with the next call, for nobody knows how long its answer
-takes.
+A worker holds a contiguous range of shards, which it builds from the pickled factory and specs. It is a fresh
+interpreter ("spawn") connected by a pipe and answers one call at a time. If a worker dies, it is restarted,
+its shards are rebuilt and the call is repeated, a few times. If a call is aborted (by Ctrl-C or a lost
+worker), busy workers are ended and restarted with the next call, because their answers may take arbitrarily
+long.
 
-What is large is in memory once, in segments that the workers map (:mod:`maxmargin.engines.shared_memory`):
-arrays of the factory and the specs, published arrays, and the answers of a worker until they are added up.
+Large data is in memory once, in segments that the workers map (:mod:`maxmargin.engines.shared_memory`):
+arrays of the factory and the specs, published arrays, and the results of a worker until they are added up.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ from maxmargin.engines.published_arrays import Shelf
 from maxmargin.engines.shared_memory import LARGE, Packed, Packer, Segment, dumps_of, mapped
 from maxmargin.engines.worker_process import Order, Recipe, Reply, pickled, serve
 
-#: deaths of one worker during one call after which the call is given up
+#: deaths of one worker during one call after which the call fails
 MAX_DEATHS = 3
 
 
 class ProcessEngine(SerialEngine):
-    """Shards in processes of their own, which run Python code at the same time.
+    """Shards in worker processes, which run Python code in parallel.
 
-    Factory, specs and answers are pickled: classes must be importable, unless ``by_value`` is set, and a
-    script must start its work under ``if __name__ == "__main__":``. Large arrays in them, and published ones,
-    are shared memory: one copy beside the caller's, however many workers there are. Each worker uses one BLAS
-    thread.
+    Factory, specs and results are pickled: classes must be importable, unless ``by_value`` is set, and a
+    script must start its work under ``if __name__ == "__main__":``. Large arrays are in shared memory: one
+    copy besides the caller's, for any number of workers. Each worker uses one BLAS thread.
 
     Parameters
     ----------
@@ -51,8 +50,8 @@ class ProcessEngine(SerialEngine):
     prepare : callable, optional
         Called once in every worker, before the shards are built.
     by_value : bool, default False
-        Pickle with cloudpickle, which sends classes and functions of a notebook or of a prompt by value.
-        Estimators set it where it is needed and cloudpickle is installed.
+        Pickle with cloudpickle, which sends classes and functions of a notebook or interactive session by
+        value. Estimators set it when necessary if cloudpickle is installed.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class ProcessEngine(SerialEngine):
     ) -> None:
         super().__init__()
         if n_workers < 1:
-            raise ValueError(f"n_workers={n_workers}: at least one worker is needed.")
+            raise ValueError(f"n_workers must be at least 1; got {n_workers}.")
         self.n_workers, self._owner = n_workers, os.getpid()
         self._prepare, self._by_value = prepare, by_value
         self._dumps = dumps_of(by_value)
@@ -88,7 +87,7 @@ class ProcessEngine(SerialEngine):
         return make, (self.n_workers, self._prepare)
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
-        """Build the shards in the workers, which are started if they do not run."""
+        """Build the shards in the workers; start the workers if they are not running."""
         n, n_shards = min(self.n_workers, len(specs)), len(specs)
         try:
             packer, ranges = Packer(dumps=self._dumps), [share(n_shards, n, k) for k in range(n)]
@@ -104,28 +103,28 @@ class ProcessEngine(SerialEngine):
             self.close()
             raise
         raise_first(answers)
-        self._shards = list(range(n_shards))  # here a shard is known by its number only
+        self._shards = list(range(n_shards))  # shards are identified by index only
         return self
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
-        """A snapshot; a large one is in a segment, a small one in every call it is used in."""
+        """Take a snapshot. Large arrays are stored in a segment; small ones are sent with each call."""
         if array.nbytes < LARGE or array.dtype.hasobject:
             return super().publish(array)
         return self._shelf.put(array)
 
     def reduce(self, method: Callable[..., R], *args: Any) -> R:
-        """Sum of the shards' answers, which the workers have added up as far as they can."""
+        """Sum of the results of all shards, partly added up by the workers."""
         replies = self._call_all("reduced", shard_method(method), args)
         views = [reply.view() for reply in replies]
         total: R = _sum(replies, views)
         if all(_is_free(view) for view in views):
             return total
-        # something is in the sum as it came: it must not change when the segment is used again
+        # A part of the sum still references a segment: copy it before the segment is reused.
         again: R = _sum(replies, [None] * len(replies))
         return again
 
     def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
-        """List of the shards' answers."""
+        """Results of all shards."""
         answers = [
             reply.unpack() for reply in self._call_all("gathered", shard_method(method), args)
         ]
@@ -133,20 +132,18 @@ class ProcessEngine(SerialEngine):
         return [part for own in answers for part in own]
 
     def close(self) -> None:
-        """Forget the shards and end the processes."""
+        """Release the shards and end the processes."""
         super().close()
         self._let_go(0)
         self._shelf.clear()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # half made, or the interpreter is half gone
-            if (
-                os.getpid() == self._owner
-            ):  # else a forked child's copy: the workers are its parent's
+        with contextlib.suppress(Exception):  # partly initialized, or the interpreter is exiting
+            if os.getpid() == self._owner:  # in a forked child the workers belong to the parent
                 self.close()
 
     def _let_go(self, n: int) -> None:
-        """Forget the shards, keep n workers."""
+        """Release the shards, keep n workers."""
         self._shards = []
         for worker in self._workers[n:]:
             worker.end()
@@ -164,7 +161,7 @@ class ProcessEngine(SerialEngine):
         return self._run(self._dumps((kind, method, packed), protocol=5), used)
 
     def _run(self, call: bytes, used: set[int]) -> list[_Received]:
-        """Send an order to all workers, with a call if there is one; what came back, in their order."""
+        """Send an order to all workers, with an optional call; return their replies in order."""
         received: dict[_Worker, _Received] = {}
         try:
             for worker in self._workers:
@@ -174,7 +171,7 @@ class ProcessEngine(SerialEngine):
                 for pipe in wait(list(busy)):
                     worker = busy.pop(pipe)
                     found = worker.answer()
-                    if found is None:  # it died, and was asked anew
+                    if found is None:  # it died, and the call was repeated
                         busy[worker.pipe] = worker
                     else:
                         received[worker] = found
@@ -189,15 +186,14 @@ def _packed(packer: Packer, thing: Any) -> Packed:
         return packer.add(thing)
     except Exception as error:
         error.add_note(
-            "raised while pickling what shards are made of, for processes of their own: define classes and "
-            "functions in a module, or send them by value: ProcessEngine(..., by_value=True), which requires "
-            "cloudpickle"
+            "raised while pickling shards for worker processes: define classes and functions in a module, or "
+            "pickle them by value with ProcessEngine(..., by_value=True), which requires cloudpickle"
         )
         raise
 
 
 class _Worker:
-    """The near end of a process."""
+    """The parent's side of a worker process."""
 
     def __init__(self, by_value: bool) -> None:
         self._by_value = by_value
@@ -205,20 +201,20 @@ class _Worker:
         self._segment: Segment | None = None
         self._loaded = False
         self._call = b""
-        self._used: Mapping[int, Segment] = {}  # segments that the call refers to
+        self._used: Mapping[int, Segment] = {}  # segments referenced by the call
         self._process: Any = None
         self._busy, self._deaths = False, 0
-        self._known: set[int] = set()  # segments that it has
-        self._outbox = -1  # its segment for large answers
+        self._known: set[int] = set()  # segments that the worker has
+        self._outbox = -1  # the worker's segment for large results
         self.pipe: Any = None
 
     def load(self, recipe: Recipe, segment: Segment) -> None:
-        """What its shards are made of, from the next question on."""
+        """Set the shards to be built with the next order."""
         self._recipe, self._segment, self._loaded = recipe, segment, False
 
     def ask(self, call: bytes, used: Mapping[int, Segment], alive: Mapping[int, Segment]) -> None:
-        """Put a question (none: only build the shards), and forget segments that are closed."""
-        self.end_if_busy()  # a second Ctrl-C broke off the end of a call: its answer is not for this one
+        """Send a call (if empty, only build the shards), and drop segments that are closed."""
+        self.end_if_busy()  # a second Ctrl-C may have left an outdated answer
         self._call, self._used, self._deaths = call, used, 0
         self._put(tuple(self._known - alive.keys()))
 
@@ -235,7 +231,7 @@ class _Worker:
         sizes = tuple((n, segment.size) for n, segment in new.items())
         self._busy, self._loaded = True, True
         self._known = (self._known | new.keys()) - set(forget)
-        # if it has died the end of the pipe says so to whoever waits for the answer
+        # If the worker has died, reading its answer reports the end of the pipe.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.pipe.send_bytes(pickled(Order(recipe, sizes, forget, self._call)))
             for descriptor in descriptors:
@@ -251,7 +247,7 @@ class _Worker:
         far.close()
 
     def answer(self) -> _Received | None:
-        """What came back. None if the process died and was asked anew."""
+        """The worker's reply. None if the process died and the call was repeated."""
         try:
             reply: Reply = pickle.loads(self.pipe.recv_bytes())
             if reply.new:
@@ -273,8 +269,8 @@ class _Worker:
         own = share(n_shards, n_workers, worker)
         return RuntimeError(
             f"worker {worker} of {n_workers} (shards {own.start} to {own.stop - 1}) ended {self._deaths} "
-            "times without an answer (killed, out of memory, or a crash in compiled code); its shards were "
-            "rebuilt each time. If it ends at once: a script must start its work under "
+            "times without a result (killed, out of memory, or a crash in compiled code); its shards were "
+            "rebuilt each time. If it ends immediately: a script must start its work under "
             "if __name__ == '__main__'."
         )
 
@@ -283,7 +279,7 @@ class _Worker:
             self.end()
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even if it is busy."""
         process, self._process, self._busy = self._process, None, False
         self._forget_outbox()
         if process is not None:
@@ -303,18 +299,18 @@ class _Worker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Received:
-    """A worker's answer; its large buffers are in the worker's segment until the next call."""
+    """A worker's result; its large buffers are in the worker's segment until the next call."""
 
     answer: Packed
     outbox: int
     room: int
 
     def view(self) -> memoryview | None:
-        """The segment, if there is something of the answer in it."""
+        """The segment, if it holds a part of the result."""
         return mapped(self.outbox, self.room) if self.answer.spans else None
 
     def unpack(self, view: memoryview | None = None) -> Any:
-        """The answer; its large arrays are in the view, or copies if none is given."""
+        """The result; its large arrays are in ``view``, or copied if it is None."""
         if view is not None:
             return self.answer.unpack(view)
         return self.answer.unpack(self.view() or memoryview(b""), bytearray)
@@ -328,7 +324,7 @@ def _sum(replies: list[_Received], views: Sequence[memoryview | None]) -> Any:
 
 
 def _is_free(view: memoryview | None) -> bool:
-    """Whether nothing that still lives is in the segment behind the view."""
+    """Whether no object references the segment of the view."""
     if view is not None:
         mapping: Any = view.obj
         view.release()

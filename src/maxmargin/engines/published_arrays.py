@@ -1,9 +1,8 @@
 """Published arrays of the process engine, in segments that its workers map.
 
-Arrays are written one after the other, each once and to memory that was never used before. So whoever still
-has one, the caller or a shard, can look at it for as long as it likes. A segment is closed when it is full
-and the last handle of an array in it is gone. Many arrays share one: a process can have only so many
-descriptors open.
+Arrays are written one after another, each once and to fresh memory. So the caller and the shards can keep
+references to them. A segment is closed when it is full and the last handle of its arrays is gone. Many arrays
+share a segment because the number of open file descriptors is limited.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from maxmargin.core.engine import Handle
 from maxmargin.engines.shared_memory import Packed, Packer, Segment
 from maxmargin.engines.worker_process import Reference, Snapshot
 
-#: bytes of a segment that arrays share; a larger one has its own. What is not written to takes no memory.
+#: bytes of a shared segment; larger arrays get their own. Unwritten pages use no memory.
 ROOM = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Published(Handle):
-    """A large snapshot: its number on a shelf."""
+    """Handle of a large snapshot: its index on a shelf."""
 
     number: int
     shelf: Shelf
@@ -41,7 +40,7 @@ class _Stored:
 
 
 class Shelf:
-    """Segments with published arrays."""
+    """Segments that hold published arrays."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
@@ -53,7 +52,7 @@ class Shelf:
 
     @property
     def segments(self) -> Mapping[int, Segment]:
-        """By their numbers."""
+        """The segments by index."""
         return self._segments
 
     def put(self, array: npt.NDArray[Any]) -> Handle:
@@ -66,13 +65,13 @@ class Shelf:
         return handle
 
     def packed(self, argument: Any, used: set[int]) -> Any:
-        """An argument as it travels; the segment it is in is added to those used."""
+        """An argument in the form in which it is sent; its segment is added to ``used``."""
         if not isinstance(argument, Handle):
             return argument
         if not isinstance(argument, Published) or argument.shelf is not self:
             return Snapshot(argument.array)
         stored = self._stored.get(argument.number)
-        if stored is None:  # the engine was closed since
+        if stored is None:  # the engine was closed in the meantime
             segment, packed, _ = self._write(argument.array)
             stored = _Stored(segment, packed, weakref.ref(argument))
             self._stored[argument.number] = stored
@@ -80,14 +79,14 @@ class Shelf:
         return Reference(stored.segment, stored.array)
 
     def sweep(self) -> None:
-        """Close what nobody holds."""
+        """Close segments without live handles."""
         self._stored = {n: s for n, s in self._stored.items() if s.handle() is not None}
         alive = {stored.segment for stored in self._stored.values()} | {self._current}
         for number in self._segments.keys() - alive:
             self._segments.pop(number).close()
 
     def clear(self) -> None:
-        """Close all; handles that live on can still be used."""
+        """Close all segments; existing handles remain usable."""
         self._stored, self._current = {}, -1
         self._view = memoryview(b"")
         for number in list(self._segments):
@@ -110,7 +109,7 @@ class Shelf:
         return number, packed, packed.unpack(view)
 
     def _place(self, size: int) -> tuple[int, int, Segment, memoryview]:
-        """Where to write in the shared segment: its number, the first free byte, itself and its view."""
+        """Where to write in the shared segment: its index, the first free byte, the segment and its view."""
         if self._current < 0 or self._used + size > ROOM:
             segment = Segment(ROOM)
             self._view = segment.view()

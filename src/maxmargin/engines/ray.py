@@ -1,18 +1,17 @@
-"""Shards on the machines of a Ray cluster.
+"""Engine with shards on the machines of a Ray cluster.
 
-A worker is a Ray actor on some machine with a team of threads; it hosts a range of neighbouring shards
-(:mod:`maxmargin.engines.host`) and adds up what they answer before anything travels. What shards are made
-of is placed in the object store once, and the driver owns it. So whatever happens to a worker, the engine
-starts another one, where the fewest of its workers are, which builds the same shards; the call is repeated
-there, a few times. Ray's own restarts are not used: they are counted over the life of an actor, and a week of
-rare deaths is not an endless series of them.
+A worker is a Ray actor with several threads. It holds a contiguous range of shards
+(:mod:`maxmargin.engines.host`) and adds up their results before it sends them. Factory and specs are placed
+in the object store once and owned by the driver. If a worker dies, the engine starts another one, on the
+machine with the fewest of its workers, which builds the same shards; the call is repeated there, a few times.
+Ray's own restarts are not used because they are counted over the lifetime of an actor, which would penalize
+rare deaths in a long run.
 
 Large sums from many machines are merged by the workers in a tree, through the object store, so that the
-driver's network card sees one of them. The shape of the sum is that of :mod:`maxmargin.core.summation`
-either way.
+driver receives only one. Either way the order of summation is that of :mod:`maxmargin.core.summation`.
 
-Ray listens on every network interface, and whoever reaches it can run code. So an engine works only where
-Ray's token authentication is on, in this process and on the cluster.
+Ray listens on every network interface, and anyone who can connect can run code. So an engine requires Ray's
+token authentication, in this process and on the cluster.
 """
 
 from __future__ import annotations
@@ -32,52 +31,52 @@ from maxmargin.core.summation import Block, join
 from maxmargin.engines.host import raise_first
 from maxmargin.engines.ray_cluster import SMALL, Cluster
 
-#: deaths of one worker during one call after which the call is given up
+#: deaths of one worker during one call after which the call fails
 MAX_DEATHS = 3
-#: seconds that busy workers are given to finish when a call is broken off; then they are ended
+#: seconds to wait for busy workers when a call is aborted; then they are killed
 GRACE = 2.0
-#: large sums from more machines than this are merged by the workers themselves. On one machine the driver is
-#: faster, for it reads them where they are: 50 ms for eight sums of 10 MB, and the tree 70 ms
+#: large sums from more machines than this are merged by the workers. On one machine the driver is faster,
+#: because it reads them in place: 50 ms for eight sums of 10 MB, against 70 ms for the tree
 FEW = 4
-#: how many sums a worker merges at once; four are faster than two
+#: number of sums that a worker merges at once; four are faster than two
 ARITY = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Placed(Handle):
-    """A snapshot in the object store, which keeps it as long as this lives."""
+    """A snapshot in the object store, which keeps it as long as this handle lives."""
 
     ref: Any
 
 
 class RayEngine(SerialEngine):
-    """Shards on the machines of a Ray cluster, or of a local one that is started for them.
+    """Shards on the machines of a Ray cluster, or of a local cluster started for them.
 
-    Needs ``pip install "maxmargin[ray]"``, and for addresses ``ray://`` also ``ray[client]``. The same
-    versions of Python and of the packages must be on all machines; for the same bits also the same type of
-    processor. A worker that dies is replaced and its shards are rebuilt; the result does not change.
+    Requires ``pip install "maxmargin[ray]"``, and for addresses ``ray://`` also ``ray[client]``. All machines
+    must have the same versions of Python and of the packages; for bit-identical results also the same type of
+    processor. If a worker dies, it is replaced and its shards are rebuilt; the result does not change.
 
     Parameters
     ----------
     n_workers : int, optional
-        Number of workers. By default one for each machine of the cluster that has processors to offer.
+        Number of workers. By default one per machine of the cluster that has CPUs available.
     address : str, optional
         The cluster, as for ``ray.init``: ``"host:port"``, or ``"ray://host:port"`` for Ray's client. By
-        default the one this process is connected to; else that of ``RAY_ADDRESS`` or of ``ray start`` on this
-        machine; else one on this machine alone is started, and ended with the engine.
+        default the cluster this process is connected to; otherwise that of ``RAY_ADDRESS`` or of ``ray
+        start`` on this machine; otherwise a local cluster is started, and shut down with the engine.
     threads : int, optional
-        Size of a worker's team of threads. By default the machine's processors, divided among its workers.
-        For shards in Python code, which hold the interpreter's lock, more workers with one thread are better.
+        Number of threads per worker. By default the CPUs of the machine, divided among its workers. For
+        shards in Python code, which hold the GIL, use more workers with one thread each.
     prepare : callable, optional
         Called once in every worker, before its shards are built.
 
     Raises
     ------
     RuntimeError
-        If token authentication is off: Ray listens on every network interface, and without it anybody who
-        reaches a port can run code. Set ``RAY_AUTH_MODE=token`` before Ray is imported and started, on all
-        machines, with the same token in ``RAY_AUTH_TOKEN`` or ``~/.ray/auth_token`` (``ray get-auth-token
-        --generate`` makes one). For a local cluster this is done by itself.
+        If token authentication is off: Ray listens on every network interface, and without a token anyone who
+        can connect can run code. Set ``RAY_AUTH_MODE=token`` before Ray is imported and started, on all
+        machines, with the same token in ``RAY_AUTH_TOKEN`` or ``~/.ray/auth_token`` (create one with ``ray
+        get-auth-token --generate``). For a local cluster this is automatic.
 
     Examples
     --------
@@ -101,18 +100,18 @@ class RayEngine(SerialEngine):
         super().__init__()
         for name, number in (("n_workers", n_workers), ("threads", threads)):
             if number is not None and number < 1:
-                raise ValueError(f"{name}={number}: at least one is needed.")
+                raise ValueError(f"{name} must be at least 1; got {number}.")
         self.n_workers, self.address, self.threads = n_workers, address, threads
         self._prepare = prepare
         self._cluster: Cluster | None = None
         self._workers: list[_Worker] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # copies (as scikit-learn's clone makes them) stand for the same cluster, with workers of their own
+        # Copies (such as by scikit-learn's clone) use the same cluster, with their own workers.
         return type(self), (self.n_workers, self.address, self.threads, self._prepare)
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
-        """Build the shards in the workers, which are started if they do not run."""
+        """Build the shards in the workers; start the workers if they are not running."""
         cluster = self._joined()
         planned = self.n_workers or len(cluster.machines())
         n = min(planned, len(specs))
@@ -126,7 +125,7 @@ class RayEngine(SerialEngine):
             for k, worker in enumerate(self._workers):
                 placed = [cluster.place(specs[index]) for index in share(len(specs), n, k)]
                 worker.load(recipe, placed, k, n, len(specs))
-            self._shards = list(range(len(specs)))  # here a shard is known by its number only
+            self._shards = list(range(len(specs)))  # shards are identified by index only
             self._round("built")
         except BaseException:
             self.close()
@@ -134,14 +133,15 @@ class RayEngine(SerialEngine):
         return self
 
     def publish(self, array: npt.NDArray[Any]) -> Handle:
-        """A snapshot in the object store, sent to each machine once; small ones travel with the calls."""
+        """Take a snapshot in the object store, sent to each machine once; small arrays are sent with each
+        call."""
         if array.nbytes < SMALL:
             return super().publish(array)
         ref = self._joined().put(np.asarray(array))
         return _Placed(self._joined().snapshot(ref), ref)
 
     def reduce(self, method: Callable[..., R], *args: Any) -> R:
-        """Sum of the shards' answers."""
+        """Sum of the results of all shards."""
         self._require_shards()
         name = shard_method(method)
         if len({worker.machine for worker in self._workers}) <= FEW:
@@ -151,7 +151,7 @@ class RayEngine(SerialEngine):
         return found
 
     def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
-        """List of the shards' answers."""
+        """Results of all shards."""
         self._require_shards()
         return [
             answer
@@ -160,7 +160,7 @@ class RayEngine(SerialEngine):
         ]
 
     def close(self) -> None:
-        """Forget the shards and end the workers, and with the last engine the connection that it made."""
+        """Release the shards and end the workers. The last engine also closes the connection it opened."""
         super().close()
         workers, self._workers = self._workers, []
         cluster, self._cluster = self._cluster, None
@@ -170,7 +170,7 @@ class RayEngine(SerialEngine):
             cluster.leave()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # half made, or the interpreter is half gone
+        with contextlib.suppress(Exception):  # partly initialized, or the interpreter is exiting
             self.close()
 
     def _joined(self) -> Cluster:
@@ -180,7 +180,7 @@ class RayEngine(SerialEngine):
         return self._cluster
 
     def _notice_shutdown(self) -> None:
-        """Workers are gone if somebody called ``ray.shutdown()``."""
+        """Drop the workers if ``ray.shutdown()`` was called."""
         if self._cluster is not None and not self._cluster.alive:
             self.close()
 
@@ -191,7 +191,7 @@ class RayEngine(SerialEngine):
     # -- one call --------------------------------------------------------------------------------------
 
     def _round(self, how: str, *args: Any) -> list[Any]:
-        """Ask all workers; their answers in order, or the error of the first failing shard."""
+        """Call all workers; return their results in order, or raise the error of the first failing shard."""
         sent = tuple(a.ref if isinstance(a, _Placed) else a for a in args)
         try:
             for worker in self._workers:
@@ -207,7 +207,7 @@ class RayEngine(SerialEngine):
         return found
 
     def _collected(self) -> list[Any]:
-        """The workers' answers; who died is started and asked anew."""
+        """The results of the workers; workers that died are restarted and called again."""
         cluster = self._joined()
         with contextlib.suppress(*cluster.lost):
             return list(cluster.get([worker.answer for worker in self._workers]))
@@ -223,7 +223,7 @@ class RayEngine(SerialEngine):
         return [found[worker] for worker in self._workers]
 
     def _tree(self, method: str, args: tuple[Any, ...]) -> Any:
-        """The sum, merged by the workers if it is large; all anew if a part of it gets lost."""
+        """The sum, merged by the workers if it is large; recomputed if a part of it is lost."""
         cluster = self._joined()
         lost: Exception | None = None
         for _ in range(MAX_DEATHS):
@@ -245,17 +245,17 @@ class RayEngine(SerialEngine):
                 lost = error
         raise RuntimeError(
             f"partial sums were lost {MAX_DEATHS} times in a row while they were added up; machines of the "
-            f"cluster seem to die one after the other. The last loss: {lost}"
+            f"cluster seem to fail one after another. The last loss: {lost}"
         )
 
     def _end_busy(self) -> None:
-        """A call is broken off: who still works on it after a moment is ended, for the next call's sake."""
+        """After an aborted call, kill workers that are still busy after a grace period."""
         cluster = self._joined()
         asked = [worker for worker in self._workers if worker.answer is not None]
         done: set[Any] = set()
         try:
             done = cluster.done([worker.answer for worker in asked], GRACE)
-        finally:  # also at a further Ctrl-C
+        finally:  # also after another Ctrl-C
             for worker in asked:
                 if worker.answer not in done:
                     worker.end()
@@ -266,7 +266,7 @@ def _whole(sums: list[list[Block]]) -> Any:
 
 
 class _Worker:
-    """The near end of an actor."""
+    """The driver's side of an actor."""
 
     def __init__(
         self, cluster: Cluster, team: list[_Worker], number: int, size: int, threads: int | None
@@ -282,7 +282,7 @@ class _Worker:
         self._held: Any = None
 
     def load(self, *recipe: Any) -> None:
-        """What its shards are made of, from the next question on."""
+        """Set the shards to be built with the next call."""
         self._recipe, self._loaded = recipe, False
 
     def ask(self, how: str, args: tuple[Any, ...]) -> None:
@@ -309,11 +309,11 @@ class _Worker:
             self.answer = call.remote(*args)
 
     def forget_call(self) -> None:
-        """Let go of what the call was about: the object store keeps what anybody knows."""
+        """Drop references to the call, so that the object store can free its objects."""
         self._call, self.answer = ("", ()), None
 
     def take_held(self) -> Any:
-        """A reference to the sums that wait for being merged."""
+        """A reference to the sums to be merged."""
         held, self._held = self._held, None
         return held
 
@@ -324,7 +324,7 @@ class _Worker:
         return self._actor.total.remote(*sums)
 
     def died(self, error: Exception) -> None:
-        """Start it anew and repeat the question, if it has not died too often."""
+        """Restart the worker and repeat the call, unless it has died too often."""
         self._deaths += 1
         self.end()
         if self._deaths >= MAX_DEATHS:
@@ -335,7 +335,7 @@ class _Worker:
         self._put()
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even if it is busy."""
         actor, self._actor = self._actor, None
         self.answer = self._held = None
         if actor is not None:

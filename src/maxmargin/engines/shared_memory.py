@@ -1,9 +1,8 @@
-"""Objects in memory that processes share, instead of a copy in each and one more in the pipe between them.
+"""Objects in memory shared by processes, instead of a copy in each process and in the pipe.
 
-Pickle hands out the large buffers of what it pickles (protocol 5). They go one after the other into a
-segment: memory with a file descriptor and without a name. A process that is sent the descriptor maps it.
-Nothing has to be removed afterwards: the memory is free when no process has the segment open or mapped,
-however they ended.
+Pickle protocol 5 separates the large buffers of an object. They are written one after another to a segment:
+memory with a file descriptor but no name. A process that receives the descriptor maps it. Nothing has to be
+cleaned up: the memory is freed when no process has the segment open or mapped, however the processes ended.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: bytes from which a buffer is worth a segment; Windows cannot send descriptors, there all goes through pipes
+#: minimum bytes of a buffer to use a segment; Windows cannot send descriptors, so it uses pipes only
 LARGE = 1 << 15 if sys.platform != "win32" else sys.maxsize
-#: what pickles: called as ``dumps(thing, protocol=5, buffer_callback=...)``
+#: a pickler, called as ``dumps(thing, protocol=5, buffer_callback=...)``
 Dumps = Callable[..., bytes]
-#: buffers begin at multiples of this, a line of the processor's cache
+#: buffers are aligned to the size of a cache line
 ALIGNMENT = 64
 
 
 class Packed(NamedTuple):
-    """A pickled object: its stream, and where in the segment its large buffers are.
+    """A pickled object: its stream, and the positions of its large buffers in the segment.
 
-    A large stream is in the segment itself, at the last of the spans.
+    A large stream is stored in the segment too, at the last of the spans.
     """
 
     stream: bytes | None
     spans: tuple[tuple[int, int], ...]
 
     def unpack(self, segment: memoryview, take: Callable[[memoryview], Any] = memoryview) -> Any:
-        """The object; its buffers are what ``take`` makes of the pieces of the segment."""
+        """The object; ``take`` converts each piece of the segment to a buffer."""
         stream = self.stream
         if stream is None:
             return pickle.loads(segment[slice(*self.spans[-1])], buffers=self._views(segment, take))
@@ -47,14 +46,14 @@ class Packed(NamedTuple):
 
 
 class Packer:
-    """Pickles objects that are to share one segment; memory that several of them use is there once.
+    """Pickles objects that share a segment; memory used by several of them is stored once.
 
     Parameters
     ----------
     start : int, default 0
-        Where in the segment to begin.
+        First position in the segment.
     dumps : callable, default pickle.dumps
-        What pickles.
+        The pickler.
     """
 
     def __init__(self, start: int = 0, dumps: Dumps = pickle.dumps) -> None:
@@ -63,7 +62,7 @@ class Packer:
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
 
     def add(self, thing: Any) -> Packed:
-        """Pickle an object and find a place for its large buffers."""
+        """Pickle an object and assign positions to its large buffers."""
         large: list[memoryview] = []
 
         def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -86,7 +85,7 @@ class Packer:
                 done += os.pwrite(descriptor, piece[done:], start + done)
 
     def _place(self, raw: memoryview) -> tuple[int, int]:
-        # pieces are kept, so no two of them have the same address unless they are the same
+        # Pieces are kept alive, so equal addresses mean the same memory.
         name = (np.frombuffer(raw, np.uint8).ctypes.data, len(raw))
         if name not in self._known:
             self._known[name] = (self.size, self.size + len(raw))
@@ -102,20 +101,18 @@ def dumps_of(by_value: bool) -> Dumps:
     try:
         import cloudpickle
     except ImportError as error:
-        raise ImportError(
-            "by_value=True pickles with cloudpickle, which is not installed: pip install cloudpickle."
-        ) from error
+        raise ImportError("by_value=True requires cloudpickle: pip install cloudpickle.") from error
     dumps: Dumps = cloudpickle.dumps
     return dumps
 
 
 class Segment:
-    """Memory that other processes can map while its descriptor is open; what is mapped stays.
+    """Memory that other processes can map while its descriptor is open; existing mappings stay valid.
 
     Parameters
     ----------
     size : int
-        In bytes.
+        Size in bytes.
     """
 
     __slots__ = ("__weakref__", "descriptor", "size")
@@ -127,7 +124,7 @@ class Segment:
 
     @classmethod
     def of(cls, packer: Packer) -> Segment:
-        """A segment with what was packed."""
+        """A segment with the packed objects."""
         segment = cls(packer.size)
         try:
             packer.write(segment.descriptor)
@@ -137,7 +134,7 @@ class Segment:
         return segment
 
     def view(self) -> memoryview:
-        """Map it to look at."""
+        """Map the segment read-only."""
         return mapped(self.descriptor, self.size)
 
     def close(self) -> None:
@@ -148,16 +145,15 @@ class Segment:
 
 
 def mapped(descriptor: int, size: int, access: int = mmap.ACCESS_READ) -> memoryview:
-    """Map a segment; the mapping goes with the last array in it.
+    """Map a segment; the mapping lives as long as the last array in it.
 
-    With ``mmap.ACCESS_COPY`` the arrays in it are as they were, read-only or not, and what is written to them
-    is seen by nobody else.
+    With ``mmap.ACCESS_COPY`` arrays keep their writeable flags, and writes are private to this process.
     """
     return memoryview(mmap.mmap(descriptor, size, access=access))
 
 
 def _descriptor() -> int:
-    if hasattr(os, "memfd_create"):  # not a file in /dev/shm: containers keep that one small
+    if hasattr(os, "memfd_create"):  # /dev/shm is small in containers
         return os.memfd_create("maxmargin", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

@@ -1,4 +1,4 @@
-"""Shards in this process, worked on by a team of threads."""
+"""Engine with shards in this process and several threads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from maxmargin.core.summation import Block, Tree
 
 
 class ThreadEngine(SerialEngine):
-    """Shards in this process, worked on by a team of threads.
+    """Shards in this process, processed by several threads.
 
-    The compiled kernels release the interpreter's lock; Python code in a shard does not gain.
+    Compiled code releases the GIL; Python code in a shard does not run in parallel.
 
     Parameters
     ----------
     n_workers : int
-        Number of threads, the calling one included.
+        Number of threads, including the calling one.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class ThreadEngine(SerialEngine):
     def __init__(self, n_workers: int) -> None:
         super().__init__()
         if n_workers < 1:
-            raise ValueError(f"n_workers={n_workers}: at least one worker is needed.")
+            raise ValueError(f"n_workers must be at least 1; got {n_workers}.")
         self.n_workers = n_workers
         self._pool: ThreadPoolExecutor | None = None
         self._helpers: list[Future[None]] = []
@@ -48,7 +48,7 @@ class ThreadEngine(SerialEngine):
         return iter(answers)
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
-        tree = Tree()  # parts are gone once they are added: few are held at a time
+        tree = Tree()  # frees parts once they are added
 
         def keep(index: int, part: Any) -> None:
             tree.put(Block(self._first + index, 1, part))
@@ -58,29 +58,27 @@ class ThreadEngine(SerialEngine):
 
     def _play(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        _drain(self._helpers)  # of a call whose end was broken off by a second Ctrl-C
+        _drain(self._helpers)  # of a call that a second Ctrl-C aborted
         helpers = self._helpers = []
         try:
             for _ in range(min(self.n_workers, len(self._shards)) - 1):
                 helpers.append(self._team().submit(self._work, round_, method, plain))
             self._work(round_, method, plain)
         finally:
-            # an error or Ctrl-C: nothing of this call may still run when the next one starts
+            # After an error or Ctrl-C, nothing of this call may still run when the next one starts.
             round_.over = True
             _drain(helpers)
         if round_.errors:
             raise round_.errors[min(round_.errors)]
 
     def _work(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
-        """Take one shard after the other: whoever is free takes the next, so nobody waits long."""
+        """Process shards until none are left; dynamic assignment balances the load."""
         for index in round_.numbers:
             if round_.over:
                 return
             try:
                 round_.keep(index, self._call(index, method, args))
-            except (
-                BaseException
-            ) as error:  # also a SystemExit, with which a part of the sum would be missing
+            except BaseException as error:  # including SystemExit: the sum would be incomplete
                 round_.errors[index] = error
                 round_.over = True
 
@@ -90,7 +88,7 @@ class ThreadEngine(SerialEngine):
         return self._pool
 
     def close(self) -> None:
-        """Forget the shards and end the threads."""
+        """Release the shards and end the threads."""
         super().close()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -98,7 +96,7 @@ class ThreadEngine(SerialEngine):
 
 
 class _Round:
-    """One call on all shards: which number is next, and who takes what comes back."""
+    """One call on all shards: the next index, and the function that receives results."""
 
     def __init__(self, n_shards: int, keep: Callable[[int, Any], None]) -> None:
         self.numbers = _Counter(n_shards)
@@ -108,11 +106,11 @@ class _Round:
 
 
 class _Counter:
-    """0, 1, .. n-1, each to one of the threads that iterate over it."""
+    """0, 1, .. n-1, each value to exactly one of the iterating threads."""
 
     def __init__(self, n: int) -> None:
         self._n = n
-        self._count = itertools.count()  # next() of it is atomic
+        self._count = itertools.count()  # next() is atomic
 
     def __iter__(self) -> _Counter:
         return self
@@ -125,7 +123,7 @@ class _Counter:
 
 
 def _drain(futures: list[Future[Any]]) -> None:
-    """Cancel what has not begun and wait for the rest, also through a further Ctrl-C."""
+    """Cancel pending futures and wait for the others, even after another Ctrl-C."""
     pending = [future for future in futures if not future.cancel() and not future.done()]
     interrupted = False
     while pending:

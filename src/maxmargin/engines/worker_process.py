@@ -1,4 +1,4 @@
-"""What runs in a worker of the process engine, and the messages that it understands."""
+"""Code that runs in a worker of the process engine, and the messages it receives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maxmargin.engines.shared_memory import Dumps, Packed, Packer, Segment, dump
 
 
 class Recipe(NamedTuple):
-    """What a worker's shards are made of, in a segment (unless it is small: ``size`` 0)."""
+    """Factory and specs of a worker's shards, in a segment (or inline if small: ``size`` 0)."""
 
     place: tuple[int, int, int]  # worker, workers, shards
     makers: Packed  # prepare and factory
@@ -28,31 +28,31 @@ class Recipe(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A message to a worker. Descriptors follow: of the recipe's segment, then of the new ones."""
+    """A message to a worker, followed by descriptors: of the recipe's segment, then of new segments."""
 
     recipe: Recipe | None
-    new: tuple[tuple[int, int], ...]  # segments with published arrays: number and size
+    new: tuple[tuple[int, int], ...]  # segments with published arrays: index and size
     forget: tuple[int, ...]
-    call: bytes  # pickled (name of a method of Host, method, arguments), or nothing
+    call: bytes  # pickled (name of a method of Host, method, arguments), or empty
 
 
 class Reference(NamedTuple):
-    """Stands in a call for a published array in one of the worker's segments."""
+    """Placeholder in a call for a published array in one of the worker's segments."""
 
     segment: int
     array: Packed
 
 
 class Snapshot(NamedTuple):
-    """A small published array in a call."""
+    """A small published array, sent with a call."""
 
     array: npt.NDArray[Any]
 
 
 class Reply(NamedTuple):
-    """An answer; its large buffers are in the worker's segment of ``room`` bytes.
+    """A result; its large buffers are in the worker's segment of ``room`` bytes.
 
-    If that is a new one its descriptor follows.
+    The descriptor of a new segment follows.
     """
 
     answer: Packed
@@ -61,8 +61,8 @@ class Reply(NamedTuple):
 
 
 def serve(pipe: Connection, by_value: bool = False) -> None:
-    """Answer orders until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
+    """Process orders until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     worker = _Worker(pipe, dumps_of(by_value))
     try:
@@ -76,11 +76,11 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
-        os._exit(1)  # whatever is being worked on: nobody waits for it
+        os._exit(1)  # stop at once: nobody waits for the result
 
 
 class _Worker:
-    """A worker's shards, the segments it has mapped, and its own one for large answers."""
+    """A worker's shards, its mapped segments, and its own segment for large results."""
 
     def __init__(self, pipe: Connection, dumps: Dumps) -> None:
         self._pipe, self._dumps = pipe, dumps
@@ -90,13 +90,13 @@ class _Worker:
         self._outbox: Segment | None = None
 
     def obey(self, order: Order) -> Any:
-        """Take in what comes with the order and do what it says."""
+        """Receive the segments of an order and execute it."""
         for number in order.forget:
             del self._segments[number]
         if order.recipe is not None:
-            self._host = None  # the old shards go first
+            self._host = None  # release the old shards first
             size = order.recipe.size
-            # private pages: arrays are as writable as they were, and to compiled code of the same type
+            # Private pages: arrays keep their writeable flags, and so their type in compiled code.
             view = self._receive(size, mmap.ACCESS_COPY) if size else memoryview(b"")
             self._failure = self._build(order.recipe, view)
         for number, size in order.new:
@@ -106,12 +106,12 @@ class _Worker:
         return self._answer(order.call)
 
     def reply(self, answer: Any) -> None:
-        """Send an answer."""
+        """Send a result."""
         packer = Packer(dumps=self._dumps)
         try:
             packed = packer.add(answer)
         except Exception as error:
-            error.add_note("raised while pickling an answer, to send it to the parent process")
+            error.add_note("raised while pickling a result, to send it to the parent process")
             packed = packer.add(failure(error))
         new = packer.size > 0 and (self._outbox is None or self._outbox.size < packer.size)
         if new:
@@ -142,7 +142,7 @@ class _Worker:
                 prepare()
             specs = recipe.specs.unpack(view)
         except Exception as error:
-            error.add_note(f"raised before {host.first} could be built, in a process of its own")
+            error.add_note(f"raised before {host.first} could be built, in a worker process")
             error.add_note(IMPORTABLE)
             return failure(error)
         self._host = host
@@ -168,5 +168,5 @@ class _Worker:
 
 
 def pickled(message: Any) -> bytes:
-    """As processes of one program understand it."""
+    """Pickle a message for processes of the same program."""
     return pickle.dumps(message, protocol=5)

@@ -1,7 +1,12 @@
-"""Losses of scores: anything of the form R(w) = L(Xw)."""
+"""Losses of scores, R(w) = L(X w)."""
 
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.candidates import CandidateHinge
+from maxmargin.losses.confusion_matrix import (
+    AllConfusionMatrices,
+    ConfusionMatrixLoss,
+    confusion_matrix_losses,
+)
 from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms, RowTerms
 from maxmargin.losses.epsilon_insensitive import EpsilonInsensitive, SquaredEpsilonInsensitive
@@ -9,20 +14,20 @@ from maxmargin.losses.hinge import CrammerSinger, Hinge
 from maxmargin.losses.logistic import Logistic
 from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
-from maxmargin.losses.quantification import Prevalence, QMeasure
+from maxmargin.losses.quantification import QMeasure, QuantificationLoss
 from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
-from maxmargin.losses.roc_area import BalancedError, RocArea
+from maxmargin.losses.roc_auc import BalancedError, RocAuc
 from maxmargin.losses.squared_hinge import SquaredHinge
-from maxmargin.losses.tables import AllTables, TableLoss, table_losses
 
 __all__ = [
     "NDCG",
-    "AllTables",
+    "AllConfusionMatrices",
     "AtK",
     "AveragePrecision",
     "BalancedError",
     "CandidateHinge",
     "ClassTerms",
+    "ConfusionMatrixLoss",
     "CrammerSinger",
     "DualTerms",
     "EpsilonInsensitive",
@@ -32,15 +37,14 @@ __all__ = [
     "NewtonTerms",
     "OneClass",
     "PairHinge",
-    "Prevalence",
     "QMeasure",
-    "RocArea",
+    "QuantificationLoss",
+    "RocAuc",
     "RowTerms",
     "ScoreLoss",
     "SmoothMargin",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
-    "TableLoss",
+    "confusion_matrix_losses",
     "query_labels",
-    "table_losses",
 ]

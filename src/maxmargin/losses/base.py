@@ -1,15 +1,15 @@
-"""Losses of scores: R(w) = L(X w). A new one is one function, scores to (offset, gradient).
+"""Base class for losses of scores, R(w) = L(X w).
 
-One method suffices; the others have correct, slower defaults that a loss may override, or declare what a
-solver needs to know: without a declaration that solver refuses the loss, and nothing is trained in its place.
-``maxmargin.testing.check_loss`` proves that all of them agree.
+A new loss implements one method, ``cut``, which maps scores to (offset, gradient). The other methods have
+correct but slower defaults, or return None. A solver that needs a method that returns None rejects the loss.
+``maxmargin.testing.check_loss`` checks that all methods agree.
 
-    what a loss offers                      who takes it
+    method                                  used by
     cut, value, slopes, breakpoints         cutting planes, in memory or on disk
     dual_terms                              coordinate ascent, streams, ``partial_fit``, Newton's method
     newton_terms                            Newton's method, for smooth losses without dual terms
-    change, precise_value                   bounds that have paid for rounding
-    label_kind, get_params                  estimators, and model files
+    change, precise_value                   bounds that account for rounding errors
+    label_kind, get_params                  estimators and model files
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from maxmargin.losses.dual_terms import RowTerms
 
 Labels = npt.NDArray[Any]
 
-#: what is said about the values of a loss: true for the loss it was written for, and for no other
+#: methods and attributes that depend on the values of a loss; a subclass that changes the values resets them
 ABOUT_VALUES = (
     "value",
     "change",
@@ -43,22 +43,22 @@ ABOUT_VALUES = (
 
 
 def difference(a: Any, b: Any) -> tuple[Array, Array]:
-    """a - b and what the result lost by rounding."""
+    """a - b and its rounding error."""
     s: Array = a - b
     t = s - a
     return s, (a - (s - t)) - (b + t)
 
 
 class ScoreLoss(ABC):
-    """A convex loss of scores that is never negative.
+    """A convex, nonnegative loss of scores.
 
-    A subclass of another loss that overrides ``cut`` or ``value`` is another loss: of the methods that speak
-    about values (``slopes``, ``dual_terms``, ``precise_value`` and so on) it has the defaults of this class,
-    except for those it overrides too.
+    If a subclass of another loss overrides ``cut`` or ``value``, the methods that depend on the values of the
+    loss (``slopes``, ``dual_terms``, ``precise_value`` and so on) fall back to the defaults of this class,
+    unless the subclass overrides them too.
 
     Examples
     --------
-    The squared hinge, from its value and its slope alone:
+    The squared hinge loss, defined by its value and gradient alone:
 
     >>> import numpy as np
     >>> from maxmargin.losses import ScoreLoss
@@ -74,25 +74,25 @@ class ScoreLoss(ABC):
     True
     """
 
-    #: a sum over rows, so that shards can be evaluated on their own
+    #: whether the loss is a sum over samples, so that shards can be evaluated independently
     decomposable: ClassVar[bool] = True
-    #: with all weights doubled the loss is 2 ** weight_degree times as large (2 for losses of pairs)
+    #: doubling all weights multiplies the loss by 2 ** weight_degree (2 for losses of pairs)
     weight_degree: ClassVar[int] = 1
-    #: differentiable: Newton's method then needs few steps
+    #: whether the loss is differentiable; Newton's method then needs few steps
     smooth: ClassVar[bool] = False
-    #: takes weights of rows; a loss that does not is only called with ones
+    #: whether the loss supports sample weights; if not, all weights passed to it are one
     weighted: ClassVar[bool] = True
-    #: a slope costs as much as a cut, a sort or more: lines are searched with few of them
+    #: whether a slope costs as much as a cut (a sort or more); line searches then compute few slopes
     expensive_slopes: ClassVar[bool] = False
-    #: labels of a row: "sign" (-1 or +1), "target" (a number), "class" (0 .. K-1), "none" (not looked at), or
-    #: None for others. Estimators of classes take losses of signs.
+    #: kind of labels: "sign" (-1 or +1), "target" (a number), "class" (0 .. K-1), "none" (ignored), or None
+    #: for any other kind. Classifiers require "sign".
     label_kind: ClassVar[Literal["sign", "target", "class", "none"] | None] = None
 
-    #: a constant added to all scores changes nothing, so that an intercept cannot be learned
+    #: whether adding a constant to all scores leaves the loss unchanged; an intercept then cannot be learned
     shift_invariant: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Take back what a parent says about values that are no longer its own."""
+        """Reset inherited methods that depend on values which the subclass changes."""
         super().__init_subclass__(**kwargs)
         for name in ABOUT_VALUES:
             owner = next(parent for parent in cls.__mro__ if name in vars(parent))
@@ -101,56 +101,61 @@ class ScoreLoss(ABC):
             other = [
                 key for key in ("cut", "value") if getattr(owner, key) is not getattr(cls, key)
             ]
-            # a parent that leaves the cut open speaks about any
+            # A parent with an abstract cut makes no assumption about the values.
             if other and not getattr(owner.cut, "__isabstractmethod__", False):
                 setattr(cls, name, vars(ScoreLoss)[name])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by which ``type(self)(**params)`` makes this loss again: those of ``__init__``,
-        which must be attributes of the same names. scikit-learn's ``clone`` and model files use them."""
+        """Parameters of ``__init__``; ``type(self)(**params)`` creates an equal loss.
+
+        Each parameter must be stored as an attribute of the same name. scikit-learn's ``clone`` and model
+        files use this method.
+        """
         if type(self).__init__ is object.__init__:
             return {}
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         missing = [name for name in names if not hasattr(self, name)]
         if missing:
             raise AttributeError(
-                f"{type(self).__name__} has no attribute {missing[0]!r}: keep each parameter of __init__ as "
-                "an attribute of the same name, so that the loss can be cloned and stored."
+                f"{type(self).__name__} has no attribute {missing[0]!r}: store each parameter of __init__ as "
+                "an attribute of the same name, so that the loss can be cloned and saved."
             )
         return {name: getattr(self, name) for name in names}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters in place, as scikit-learn's estimators do."""
+        """Set parameters in place, as in scikit-learn."""
         type(self).__init__(self, **{**self.get_params(), **params})
         return self
 
     def __repr__(self) -> str:
         try:
             given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        except AttributeError:  # a parameter that is kept under another name
+        except AttributeError:  # a parameter is stored under another name
             given = "..."
         return f"{type(self).__name__}({given})"
 
     def n_outputs(self) -> int | None:
-        """Scores per row: None for one (then scores are 1-d), else the number of columns."""
+        """Number of scores per sample: None if scores are one-dimensional, else the number of columns."""
         return None
 
     def check_labels(self, y: Labels) -> None:
-        """Raise ValueError unless these are labels of this loss. Compiled losses must check: they
-        use labels as they are."""
+        """Raise ValueError if ``y`` is not valid for this loss. Compiled code uses labels without checking
+        them."""
         return
 
     def boundaries(self, y: Labels) -> IntArray | None:
-        """Rows at which the sum may be parted, ascending, 0 and ``len(y)`` among them; None for all.
+        """Row indices at which the loss can be split into a sum, ascending, including 0 and ``len(y)``; None
+        for all.
 
-        A loss over groups of rows (queries) parts between groups only; its labels then tell the groups,
-        e.g. as a second column, for it is called with the labels of a part.
+        A loss over groups of samples (queries) splits only between groups. Its labels must identify the
+        groups, for example in a second column, because the loss is also called with the labels of a part of
+        the data.
         """
         return None
 
     @abstractmethod
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
-        """(offset, g) with L(s') >= offset + <g, s'> for all s', with equality at ``scores``."""
+        """(offset, g) such that L(s') >= offset + <g, s'> for all s', with equality at ``scores``."""
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """L(scores)."""
@@ -158,20 +163,23 @@ class ScoreLoss(ABC):
         return offset + float(np.sum(gradient * scores))
 
     def change(self, value: float, first: float, second: float) -> float:
-        """How much L, which is ``value``, may rise when the scores of row i move by at most d_i, where
-        ``first`` = sum_i c_i d_i and ``second`` = sum_i c_i d_i^2. The value of a loss that does not say so
-        is trusted as it was computed."""
+        """Upper bound on the increase of L from ``value`` if the scores of sample i change by at most d_i.
+
+        ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2. The default is 0: the computed value is
+        assumed to be exact.
+        """
         return 0.0
 
     def precise_value(
         self, high: Array, low: Array, off: Array, y: Labels, weight: Array
     ) -> float | None:
-        """An upper bound of L(high + low) for scores of twice the precision, where those of row i may still
-        be wrong by ``off[i]``; None where the loss cannot be computed so well."""
+        """Upper bound on L(high + low) for scores in double-double precision with errors of at most
+        ``off[i]`` in sample i; None if the loss does not support it."""
         return None
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
-        """Derivatives of L(scores + t (other - scores)) at each t (right derivatives at kinks, if known)."""
+        """Derivatives of L(scores + t (other - scores)) at each t (right derivatives at kinks, if
+        available)."""
         direction = other - scores
         return np.array(
             [float(np.sum(self.cut(scores + t * direction, y, weight)[1] * direction)) for t in ts]
@@ -187,25 +195,25 @@ class ScoreLoss(ABC):
         hi: float,
         limit: int,
     ) -> tuple[Array, Array] | None:
-        """Kinks on the same line in (lo, hi) and the jumps of slope there; None if the loss is not
-        piecewise linear or there are more than ``limit``."""
+        """Kinks of the same function in (lo, hi) and the jumps of its slope there; None if the loss is not
+        piecewise linear or has more than ``limit`` kinks."""
         return None
 
     def dual_terms(self, y: Labels) -> RowTerms | None:
-        """The duals of rows with these labels, for coordinate ascent, streams and Newton's method:
-        :class:`DualTerms`, which are numbers; None where the loss has no such form."""
+        """The dual of each sample, for coordinate ascent, streams and Newton's method: usually
+        :class:`DualTerms`; None if the loss has no such form."""
         return None
 
     def newton_terms(self, y: Labels) -> NewtonTerms | None:
-        """Derivatives for Newton's method, of a smooth loss without dual terms; None where there are none."""
+        """Derivatives for Newton's method, for smooth losses without dual terms; None if not available."""
         return None
 
     def without_margin(self) -> ScoreLoss | None:
-        """The same loss asking for no margin of its own, for ``sample_margin``; None where that has no
-        meaning. :meth:`margin_offset` then says what is added to the scores instead."""
+        """The same loss with a required margin of zero, for ``sample_margin``; None if not supported. The
+        scores are then shifted by :meth:`margin_offset`."""
         return None
 
     def margin_offset(self, y: Labels, margin: Array) -> Array:
-        """What is added to the scores of :meth:`without_margin` to ask for these margins."""
+        """Offsets of the scores by which :meth:`without_margin` requires these margins."""
         out: Array = -y * margin
         return out

@@ -1,9 +1,10 @@
-"""The loss of choosing among candidates: groups of rows, one of them right.
+"""Structured hinge loss over listed candidates: groups of rows, one of which is the true output.
 
     L(s)  =  sum_g c_g max_j in g [ l_j + rho_j (s_j - s_truth(g)) ],     rho_j = 1 or l_j
 
-Scores are linear in w, so a line search is exact: the upper envelope of each group's lines (Franc and
-Sonnenburg's multiclass search for any features of the candidates, and for slack rescaling too).
+Scores are linear in w, so the line search is exact: it computes the upper envelope of the lines of each
+group. This is Franc and Sonnenburg's multiclass line search, for arbitrary candidate features and also for
+slack rescaling.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from maxmargin.losses.base import Labels, ScoreLoss
 
 
 class CandidateHinge(ScoreLoss):
-    """The structured hinge over listed candidates, one row each; see :class:`maxmargin.tasks.Enumerable`.
+    """Structured hinge loss over listed candidates, one row each; see :class:`maxmargin.tasks.Enumerable`.
 
-    Labels have three columns: the group (its rows stand together), the row's loss, and whether it
-    is the right one of its group; :meth:`labels` makes them. The weight of a group is that of its right
-    row.
+    Labels have three columns: the group (rows of a group are adjacent), the loss of the candidate, and
+    whether it is the true output of its group. :meth:`labels` creates them. The weight of a group is the
+    weight of its true row.
 
     Parameters
     ----------
     rescaling : {"margin", "slack"}, default "margin"
-        How the loss enters.
+        How the task loss enters the hinge: margin or slack rescaling.
 
     Examples
     --------
@@ -54,16 +55,16 @@ class CandidateHinge(ScoreLoss):
     def labels(
         counts: npt.ArrayLike, truth: npt.ArrayLike, losses: npt.ArrayLike | None = None
     ) -> Array:
-        """The labels of stacked candidates.
+        """Create labels for stacked candidates.
 
         Parameters
         ----------
         counts : (n,) ints
-            Candidates of each group.
+            Number of candidates in each group.
         truth : (n,) ints
-            The right one of each, counted from its first.
+            Index of the true candidate within each group.
         losses : array, optional
-            What each row would cost; 1 for all wrong ones by default.
+            Loss of each candidate; by default 1 for each wrong candidate.
         """
         sizes = np.asarray(counts, dtype=np.int64)
         right = np.cumsum(sizes) - sizes + np.asarray(truth, dtype=np.int64)
@@ -77,18 +78,20 @@ class CandidateHinge(ScoreLoss):
         """See :meth:`ScoreLoss.check_labels`."""
         if y.ndim != 2 or y.shape[1] != 3:
             raise ValueError(
-                f"labels need three columns, see CandidateHinge.labels; got {y.shape}."
+                f"labels must have three columns (see CandidateHinge.labels); got shape {y.shape}."
             )
         if (np.diff(y[:, 0]) < 0).any():
-            raise ValueError("the rows of a group must stand together, groups in rising order.")
+            raise ValueError(
+                "rows of a group must be adjacent and groups must be in ascending order."
+            )
         starts = _starts(y)
         if len(y) and (np.add.reduceat(y[:, 2], starts[:-1]) != 1.0).any():
-            raise ValueError("every group needs one right row.")
+            raise ValueError("every group must have exactly one true row.")
         if not np.isfinite(y[:, 1]).all() or (y[:, 1] < 0).any() or (y[:, 1] * y[:, 2]).any():
-            raise ValueError("losses must be finite, not negative, and zero for right rows.")
+            raise ValueError("losses must be finite, nonnegative, and zero for true rows.")
 
     def boundaries(self, y: Labels) -> IntArray | None:
-        """Between groups."""
+        """Boundaries between groups."""
         return _starts(y)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
@@ -139,14 +142,14 @@ class CandidateHinge(ScoreLoss):
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
     def _values(self, scores: Array, y: Labels, starts: IntArray, right: IntArray) -> Array:
-        """l_j + rho_j (s_j - s_truth): linear in the scores, and exactly 0 for right rows."""
+        """l_j + rho_j (s_j - s_truth): linear in the scores, and exactly 0 for true rows."""
         above = scores - np.repeat(scores[right], np.diff(starts))
         values: Array = y[:, 1] + (y[:, 1] * above if self.rescaling == "slack" else above)
         return values
 
 
 def _starts(y: Labels) -> IntArray:
-    """First rows of the groups, and the number of rows."""
+    """First row of each group, followed by the number of rows."""
     if len(y) == 0:
         return np.zeros(1, dtype=np.int64)
     inner = np.flatnonzero(np.diff(y[:, 0])) + 1

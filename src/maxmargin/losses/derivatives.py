@@ -1,9 +1,9 @@
-"""What a smooth loss of margins declares for Newton's method: values, two derivatives, and the conjugate.
+"""Smooth losses of margins for Newton's method: values, first and second derivatives, and conjugates.
 
     c l(m),    m = y s - demand,    alpha = -c l'(m),    theta = c l''(m)
 
-The dual value is sum_i alpha_i demand_i - sum_i c_i l*(-alpha_i / c_i) - |Z' alpha|^2 / 2, and
--l*(-p) = min over m of l(m) + p m is what :meth:`SmoothMargin.dual` returns.
+The dual value is sum_i alpha_i demand_i - sum_i c_i l*(-alpha_i / c_i) - |Z' alpha|^2 / 2.
+:meth:`SmoothMargin.dual` returns -l*(-p) = min over m of l(m) + p m.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from maxmargin.core.vectors import Array
 
 
 class SmoothMargin(ABC):
-    """A smooth convex loss l of margins, decreasing, with slopes between ``-steepest`` and 0.
+    """A smooth, convex, decreasing loss l of margins, with slopes between ``-steepest`` and 0.
 
-    Two methods suffice; the others are overridden where compiled code is at hand.
+    Two methods are required. Override the others if compiled code is available.
     """
 
-    #: the largest slope; infinity if there is none
+    #: largest absolute slope; infinity if unbounded
     steepest: float = 1.0
-    #: whether l'' is constant between kinks, so that a Hessian can be updated by the rows that crossed one
+    #: whether l'' is constant between kinks; a Hessian can then be updated from the rows that crossed a kink
     piecewise_quadratic: bool = False
 
     @abstractmethod
@@ -37,7 +37,8 @@ class SmoothMargin(ABC):
         """min over m of l(m) + p m for each p between 0 and ``steepest``."""
 
     def fill(self, m: Array, c: Array, alpha: Array, theta: Array) -> tuple[float, float, int]:
-        """Fill multipliers and curvatures; returns (sum of losses, the conjugate's part of D, support)."""
+        """Fill ``alpha`` and ``theta``; return (sum of losses, conjugate part of the dual, number of
+        nonzeros)."""
         value, slope, curvature = self.derivatives(m)
         alpha[:] = -c * slope
         theta[:] = c * curvature
@@ -49,11 +50,11 @@ class SmoothMargin(ABC):
         return -float((c * slope) @ dm), float((c * curvature) @ (dm * dm))
 
     def dual_sum(self, alpha: Array, c: Array) -> float:
-        """The conjugate's part of the dual value of multipliers."""
+        """Conjugate part of the dual value."""
         return float(c @ self.dual(alpha / c))
 
     def size(self, alpha: Array, c: Array) -> float:
-        """The sum of the absolute values of what :meth:`dual_sum` adds up, or more."""
+        """Upper bound on the sum of absolute values of the terms in :meth:`dual_sum`."""
         return float(c @ np.abs(self.dual(alpha / c)))
 
 
@@ -102,7 +103,7 @@ class SquaredMargin(SmoothMargin):
 
 
 class LogisticMargin(SmoothMargin):
-    """log(1 + exp(-m)); the conjugate's part is the entropy of alpha / c."""
+    """log(1 + exp(-m)); the conjugate part of the dual is the entropy of alpha / c."""
 
     def derivatives(self, m: Array) -> tuple[Array, Array, Array]:
         """See :class:`SmoothMargin`."""
@@ -127,20 +128,20 @@ class LogisticMargin(SmoothMargin):
         return float(slope), float(curvature)
 
     def size(self, alpha: Array, c: Array) -> float:
-        """See :class:`SmoothMargin`: an entropy is below 1."""
+        """See :class:`SmoothMargin`: each entropy is at most log 2 < 1."""
         return float(c.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonTerms:
-    """A smooth loss of one score per row as a loss of margins, for losses that have no :class:`DualTerms`.
+    """A smooth loss with one score per sample, as a loss of margins, for losses without :class:`DualTerms`.
 
     Parameters
     ----------
     labels : array of shape (n,)
         Signs, -1 or +1.
     margin : SmoothMargin
-        The loss of y s.
+        The loss as a function of y s.
     """
 
     labels: Array

@@ -1,24 +1,24 @@
-"""What a loss declares about the dual of one row: numbers, because compiled loops take no functions.
+"""Dual of a loss, sample by sample, described by numbers because compiled loops cannot call Python functions.
 
-With c = C s_i the weight of row i and s its score,
+With the weight c = C s_i of sample i and its score s, the loss is
 
-    one-sided   c phi(m - y s)        y a sign, m the margin that is asked for
-    two-sided   c phi(|y - s| - m)    y a target, m the half width in which nothing is lost
+    one-sided   c phi(m - y s)        y a sign, m the required margin
+    two-sided   c phi(|y - s| - m)    y a target, m the half width of the insensitive zone
 
     phi(z) = max of b z - kappa b^2 / 2  over  0 <= b <= top
 
-``top`` is the steepest slope of phi and ``kappa`` its curvature in the dual:
+``top`` is the largest slope of phi and ``kappa`` the curvature of its dual:
 
     max(0, z)                                            top = 1         kappa = 0
     max(0, z)^2                                          top = infinity  kappa = 1/2
     z^2 / (2 d) for 0 <= z <= d, z - d / 2 above         top = 1         kappa = d
 
-With a = c b the row's part of the dual is
+With a = c b, sample i contributes to the dual and to w
 
-    one-sided   d(a) = m a - kappa a^2 / (2 c)               0 <= a <= top c     w gets a y x
-    two-sided   d(a) = y a - m |a| - kappa a^2 / (2 c)       |a| <= top c        w gets a x
+    one-sided   d(a) = m a - kappa a^2 / (2 c)               0 <= a <= top c     a y x
+    two-sided   d(a) = y a - m |a| - kappa a^2 / (2 c)       |a| <= top c        a x
 
-A loss of several scores per row with the form of Crammer and Singer declares :class:`ClassTerms`.
+Losses of the Crammer-Singer form, with several scores per sample, return :class:`ClassTerms`.
 """
 
 from __future__ import annotations
@@ -36,71 +36,69 @@ Dot = Callable[[Any, Any], float]
 
 
 class RowTerms(ABC):
-    """The duals of some rows, whatever their form; ``c`` is C times the weights of these rows.
+    """Base class for the duals of a set of samples; ``c`` is C times their weights.
 
-    A loss whose dual has neither form derives a class from this one and hands in its own epochs.
+    If the dual of a loss has another form than :class:`DualTerms` or :class:`ClassTerms`, derive a class from
+    this one and set ``coordinates``.
     """
 
-    #: a class of epochs for coordinate ascent, such as
-    #: :class:`maxmargin.duals.one_score.BinaryCoordinates`; None where the library has epochs for
-    #: this form
+    #: class that runs epochs of coordinate ascent, such as
+    #: :class:`maxmargin.duals.one_score.BinaryCoordinates`; None to use the library's own
     coordinates: Any = None
-    #: kappa, zero where a dual is linear
+    #: kappa; zero if the dual is linear
     curvature: float = 0.0
-    #: whether weights that must keep a sign can be trained by coordinate ascent
+    #: whether coordinate ascent supports sign constraints on the weights
     keeps_signs: bool = False
 
     @property
     @abstractmethod
     def reach(self) -> float:
-        """The largest margin, cost or half width that is asked for."""
+        """The largest required margin, cost or half width."""
 
     @abstractmethod
     def contribution(
         self, c: Array, alpha: Array, offset: Array | None
     ) -> tuple[Array, float, float]:
-        """The coefficients of the rows in w, and the sums of d(alpha) + q alpha^2 / 2 and of q alpha^2 / 2,
-        where q = kappa / c. ``offset`` is what is added to the scores."""
+        """Coefficients of the rows in w, the sum of d(alpha) + q alpha^2 / 2, and the sum of q alpha^2 / 2,
+        where q = kappa / c. ``offset`` is added to the scores."""
 
     @abstractmethod
     def caps(self, c: Array) -> Array:
-        """The largest multipliers, infinite where there is no bound."""
+        """Upper bounds of the dual variables; infinite if unbounded."""
 
     @abstractmethod
     def sizes(self, alpha: Array) -> Array:
-        """How much of its cap each row uses."""
+        """How much of its upper bound each sample uses."""
 
     @abstractmethod
     def into_box(self, c: Array, alpha: Array) -> Array:
-        """The nearest feasible multipliers, or nearly so."""
+        """Approximate projection of ``alpha`` onto the feasible set."""
 
     @abstractmethod
     def demands(self, alpha: Array, offset: Array | None) -> float:
-        """The sum of the absolute values of all terms of the linear part."""
+        """Sum of the absolute values of all terms of the linear part."""
 
     @abstractmethod
     def linear_part(self, alpha: Array, offset: Array | None, dot: Dot) -> float:
-        """The sum of d(alpha) + q alpha^2 / 2, with sums of products by ``dot``."""
+        """The sum of d(alpha) + q alpha^2 / 2, with inner products computed by ``dot``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DualTerms(RowTerms):
-    """The duals of rows with one score each, in numbers.
+    """Duals of samples with one score each.
 
     Parameters
     ----------
     labels : array of shape (n,)
-        Signs, -1 or +1; with ``two_sided`` targets.
+        Signs, -1 or +1; targets if ``two_sided``.
     margin : float or array of shape (n,), default 1.0
-        The margin that is asked for, of all rows or of each; with ``two_sided`` the half width in which
-        nothing is lost.
+        Required margin, common or per sample; if ``two_sided``, the half width of the insensitive zone.
     two_sided : bool, default False
-        Whether scores may be too large as well as too small.
+        Whether scores can be too large as well as too small.
     steepest : float, default 1.0
-        The largest slope of the loss; infinity if there is none.
+        Largest slope of the loss; infinity if unbounded.
     curvature : float, default 0.0
-        kappa in the mathematics at the top of this file: 0 for a loss that is piecewise linear, 1/2 for a
-        square.
+        kappa in the module docstring: 0 for a piecewise linear loss, 1/2 for a squared loss.
 
     Examples
     --------
@@ -122,17 +120,17 @@ class DualTerms(RowTerms):
     def __post_init__(self) -> None:
         if not (self.steepest > 0.0 and 0.0 <= self.curvature < np.inf):
             raise ValueError(
-                f"dual terms with steepest={self.steepest!r} and curvature={self.curvature!r}: the first "
-                "must be positive, the second finite and not negative."
+                f"dual terms with steepest={self.steepest!r} and curvature={self.curvature!r}: steepest "
+                "must be positive, and curvature finite and nonnegative."
             )
         if self.steepest == np.inf and self.curvature == 0.0:
             raise ValueError(
                 "dual terms with an infinite slope and no curvature are a hard constraint, which has no dual "
-                "optimum: give curvature=, 1/2 for a square."
+                "optimum: set curvature= (1/2 for a squared loss)."
             )
         if np.ndim(self.labels) != 1 or np.ndim(self.margin) > 1:
             raise ValueError(
-                f"dual terms have one label and one margin per row; labels have {np.ndim(self.labels)} "
+                f"dual terms have one label and one margin per sample; labels have {np.ndim(self.labels)} "
                 f"dimensions, margins {np.ndim(self.margin)}."
             )
 
@@ -143,11 +141,11 @@ class DualTerms(RowTerms):
 
     @property
     def capped(self) -> bool:
-        """Whether multipliers are bounded."""
+        """Whether the dual variables are bounded."""
         return self.steepest < np.inf
 
     def loss(self, short: float) -> float:
-        """phi: the loss of a row of weight 1 that falls short by this much."""
+        """phi(short): the loss of a sample of weight 1 whose margin falls short by this amount."""
         if short <= 0.0:
             return 0.0
         if short > self.steepest * self.curvature:
@@ -155,12 +153,12 @@ class DualTerms(RowTerms):
         return short**2 / (2.0 * self.curvature)
 
     def slope(self, short: Any) -> Any:
-        """The largest slope of phi for rows that fall short by no more than this."""
+        """The largest slope of phi for samples whose margin falls short by at most this amount."""
         return self.steepest if self.capped else short / self.curvature
 
     def shifted(self, offset: Array | None) -> DualTerms:
-        """With an offset o of the score as a part of what is asked of <w, x>: y (o + <w, x>) >= m asks for
-        the margin m - y o, and a target is less by o."""
+        """The same duals with an offset o of the scores moved into margins or targets: y (o + <w, x>) >= m
+        requires the margin m - y o of <w, x>, and a target decreases by o."""
         if offset is None:
             return self
         if self.two_sided:
@@ -216,15 +214,15 @@ class DualTerms(RowTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassTerms(RowTerms):
-    """The duals of c max_k (cost[y, k] + s_k - s_y): a multiplier per row and class, and those of a row add
-    up to c at most.
+    """Duals of c max_k (cost[y, k] + s_k - s_y), with one dual variable per sample and class. The dual
+    variables of a sample sum to at most c.
 
     Parameters
     ----------
     y : array of shape (n,)
-        Numbers of the true classes.
+        Indices of the true classes.
     cost : array of shape (K, K)
-        Costs of classes that are not the true one.
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i.
     """
 
     y: IntArray
@@ -242,7 +240,7 @@ class ClassTerms(RowTerms):
         here = np.arange(len(alpha))
         coef = -alpha
         coef[here, self.y] = 0.0
-        # what left the true class, not c_i less what stayed: a bound must not hang on rounding
+        # Sum the other classes instead of subtracting from c_i: the bound must hold despite rounding.
         coef[here, self.y] = -coef.sum(axis=1)
         demands = self.cost[self.y]
         if offset is not None:
@@ -254,7 +252,7 @@ class ClassTerms(RowTerms):
         return c
 
     def sizes(self, alpha: Array) -> Array:
-        """See :class:`RowTerms`: what is off the true class."""
+        """See :class:`RowTerms`: the sum over the wrong classes."""
         out: Array = alpha.sum(axis=1) - alpha[np.arange(len(alpha)), self.y]
         return out
 

@@ -1,10 +1,10 @@
-"""The losses of support vector regression: nothing is lost inside a tube around the target."""
+"""Epsilon-insensitive losses for support vector regression."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled import tube
+from maxmargin.compiled import epsilon_insensitive
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, difference
 from maxmargin.losses.dual_terms import DualTerms
@@ -16,8 +16,8 @@ class EpsilonInsensitive(ScoreLoss):
     Parameters
     ----------
     epsilon : float, default 0.0
-        Half the width of the tube. With targets of shape (n, 2) the second column has a half width for
-        every row, and this one is not looked at.
+        Half width of the insensitive zone. If targets have shape (n, 2), the second column holds a half width
+        for every sample, and this parameter is ignored.
 
     Examples
     --------
@@ -35,21 +35,21 @@ class EpsilonInsensitive(ScoreLoss):
     def __init__(self, epsilon: float = 0.0) -> None:
         self.epsilon = float(epsilon)
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
-            raise ValueError(f"epsilon={epsilon!r}: it must be finite and not negative.")
+            raise ValueError(f"epsilon must be finite and nonnegative; got {epsilon!r}.")
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         y = np.asarray(y)
         if y.dtype != np.float64 or y.shape[1:] not in ((), (2,)):
             raise ValueError(
-                f"targets must be float64 numbers of shape (n,), or (n, 2) with a half width for each; these "
-                f"are {y.dtype} of shape {y.shape}."
+                f"targets must be float64 arrays of shape (n,), or (n, 2) with half widths in the second "
+                f"column; got {y.dtype} of shape {y.shape}."
             )
         if not np.isfinite(y).all() or (y.ndim == 2 and (y[:, 1] < 0.0).any()):
-            raise ValueError("targets must be finite, and half widths of the tube not negative.")
+            raise ValueError("targets must be finite and half widths nonnegative.")
 
     def targets(self, y: Labels) -> tuple[Array, Array | None]:
-        """The targets, and the half widths of the rows if they have their own."""
+        """The targets, and the half width of each sample or None."""
         if y.ndim == 1:
             return y, None
         return np.ascontiguousarray(y[:, 0]), np.ascontiguousarray(y[:, 1])
@@ -67,11 +67,13 @@ class EpsilonInsensitive(ScoreLoss):
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
-        return tube.cut(scores, *self._rows(y), weight, self.smooth, gradient), gradient
+        return epsilon_insensitive.cut(
+            scores, *self._rows(y), weight, self.smooth, gradient
+        ), gradient
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
-        return float(tube.value(scores, *self._rows(y), weight, self.smooth))
+        return float(epsilon_insensitive.value(scores, *self._rows(y), weight, self.smooth))
 
     def change(self, value: float, first: float, second: float) -> float:
         """See :meth:`ScoreLoss.change`."""
@@ -92,7 +94,7 @@ class EpsilonInsensitive(ScoreLoss):
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
-        kernel = tube.squared_slopes if self.smooth else tube.slopes
+        kernel = epsilon_insensitive.squared_slopes if self.smooth else epsilon_insensitive.slopes
         kernel(scores, other, *self._rows(y), weight, ts, out)
         return out
 
@@ -111,12 +113,12 @@ class EpsilonInsensitive(ScoreLoss):
             return None
         room = min(limit, 2 * len(scores))
         ts, jumps = np.empty(room), np.empty(room)
-        count = tube.kinks(scores, other, *self._rows(y), weight, lo, hi, ts, jumps)
+        count = epsilon_insensitive.kinks(scores, other, *self._rows(y), weight, lo, hi, ts, jumps)
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
 
 
 class SquaredEpsilonInsensitive(EpsilonInsensitive):
-    """``sum_i c_i max(0, |s_i - y_i| - epsilon)^2`` with real targets y; least squares with epsilon = 0.
+    """``sum_i c_i max(0, |s_i - y_i| - epsilon)^2`` with real targets y; least squares if epsilon = 0.
 
     Parameters
     ----------

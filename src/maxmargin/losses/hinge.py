@@ -1,4 +1,4 @@
-"""The hinge losses: binary, and Crammer-Singer for several classes."""
+"""Hinge losses: binary and Crammer-Singer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Hinge(ScoreLoss):
     Parameters
     ----------
     margin : float, default 1.0
-        What every sample is asked for. Margins m_i of single samples are offsets -y_i m_i of the scores
-        together with ``margin=0``: then no small margin is ever added to 1.
+        Required margin. For per-sample margins m_i use ``margin=0`` and offsets -y_i m_i of the scores; this
+        avoids adding small margins to 1.
 
     Examples
     --------
@@ -95,7 +95,8 @@ class CrammerSinger(ScoreLoss):
     Parameters
     ----------
     cost : array of shape (K, K)
-        Cost of predicting column k for a row of class y; zero on the diagonal, not negative.
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i; nonnegative, with a zero
+        diagonal.
 
     Examples
     --------
@@ -113,9 +114,9 @@ class CrammerSinger(ScoreLoss):
         if self.cost.ndim != 2 or self.cost.shape[0] != self.cost.shape[1]:
             raise ValueError(f"cost must be a square matrix; its shape is {self.cost.shape}.")
         if not np.isfinite(self.cost).all() or (self.cost < 0).any():
-            raise ValueError("cost must be finite and not negative.")
+            raise ValueError("cost must be finite and nonnegative.")
         if np.diagonal(self.cost).any():
-            raise ValueError("cost must be zero on its diagonal: a right answer costs nothing.")
+            raise ValueError("cost must be zero on the diagonal.")
 
     def dual_terms(self, y: Labels) -> ClassTerms:
         """See :meth:`ScoreLoss.dual_terms`."""
@@ -138,7 +139,7 @@ class CrammerSinger(ScoreLoss):
         """See :meth:`ScoreLoss.check_labels`."""
         whole = np.issubdtype(np.asarray(y).dtype, np.integer)
         if not whole or (len(y) and not 0 <= np.min(y) <= np.max(y) < len(self.cost)):
-            raise ValueError(f"labels must be whole numbers from 0 to {len(self.cost) - 1}.")
+            raise ValueError(f"labels must be integers from 0 to {len(self.cost) - 1}.")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""

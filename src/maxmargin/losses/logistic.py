@@ -11,7 +11,7 @@ from maxmargin.losses.derivatives import LogisticMargin, NewtonTerms
 
 
 class Logistic(ScoreLoss):
-    """sum_i c_i log(1 + exp(-y_i s_i)) with y in {-1, +1}; no score is too large for it.
+    """sum_i c_i log(1 + exp(-y_i s_i)) with y in {-1, +1}, computed without overflow.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Joint measures of two classes: F_beta, the break-even point, precision and recall at k."""
+"""Non-decomposable metrics for two classes: F_beta, break-even point, precision and recall at k."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels
-from maxmargin.losses.tables import TableLoss
+from maxmargin.losses.confusion_matrix import ConfusionMatrixLoss
 
 NUMBER = (int, float, np.integer, np.floating)
 
 
-class FBeta(TableLoss):
-    """n (1 - F_beta) in the maximum over labellings; a cut costs O(n log n).
+class FBeta(ConfusionMatrixLoss):
+    """n (1 - F_beta) as a structured hinge loss over labelings; a cut costs O(n log n).
 
-    F_beta = (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp): recall counts beta times as much as
+    F_beta = (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp): recall is weighted beta times as much as
     precision.
 
     Parameters
     ----------
     beta : float, default 1.0
-        1 is the harmonic mean of precision and recall.
+        With 1, F_beta is the harmonic mean of precision and recall.
 
     Examples
     --------
@@ -35,33 +35,33 @@ class FBeta(TableLoss):
 
     def __init__(self, beta: float = 1.0) -> None:
         if not (isinstance(beta, NUMBER) and np.isfinite(beta) and beta > 0.0):
-            raise ValueError(f"beta={beta!r}: it must be a positive number.")
+            raise ValueError(f"beta must be a positive number; got {beta!r}.")
         self.beta = float(beta)
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         weight = self.beta**2
         return (weight * fn + fp) / ((1.0 + weight) * tp + weight * fn + fp)
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
-        fn, fp = measures.f_beta_table(low, high, self.beta**2)
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
+        fn, fp = measures.best_f_beta(low, high, self.beta**2)
         return int(fn), int(fp)
 
 
-class AtK(TableLoss):
-    """Precision or recall among labellings with exactly k positives; a cut costs O(n log n).
+class AtK(ConfusionMatrixLoss):
+    """Precision or recall at k: labelings have exactly k positives. A cut costs O(n log n).
 
-    The loss is 1 - tp / k or 1 - tp / P, with P the number of positive rows. With k = P both are one
-    minus the break-even point of precision and recall (PRBEP), and a constant added to all scores
-    changes nothing.
+    The loss is 1 - tp / k or 1 - tp / P, where P is the number of positive samples. With k = P both equal one
+    minus the precision-recall break-even point (PRBEP), and adding a constant to all scores leaves the loss
+    unchanged.
 
     Parameters
     ----------
     kind : {"precision", "recall"}, default "precision"
-        What is measured.
+        The metric.
     k : int, optional
-        Number of rows called positive; P by default.
+        Number of samples predicted as positive; P by default.
 
     Examples
     --------
@@ -77,28 +77,28 @@ class AtK(TableLoss):
         if kind not in ("precision", "recall"):
             raise ValueError(f"kind={kind!r}: use 'precision' or 'recall'.")
         if k is not None and not (isinstance(k, NUMBER) and k >= 1 and int(k) == k):
-            raise ValueError(f"k={k!r}: it must be a positive whole number of rows.")
+            raise ValueError(f"k must be a positive integer; got {k!r}.")
         self.kind, self.k = kind, None if k is None else int(k)
 
     @property
     def shift_invariant(self) -> bool:  # type: ignore[override]
-        """See :class:`ScoreLoss`: the rows called positive are a given number."""
+        """See :class:`ScoreLoss`; true for k = P, the number of positives."""
         return self.k is None
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         super().check_labels(y)
         if self.k is not None and self.k > len(y):
-            raise ValueError(f"k={self.k} rows are to be called positive, but there are {len(y)}.")
+            raise ValueError(f"k={self.k} exceeds the number of samples, {len(y)}.")
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         k = tp + fn if self.k is None else self.k
         base = k if self.kind == "precision" else tp + fn
         return np.where(tp + fp == k, 1.0 - tp / base, -1.0)
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
         P, N = len(low), len(high)
         k = P if self.k is None else self.k
         tp = np.arange(max(0, k - N), min(k, P) + 1)

@@ -1,4 +1,4 @@
-"""The loss of the one-class SVM."""
+"""Loss of the one-class SVM."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from maxmargin.losses.hinge import Hinge
 
 
 class OneClass(ScoreLoss):
-    """sum_i c_i max(0, 1 - s_i): every row should score at least one. Labels are not looked at.
+    """sum_i c_i max(0, 1 - s_i): every sample should score at least one. Labels are ignored.
 
-    This is the one-class SVM with its threshold rho set to one, so that no free parameter stands
-    beside w. Nothing is lost: if (v, rho) solves the form with nu,
-    ``min 1/2 |v|^2 - rho + (1 / (nu n)) sum_i max(0, rho - <v, x_i>)``, then w = v / rho minimises
-    ``1/2 |w|^2 + C sum_i max(0, 1 - <w, x_i>)`` with C = 1 / (nu n rho), and ``<w, x> >= 1`` says
-    the same as ``<v, x> >= rho``.
-    Rows should have unit norm (or another common one) and no constant feature is used: the class
-    is what lies on w's side of a plane that keeps away from the origin.
+    This is the one-class SVM with its threshold rho fixed at one, so that w is the only variable. The two
+    forms are equivalent: if (v, rho) minimizes
+    ``1/2 |v|^2 - rho + (1 / (nu n)) sum_i max(0, rho - <v, x_i>)``, then w = v / rho minimizes
+    ``1/2 |w|^2 + C sum_i max(0, 1 - <w, x_i>)`` with C = 1 / (nu n rho), and ``<w, x> >= 1`` is equivalent
+    to ``<v, x> >= rho``.
+    Samples should have unit norm (or another common norm), without a constant feature: the class is the
+    half-space ``<w, x> >= 1``, which excludes the origin.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Losses of estimated prevalence, as used to train quantifiers.
+"""Quantification errors: losses of the estimated prevalence, for training quantifiers.
 
-A quantifier that classifies and counts errs by m - P, the number of rows called positive minus the number
-that are. P / n and m / n are the two prevalences; where a formula could divide by zero they are smoothed to
-(P + 1/2) / (n + 1) and (m + 1/2) / (n + 1).
+A classify-and-count quantifier errs by m - P, the number of samples predicted as positive minus the number of
+positive samples. The true and estimated prevalences are P / n and m / n. Where a formula could divide by
+zero, they are smoothed to (P + 1/2) / (n + 1) and (m + 1/2) / (n + 1).
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ import numpy as np
 
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
-from maxmargin.losses.tables import TableLoss
+from maxmargin.losses.confusion_matrix import ConfusionMatrixLoss
 
-PrevalenceError = Literal["ae", "nae", "rae", "kld", "nkld"]
+ErrorName = Literal["ae", "nae", "rae", "kld", "nkld"]
 
 
-class Prevalence(TableLoss):
-    """n times an error of the estimated prevalence in the maximum; a cut costs O(n log n).
+class QuantificationLoss(ConfusionMatrixLoss):
+    """n times a quantification error as a structured hinge loss over labelings; a cut costs O(n log n).
 
     Parameters
     ----------
     error : {"ae", "nae", "rae", "kld", "nkld"}, default "ae"
-        Absolute error; the same divided by its largest value; relative absolute error, averaged over the two
-        classes; Kullback-Leibler divergence of the estimate from the truth; and that normalised to [0, 1).
+        Absolute error; normalized absolute error; relative absolute error, averaged over the two classes;
+        Kullback-Leibler divergence of the estimated from the true prevalence; the same normalized to [0, 1).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.losses import Prevalence
-    >>> Prevalence("ae").value(np.zeros(4), np.array([1.0, -1.0, -1.0, -1.0]), np.ones(4))
+    >>> from maxmargin.losses import QuantificationLoss
+    >>> QuantificationLoss("ae").value(np.zeros(4), np.array([1.0, -1.0, -1.0, -1.0]), np.ones(4))
     3.0
     """
 
-    def __init__(self, error: PrevalenceError = "ae") -> None:
-        if error not in get_args(PrevalenceError):
-            raise ValueError(f"error={error!r}: use one of {', '.join(get_args(PrevalenceError))}.")
+    def __init__(self, error: ErrorName = "ae") -> None:
+        if error not in get_args(ErrorName):
+            raise ValueError(f"error={error!r}: use one of {', '.join(get_args(ErrorName))}.")
         self.error = error
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         positive, negative = tp + fn, fp + tn
         return self._of_count(tp + fp, positive, negative)
 
@@ -55,27 +55,27 @@ class Prevalence(TableLoss):
             return 0.5 * off * (1.0 / (P + 0.5) + 1.0 / (N + 0.5))
         p, q = (P + 0.5) / (n + 1.0), (m + 0.5) / (n + 1.0)
         divergence = p * np.log(p / q) + (1.0 - p) * np.log((1.0 - p) / (1.0 - q))
-        divergence = np.maximum(0.0, divergence) * (off > 0)  # exactly 0 for the right count
+        divergence = np.maximum(0.0, divergence) * (off > 0)  # exactly 0 if the count is correct
         return divergence if self.error == "kld" else np.tanh(0.5 * divergence)
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
         P, N = len(low), len(high)
         delta = (P + N) * self._of_count(np.arange(P + N + 1), P, N)
-        fn, fp = measures.count_table(low, high, delta)
+        fn, fp = measures.best_count(low, high, delta)
         return int(fn), int(fp)
 
 
-class QMeasure(TableLoss):
-    """n (1 - Q) in the maximum over labellings; a cut costs O(n log n).
+class QMeasure(ConfusionMatrixLoss):
+    """n (1 - Q) as a structured hinge loss over labelings; a cut costs O(n log n).
 
-    Q is the harmonic mean of recall and of ``1 - |m - P| / max(P, N)``, the accuracy of the count m of rows
-    called positive, which weighs beta times as much as recall.
+    Q is the F_beta-weighted harmonic mean of recall and ``1 - |m - P| / max(P, N)``, the accuracy of the
+    number m of samples predicted as positive.
 
     Parameters
     ----------
     beta : float, default 1.0
-        Weight of the count against recall, as in F_beta.
+        Weight of the count relative to recall, as in F_beta.
 
     Examples
     --------
@@ -87,11 +87,11 @@ class QMeasure(TableLoss):
 
     def __init__(self, beta: float = 1.0) -> None:
         if not (np.isfinite(beta) and beta > 0.0):
-            raise ValueError(f"beta={beta!r}: it must be a positive number.")
+            raise ValueError(f"beta must be a positive number; got {beta!r}.")
         self.beta = float(beta)
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         positive, weight = tp + fn, self.beta**2
         recall = tp / positive
         count = 1.0 - np.abs(tp + fp - positive) / np.maximum(positive, fp + tn)
@@ -99,7 +99,7 @@ class QMeasure(TableLoss):
         score = (1.0 + weight) * count * recall / np.where(total > 0.0, total, 1.0)
         return 1.0 - score
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
-        fn, fp = measures.q_table(low, high, self.beta**2)
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
+        fn, fp = measures.best_q(low, high, self.beta**2)
         return int(fn), int(fp)

@@ -1,7 +1,7 @@
-"""Losses of rankings: sums over queries, whose rows stand next to each other.
+"""Ranking losses: sums over queries, each a group of adjacent samples.
 
-Labels have three columns, made by :func:`query_labels`: the relevance of a row, the number of its query, and
-the rank of its relevance among those of the query.
+Labels have three columns, created by :func:`query_labels`: the relevance of a sample, the index of its query,
+and the rank of its relevance within the query.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _KINDS = {"equal": pairs.EQUAL, "difference": pairs.DIFFERENCE}
 
 
 def query_labels(relevance: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Array:
-    """Labels for the losses of rankings.
+    """Create labels for ranking losses.
 
     Parameters
     ----------
     relevance : array of shape (n,)
-        Relevance of each row: the larger, the better.
+        Relevance of each sample; larger is better.
     groups : array of shape (n,), optional
-        Query of each row; rows of one query must stand next to each other. One query by default.
+        Query of each sample; samples of a query must be adjacent. One query by default.
 
     Returns
     -------
     array of shape (n, 3)
-        Relevance, number of the query, rank of the relevance among those of the query (from 0).
+        Relevance, index of the query, rank of the relevance within the query (from 0).
 
     Examples
     --------
@@ -48,20 +48,20 @@ def query_labels(relevance: npt.ArrayLike, groups: npt.ArrayLike | None = None) 
     given = np.zeros(len(y)) if groups is None else np.asarray(groups)
     if y.ndim != 1 or given.shape != y.shape:
         raise ValueError(
-            f"relevance has shape {y.shape} and groups {given.shape}: one number per row is needed."
+            f"relevance has shape {y.shape} and groups {given.shape}: one number per sample is required."
         )
     new = np.ones(len(y), dtype=bool)
     new[1:] = given[1:] != given[:-1]
     if new.sum() != len(np.unique(given)):
         raise ValueError(
-            "the rows of a query are apart: sort X, relevance and groups by the query first."
+            "samples of a query are not adjacent: sort X, relevance and groups by query first."
         )
     number = np.cumsum(new) - 1
     order = np.lexsort((y, number))
-    step = np.zeros(len(y), dtype=np.int64)  # one level up, counted through all queries
+    step = np.zeros(len(y), dtype=np.int64)  # 1 where the relevance level increases
     step[1:] = (np.diff(y[order]) > 0.0) & (np.diff(number[order]) == 0)
     rank = np.cumsum(step)
-    rank -= rank[new][number[order]]  # queries keep their places when sorted
+    rank -= rank[new][number[order]]  # sorting keeps queries in place
     out = np.empty((len(y), 3))
     out[:, 0], out[:, 1] = y, number
     out[order, 2] = rank
@@ -69,9 +69,9 @@ def query_labels(relevance: npt.ArrayLike, groups: npt.ArrayLike | None = None) 
 
 
 class _QueryLoss(ScoreLoss):
-    """What losses of rankings share."""
+    """Base class of ranking losses."""
 
-    #: queries are sorted for every slope
+    #: each slope sorts the queries
     expensive_slopes: ClassVar[bool] = True
 
     def check_labels(self, y: Labels) -> None:
@@ -79,29 +79,28 @@ class _QueryLoss(ScoreLoss):
         good = y.ndim == 2 and y.shape[1] == 3 and y.dtype == np.float64
         if not good or not np.array_equal(query_labels(y[:, 0], y[:, 1])[:, 2], y[:, 2]):
             raise ValueError(
-                f"{type(self).__name__} wants labels made by losses.query_labels(relevance, groups)."
+                f"labels of {type(self).__name__} must come from losses.query_labels(relevance, groups)."
             )
 
     def boundaries(self, y: Labels) -> IntArray | None:
-        """Where queries begin and end."""
+        """Boundaries between queries."""
         inner = np.flatnonzero(np.diff(y[:, 1])) + 1
         out: IntArray = np.concatenate([[0], inner, [len(y)]]).astype(np.int64)
         return out
 
 
 class PairHinge(_QueryLoss):
-    """sum over pairs of rows of one query with y_i > y_j of c_ij max(0, 1 - (s_i - s_j)).
+    """sum over pairs of samples of the same query with y_i > y_j of c_ij max(0, 1 - (s_i - s_j)).
 
-    c_ij is the product of the weights of the two rows (a row of weight 2 is a row that is there twice)
-    and of the pair's importance. Sums over pairs come from sorting: O(m log m) for m rows of a query and
-    any number of levels of relevance.
+    c_ij is the product of the two sample weights and the importance of the pair; a sample of weight 2 counts
+    like two equal samples. Sums over pairs are computed by sorting, in O(m log m) for a query of m samples
+    and any number of relevance levels.
 
     Parameters
     ----------
     importance : {"equal", "difference"} or array of shape (K, K), default "equal"
-        Importance of a pair: 1, or the difference of the relevances, or the entry [y_i, y_j] of a matrix
-        that is not negative; then relevances must be whole numbers 0 .. K-1. Only entries below the
-        diagonal are used.
+        Importance of a pair: 1, the difference of the relevances, or entry [y_i, y_j] of a nonnegative
+        matrix. With a matrix, relevances must be integers 0 .. K-1; only entries below the diagonal are used.
 
     Examples
     --------
@@ -119,7 +118,7 @@ class PairHinge(_QueryLoss):
     def __init__(self, importance: Any = "equal") -> None:
         if isinstance(importance, str) and importance not in _KINDS:
             raise ValueError(
-                f"importance={importance!r} is not known; use 'equal', 'difference' or a matrix."
+                f"unknown importance {importance!r}: use 'equal', 'difference' or a matrix."
             )
         words = isinstance(importance, str)
         self._kind: int = _KINDS[importance] if words else pairs.MATRIX
@@ -131,7 +130,7 @@ class PairHinge(_QueryLoss):
         size = len(self._matrix)
         if self._kind == pairs.MATRIX and not np.isin(y[:, 0], np.arange(size)).all():
             raise ValueError(
-                f"with a matrix of shape ({size}, {size}) relevances must be whole numbers 0 .. {size - 1}."
+                f"with a matrix of shape ({size}, {size}), relevances must be integers 0 .. {size - 1}."
             )
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
@@ -157,15 +156,15 @@ def _levels_matrix(importance: Any) -> Array:
         raise ValueError(f"importance must be a square matrix; its shape is {matrix.shape}.")
     below = matrix[np.tril_indices(len(matrix), -1)]
     if not np.isfinite(below).all() or (below < 0.0).any():
-        raise ValueError("importance must be finite and not negative below its diagonal.")
+        raise ValueError("importance must be finite and nonnegative below the diagonal.")
     return matrix
 
 
 class _ListLoss(_QueryLoss):
-    """Losses of whole rankings. A query weighs as much as its rows do in the mean."""
+    """Base class of listwise losses. The weight of a query is the mean weight of its samples."""
 
     _kind: ClassVar[int]
-    #: positions that count
+    #: number of top positions that count
     _k: int = np.iinfo(np.int64).max
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
@@ -181,12 +180,13 @@ class _ListLoss(_QueryLoss):
 
 
 class AveragePrecision(_ListLoss):
-    """sum over queries of the largest 1 - AP(ranking) + <s, a(ranking) - a(truth)>; relevances are 0 and 1.
+    """sum over queries of max over rankings of 1 - AP(ranking) + <s, a(ranking) - a(truth)>; relevances are 0
+    or 1.
 
-    The joint feature of Yue, Finley, Radlinski and Joachims (2007): a(ranking) is the sum over pairs of a
-    relevant row i and another row j of the query of ±(e_i - e_j) / (R N), + if i stands above j, with R
-    relevant rows and N others. The largest value is found exactly by their algorithm, in O(R N).
-    The loss of a query is at least 1 - AP of its scores' order.
+    This uses the joint feature map of Yue, Finley, Radlinski and Joachims (2007): a(ranking) is the sum, over
+    pairs of a relevant sample i and an irrelevant sample j of the query, of ±(e_i - e_j) / (R N), with + if i
+    is ranked above j. R and N are the numbers of relevant and irrelevant samples. Their algorithm finds the
+    maximum exactly in O(R N). The loss of a query is at least 1 - AP of the ranking by score.
 
     Examples
     --------
@@ -203,22 +203,23 @@ class AveragePrecision(_ListLoss):
         """See :meth:`ScoreLoss.check_labels`."""
         super().check_labels(y)
         if not ((y[:, 0] == 0.0) | (y[:, 0] == 1.0)).all():
-            raise ValueError("average precision wants relevances 0 and 1.")
+            raise ValueError("relevances must be 0 or 1 for average precision.")
 
 
 class NDCG(_ListLoss):
-    """sum over queries of the largest 1 - NDCG(ranking) + <s, a(ranking) - a(truth)>; relevances are gains.
+    """sum over queries of max over rankings of 1 - NDCG(ranking) + <s, a(ranking) - a(truth)>; relevances are
+    gains.
 
-    The joint feature of Chapelle, Le and Smola with the measure's own discounts: a(ranking) is the sum
-    over positions p of D_p e_ranking(p), D_p = 1 / log2(1 + p). The best ranking then has s - gain / IDCG in
-    descending order (rearrangement): exact, by sorting. The truth is the mean over all ideal rankings, so
-    that rows of equal gain are treated alike. The loss of a query is at least 1 - NDCG of its scores' order.
-    A query whose rows all have the same gain says nothing about rankings and counts nothing.
+    This uses the joint feature map of Chapelle, Le and Smola with the discounts of NDCG: a(ranking) is the
+    sum over positions p of D_p e_ranking(p), D_p = 1 / log2(1 + p). By the rearrangement inequality, sorting
+    by s - gain / IDCG in descending order gives the exact maximum. a(truth) is the mean over all ideal
+    rankings, so that samples of equal gain are treated alike. The loss of a query is at least 1 - NDCG of the
+    ranking by score. A query whose samples all have the same gain has loss zero.
 
     Parameters
     ----------
     k : int, optional
-        Positions that count; all of them by default.
+        Number of top positions that count; all by default.
 
     Examples
     --------
@@ -233,7 +234,7 @@ class NDCG(_ListLoss):
 
     def __init__(self, k: int | None = None) -> None:
         if k is not None and not (isinstance(k, int | np.integer) and k > 0):
-            raise ValueError(f"k={k!r}: it must be a positive whole number, or None for all.")
+            raise ValueError(f"k must be a positive integer, or None for all; got {k!r}.")
         if k is not None:
             self._k = int(k)
 
@@ -241,4 +242,4 @@ class NDCG(_ListLoss):
         """See :meth:`ScoreLoss.check_labels`."""
         super().check_labels(y)
         if not (np.isfinite(y[:, 0]) & (y[:, 0] >= 0.0)).all():
-            raise ValueError("NDCG wants gains that are finite and not negative.")
+            raise ValueError("gains must be finite and nonnegative for NDCG.")

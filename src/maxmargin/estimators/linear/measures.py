@@ -12,17 +12,17 @@ from sklearn.metrics import roc_auc_score
 
 from maxmargin.core.vectors import Array
 from maxmargin.losses import (
-    AllTables,
+    AllConfusionMatrices,
     AtK,
     BalancedError,
+    ConfusionMatrixLoss,
     FBeta,
     Hinge,
-    Prevalence,
     QMeasure,
-    RocArea,
+    QuantificationLoss,
+    RocAuc,
     ScoreLoss,
-    TableLoss,
-    table_losses,
+    confusion_matrix_losses,
 )
 
 _LOSSES: dict[str, Callable[[float, Any], ScoreLoss]] = {
@@ -33,12 +33,12 @@ _LOSSES: dict[str, Callable[[float, Any], ScoreLoss]] = {
     "prbep": lambda beta, k: AtK(),
     "precision_at_k": lambda beta, k: AtK("precision", _given(k)),
     "recall_at_k": lambda beta, k: AtK("recall", _given(k)),
-    "roc_auc": lambda beta, k: RocArea(),
-    "ae": lambda beta, k: Prevalence("ae"),
-    "nae": lambda beta, k: Prevalence("nae"),
-    "rae": lambda beta, k: Prevalence("rae"),
-    "kld": lambda beta, k: Prevalence("kld"),
-    "nkld": lambda beta, k: Prevalence("nkld"),
+    "roc_auc": lambda beta, k: RocAuc(),
+    "ae": lambda beta, k: QuantificationLoss("ae"),
+    "nae": lambda beta, k: QuantificationLoss("nae"),
+    "rae": lambda beta, k: QuantificationLoss("rae"),
+    "kld": lambda beta, k: QuantificationLoss("kld"),
+    "nkld": lambda beta, k: QuantificationLoss("nkld"),
     "q": lambda beta, k: QMeasure(beta),
 }
 
@@ -86,12 +86,14 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
     loss = declared(measure, beta, k)
     if loss is None:
         require_counts(measure)
-        return AllTables(table_losses(measure, P, N), "slack" if rescaling == "slack" else "margin")
+        return AllConfusionMatrices(
+            confusion_matrix_losses(measure, P, N), "slack" if rescaling == "slack" else "margin"
+        )
     loss.check_labels(y)
     if rescaling == "margin":
         return loss
     of_rows = {"error": _error, "balanced_error": _balanced_error}
-    table: Any = loss if isinstance(loss, TableLoss) else None
+    table: Any = loss if isinstance(loss, ConfusionMatrixLoss) else None
     if isinstance(measure, str):
         table = of_rows.get(measure, table)
     if table is None:
@@ -100,7 +102,7 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
             f"rescaling='slack' requires a metric of confusion matrices; {named} depends on pairs of samples "
             "or on scores. Use rescaling='margin'."
         )
-    return AllTables(table_losses(table, P, N), "slack")
+    return AllConfusionMatrices(confusion_matrix_losses(table, P, N), "slack")
 
 
 def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
@@ -124,7 +126,7 @@ def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
         raise ValueError(
             f"measure={measure!r} is unknown; use {f'{instead!r}. Known are' if instead else 'one of'} "
             f"{', '.join(_LOSSES)}, a callable (tp, fp, fn, tn) -> loss, or an object of a class derived "
-            "from maxmargin.losses.TableLoss."
+            "from maxmargin.losses.ConfusionMatrixLoss."
         )
     return _LOSSES[measure](beta, k)
 
@@ -181,7 +183,9 @@ def measured(
         _require_both(measure, P, n)
     of_rows = {"error": _error, "balanced_error": _balanced_error}
     loss: Any = of_rows[measure] if measure in of_rows else _LOSSES[measure](beta, k)
-    return 1.0 - float((loss.loss if isinstance(loss, TableLoss) else loss)(tp, fp, fn, tn))
+    return 1.0 - float(
+        (loss.loss if isinstance(loss, ConfusionMatrixLoss) else loss)(tp, fp, fn, tn)
+    )
 
 
 def _loss_of_table(measure: ScoreLoss, *table: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.vectors import Array
-from maxmargin.losses import TableLoss
+from maxmargin.losses import ConfusionMatrixLoss
 from maxmargin.testing.checks._common import require, require_at_least, require_close
 from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
 
@@ -26,15 +26,14 @@ def check_loss(
 ) -> None:
     """Prove a loss of the scores right at random scores, or say what is wrong.
 
-    Checked are: ``cut(scores, y, weight) -> (offset, g)`` is tight at the scores and a minorant
-    elsewhere; the loss is convex and never negative; scaling the weights scales the cut (by the power
-    ``weight_degree``, if it has one); rows add up if it says it is ``decomposable``, parted where its
-    ``boundaries`` allow it; ``value``, ``slopes(scores, other, y, weight, ts)`` and
-    ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts, where it offers them. So do
-    ``dual_terms(y)``: no dual of a row is above its loss, and the one of the cut is as large; likewise the
-    derivatives and the conjugate of ``newton_terms(y)``. ``change`` allows for all that a move of the scores
-    can do. A loss of confusion matrices (:class:`maxmargin.losses.TableLoss`) is compared with the maximum
-    over all of them.
+    Checked are: ``cut(scores, y, weight) -> (offset, g)`` is tight at the scores and a minorant elsewhere;
+    the loss is convex and never negative; scaling the weights scales the cut (by the power ``weight_degree``,
+    if it has one); rows add up if it says it is ``decomposable``, parted where its ``boundaries`` allow it;
+    ``value``, ``slopes(scores, other, y, weight, ts)`` and ``breakpoints(scores, other, y, weight, lo, hi,
+    limit)`` agree with the cuts, where it offers them. So do ``dual_terms(y)``: no dual of a row is above its
+    loss, and the one of the cut is as large; likewise the derivatives and the conjugate of
+    ``newton_terms(y)``. ``change`` allows for all that a move of the scores can do. A loss of confusion
+    matrices (:class:`maxmargin.losses.ConfusionMatrixLoss`) is compared with the maximum over all of them.
 
     Parameters
     ----------
@@ -292,7 +291,10 @@ def _check_change(
 
 def _check_tables(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
     """The best table by trying all of them; slack rescaling has another maximum."""
-    if not isinstance(loss, TableLoss) or getattr(loss, "rescaling", "margin") != "margin":
+    if (
+        not isinstance(loss, ConfusionMatrixLoss)
+        or getattr(loss, "rescaling", "margin") != "margin"
+    ):
         return
     positive = np.asarray(y) > 0
     low, high = np.sort(scores[positive]), np.sort(scores[~positive])[::-1]

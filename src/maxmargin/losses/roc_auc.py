@@ -1,4 +1,4 @@
-"""Losses of two classes that are sums over rows or pairs once the classes' totals are known."""
+"""ROC AUC and balanced error: losses of two classes that depend on the total weight of each class."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numpy as np
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.confusion_matrix import check_two_classes
 from maxmargin.losses.hinge import Hinge
-from maxmargin.losses.tables import check_two_classes
 
 
-class RocArea(ScoreLoss):
-    """n (1 - ROC area) with a margin: n / (P N) sum over pairs of max(0, 1 - (s_i - s_j)).
+class RocAuc(ScoreLoss):
+    """n (1 - ROC AUC) with a margin: n / (P N) sum over pairs of max(0, 1 - (s_i - s_j)).
 
-    i is positive, j negative; P, N and n are the total weights of the positive, the negative and all rows.
-    A cut costs O(n log n). A constant added to all scores changes nothing.
+    Sample i is positive and j negative; P, N and n are the total weights of the positive, the negative and
+    all samples. A cut costs O(n log n). Adding a constant to all scores leaves the loss unchanged.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.losses import RocArea
-    >>> RocArea().value(np.array([1.0, 0.5, 0.0]), np.array([1.0, -1.0, -1.0]), np.ones(3))
+    >>> from maxmargin.losses import RocAuc
+    >>> RocAuc().value(np.array([1.0, 0.5, 0.0]), np.array([1.0, -1.0, -1.0]), np.ones(3))
     0.75
     """
 
@@ -32,7 +32,7 @@ class RocArea(ScoreLoss):
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
-        check_two_classes(y, "the ROC area")
+        check_two_classes(y, "ROC AUC")
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
@@ -55,9 +55,9 @@ class RocArea(ScoreLoss):
 
 
 class BalancedError(ScoreLoss):
-    """n times the mean of the two classes' error rates in the maximum over labellings.
+    """n times the mean of the two class error rates, as a structured hinge loss over labelings.
 
-    That is the sum over rows of max(0, n / (2 P) - s_i) for positives, max(0, n / (2 N) + s_i) for
+    This is the sum over samples of max(0, n / (2 P) - s_i) for positives and max(0, n / (2 N) + s_i) for
     negatives, with total weights P, N and n: the rarer class gets the larger margin.
 
     Examples
@@ -78,7 +78,7 @@ class BalancedError(ScoreLoss):
 
     @staticmethod
     def _margins(y: Labels, weight: Array) -> Array:
-        """max(0, m - y s) = m max(0, 1 - y s / m): a hinge of scaled scores."""
+        """Required margins m; max(0, m - y s) = m max(0, 1 - y s / m), a hinge loss of scaled scores."""
         positive = y > 0
         P, N = float(np.sum(weight[positive])), float(np.sum(weight[~positive]))
         n = P + N

@@ -1,4 +1,4 @@
-"""Losses of contingency tables: what the joint measures share, and any measure on small data."""
+"""Losses of confusion matrices: a base class for non-decomposable metrics, and any metric on small data."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy as np
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.losses.table_search import Errors, check_concave, concave_table
+from maxmargin.losses.confusion_matrix_search import Errors, best_concave_matrix, check_concave
 
-#: tables that are enumerated one by one for every cut: n = 4,000 rows if half of them are positive
-MAX_TABLES = 4_000_000
+#: limit on the confusion matrices enumerated for every cut: n = 4,000 samples if half of them are positive
+MAX_MATRICES = 4_000_000
 
-#: called with (tp, fp, fn, tn); the loss of the table, 0 if there are no errors
+#: loss(tp, fp, fn, tn) of a confusion matrix; 0 if there are no errors
 Measure = Callable[[Any, Any, Any, Any], Any]
 Rescaling = Literal["margin", "slack"]
 
 
-class TableLoss(ScoreLoss):
-    """max over labellings v of Delta(v) + sum_i 1/2 (v_i - y_i) s_i with y in {-1, +1}.
+class ConfusionMatrixLoss(ScoreLoss):
+    """max over labelings v of Delta(v) + sum_i 1/2 (v_i - y_i) s_i with y in {-1, +1}.
 
-    Delta(v) = n loss(tp, fp, fn, tn), the loss of v's contingency table; Delta(y) = 0 is always in the
-    maximum. A subclass says what a table costs. If that is concave in the number of misses or of false alarms
-    it says so, and the best table is found in O(n log n); else it overrides ``table``, or all tables are
-    tried, which is for data with few rows.
+    Delta(v) = n loss(tp, fp, fn, tn) is the loss of the confusion matrix of v; the maximum includes Delta(y)
+    = 0. A subclass implements ``loss``. If the loss is concave in the number of false negatives or false
+    positives, set ``concave_in``, and the best confusion matrix is found in O(n log n). Otherwise override
+    ``best_matrix``, or all confusion matrices are enumerated, which is feasible for small data only.
 
     Examples
     --------
@@ -36,9 +36,9 @@ class TableLoss(ScoreLoss):
 
     >>> import numpy as np
     >>> from maxmargin import MeasureSVC
-    >>> from maxmargin.losses import TableLoss
-    >>> class Jaccard(TableLoss):
-    ...     concave_in = "alarms"
+    >>> from maxmargin.losses import ConfusionMatrixLoss
+    >>> class Jaccard(ConfusionMatrixLoss):
+    ...     concave_in = "fp"
     ...     def loss(self, tp, fp, fn, tn):
     ...         return (fn + fp) / (tp + fn + fp)
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
@@ -51,70 +51,74 @@ class TableLoss(ScoreLoss):
     weighted = False
     expensive_slopes = True
     label_kind = "sign"
-    #: "misses" (fn) or "alarms" (fp), if the loss is concave in their number whatever the other number is
+    #: "fn" or "fp" if the loss is concave in the number of these errors for any number of the other
     concave_in: ClassVar[Errors | None] = None
 
     @abstractmethod
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """Loss of a table (or of arrays of tables) per row; negative where a table is not allowed."""
+        """Loss of a confusion matrix, or of arrays of them, per sample; negative if the matrix is not
+        allowed."""
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """(misses, false alarms) of the best table for the scores of the positives, ascending, and of the
-        negatives, descending."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """(false negatives, false positives) of the best confusion matrix; ``low`` holds the positive scores
+        in ascending order, ``high`` the negative scores in descending order."""
         if self.concave_in is not None:
-            return concave_table(self.loss, low, high, self.concave_in)
-        delta = (len(low) + len(high)) * table_losses(self, len(low), len(high))
-        fn, fp = measures.matrix_table(low, high, delta, False)
+            return best_concave_matrix(self.loss, low, high, self.concave_in)
+        delta = (len(low) + len(high)) * confusion_matrix_losses(self, len(low), len(high))
+        fn, fp = measures.best_enumerated(low, high, delta, False)
         return int(fn), int(fp)
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         name = type(self).__name__
         check_two_classes(y, name)
-        if self.concave_in is not None and type(self).table is TableLoss.table:
-            if self.concave_in not in ("misses", "alarms"):
+        if (
+            self.concave_in is not None
+            and type(self).best_matrix is ConfusionMatrixLoss.best_matrix
+        ):
+            if self.concave_in not in ("fn", "fp"):
                 raise ValueError(
-                    f"concave_in={self.concave_in!r} of {name}: use 'misses', 'alarms' or None."
+                    f"concave_in={self.concave_in!r} of {name}: use 'fn', 'fp' or None."
                 )
             check_concave(self.loss, int(np.sum(y > 0)), int(np.sum(y <= 0)), self.concave_in, name)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
-        """See :meth:`ScoreLoss.cut`; weights are ones."""
+        """See :meth:`ScoreLoss.cut`; weights must be ones."""
         return self._cut(scores, y, slack=False)
 
     def _cut(self, scores: Array, y: Labels, *, slack: bool) -> tuple[float, Array]:
         positive = y > 0
         low = np.sort(scores[positive])
         high = np.ascontiguousarray(np.sort(scores[~positive])[::-1])
-        fn, fp = self.table(low, high)
+        fn, fp = self.best_matrix(low, high)
         gradient = np.empty(len(scores))
         measures.mark(scores, y, low, high, fn, fp, gradient)
         loss = float(self.loss(len(low) - fn, fp, fn, len(high) - fp))
         delta = len(scores) * max(0.0, loss)
         if slack:
             gradient *= delta
-        if delta + float(np.sum(gradient * scores)) < 0.0:  # the truth is better than all allowed
+        if delta + float(np.sum(gradient * scores)) < 0.0:  # y itself attains the maximum
             return 0.0, np.zeros(len(scores))
         return delta, gradient
 
 
-class AllTables(TableLoss):
-    """Any measure, by trying all (n_positive + 1) (n_negative + 1) tables for every cut.
+class AllConfusionMatrices(ConfusionMatrixLoss):
+    """Any metric, by enumerating all (n_positive + 1) (n_negative + 1) confusion matrices for every cut.
 
     Parameters
     ----------
     losses : array of shape (n_positive + 1, n_negative + 1)
-        Loss of the table with ``fn`` misses and ``fp`` false alarms at [fn, fp]; 0 at [0, 0]; negative
-        where a table is not allowed. See :func:`table_losses`.
+        Loss at [fn, fp] for ``fn`` false negatives and ``fp`` false positives; 0 at [0, 0]; negative where a
+        confusion matrix is not allowed. See :func:`confusion_matrix_losses`.
     rescaling : {"margin", "slack"}, default "margin"
-        With "slack" the loss is max over labellings of Delta(v) (1 + sum_i 1/2 (v_i - y_i) s_i).
+        With "slack" the loss is max over labelings of Delta(v) (1 + sum_i 1/2 (v_i - y_i) s_i).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.losses import AllTables, table_losses
-    >>> losses = table_losses(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn), 2, 1)
-    >>> loss = AllTables(losses)
+    >>> from maxmargin.losses import AllConfusionMatrices, confusion_matrix_losses
+    >>> losses = confusion_matrix_losses(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn), 2, 1)
+    >>> loss = AllConfusionMatrices(losses)
     >>> loss.value(np.array([0.5, 2.0, -0.25]), np.array([1.0, 1.0, -1.0]), np.ones(3))
     1.25
     """
@@ -125,23 +129,23 @@ class AllTables(TableLoss):
             raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
         if self.losses.ndim != 2 or min(self.losses.shape) < 2:
             raise ValueError(
-                "losses must be a matrix with a loss for every number of misses and alarms."
+                "losses must be a matrix with a loss for every pair (false negatives, false positives)."
             )
         if self.losses[0, 0] != 0.0:
-            raise ValueError(f"the table without errors must cost 0, not {self.losses[0, 0]}.")
+            raise ValueError(f"losses[0, 0] must be 0 (no errors), not {self.losses[0, 0]}.")
         if np.isnan(self.losses).any() or np.isposinf(self.losses).any():
-            raise ValueError("the loss of every table must be a finite number.")
+            raise ValueError("losses must be finite numbers.")
         self.rescaling = rescaling
         self._delta: Array = (sum(self.losses.shape) - 2) * self.losses
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        """See :meth:`TableLoss.loss`."""
+        """See :meth:`ConfusionMatrixLoss.loss`."""
         return self.losses[fn, fp]
 
-    def table(self, low: Array, high: Array) -> tuple[int, int]:
-        """See :meth:`TableLoss.table`."""
+    def best_matrix(self, low: Array, high: Array) -> tuple[int, int]:
+        """See :meth:`ConfusionMatrixLoss.best_matrix`."""
         slack = self.rescaling == "slack"
-        fn, fp = measures.matrix_table(low, high, self._delta, slack)
+        fn, fp = measures.best_enumerated(low, high, self._delta, slack)
         return int(fn), int(fp)
 
     def check_labels(self, y: Labels) -> None:
@@ -150,8 +154,8 @@ class AllTables(TableLoss):
         counts = (int(np.sum(y > 0)) + 1, int(np.sum(y <= 0)) + 1)
         if counts != self.losses.shape:
             raise ValueError(
-                f"the losses are those of {self.losses.shape[0] - 1} positive and "
-                f"{self.losses.shape[1] - 1} negative rows, but there are {counts[0] - 1} and "
+                f"losses are for {self.losses.shape[0] - 1} positive and "
+                f"{self.losses.shape[1] - 1} negative samples, but y has {counts[0] - 1} and "
                 f"{counts[1] - 1}."
             )
 
@@ -160,16 +164,18 @@ class AllTables(TableLoss):
         return self._cut(scores, y, slack=self.rescaling == "slack")
 
 
-def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int) -> Array:
-    """The losses of all tables, for :class:`AllTables`.
+def confusion_matrix_losses(
+    measure: Measure | ConfusionMatrixLoss, n_positive: int, n_negative: int
+) -> Array:
+    """Losses of all confusion matrices, for :class:`AllConfusionMatrices`.
 
     Parameters
     ----------
-    measure : callable or TableLoss
-        A callable gets whole numbers ``(tp, fp, fn, tn)``, one table at a time, and returns the table's loss:
-        0 if there are no errors, not negative, about 1 for the worst.
+    measure : callable or ConfusionMatrixLoss
+        A callable is called with integers ``(tp, fp, fn, tn)``, one confusion matrix at a time, and returns
+        its loss: 0 if there are no errors, nonnegative, about 1 for the worst.
     n_positive, n_negative : int
-        Rows of each class.
+        Number of samples of each class.
 
     Returns
     -------
@@ -178,25 +184,24 @@ def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int)
 
     Examples
     --------
-    >>> from maxmargin.losses import table_losses
-    >>> table_losses(lambda tp, fp, fn, tn: (fp + fn) / 2, 1, 1).tolist()
+    >>> from maxmargin.losses import confusion_matrix_losses
+    >>> confusion_matrix_losses(lambda tp, fp, fn, tn: (fp + fn) / 2, 1, 1).tolist()
     [[0.0, 0.5], [0.5, 1.0]]
     """
     P, N = int(n_positive), int(n_negative)
     tables = (P + 1) * (N + 1)
-    if tables > MAX_TABLES:
+    if tables > MAX_MATRICES:
         raise ValueError(
-            f"{P} positive and {N} negative rows have {tables:,} contingency tables, and every cut would "
-            f"try all of them: the limit is {MAX_TABLES:,}. Use a named measure with margin rescaling or an "
-            "object that declares concave_in or implements table(low, high), which need no such list; or "
-            "fewer rows."
+            f"{P} positive and {N} negative samples have {tables:,} confusion matrices, and every cut would "
+            f"enumerate all of them; the limit is {MAX_MATRICES:,}. Use a named measure with margin "
+            "rescaling, an object that declares concave_in or implements best_matrix(), or fewer samples."
         )
-    if isinstance(measure, TableLoss):
+    if isinstance(measure, ConfusionMatrixLoss):
         misses, alarms = np.meshgrid(np.arange(P + 1), np.arange(N + 1), indexing="ij")
         grid: Array = np.array(
             measure.loss(P - misses, alarms, misses, N - alarms), dtype=np.float64
         )
-        grid[0, 0] = 0.0  # the truth is always allowed
+        grid[0, 0] = 0.0  # the true labeling is always allowed
         return grid
     out = np.empty((P + 1, N + 1))
     for fn in range(P + 1):
@@ -205,7 +210,7 @@ def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int)
             if not isinstance(loss, Real | np.bool_):
                 raise TypeError(
                     f"the measure returned {loss!r} for tp={P - fn}, fp={fp}, fn={fn}, tn={N - fp}: it must "
-                    "return the loss, a number."
+                    "return a number, the loss."
                 )
             out[fn, fp] = loss
     _check_losses(out, P, N)
@@ -215,21 +220,21 @@ def table_losses(measure: Measure | TableLoss, n_positive: int, n_negative: int)
 def _check_losses(out: Array, P: int, N: int) -> None:
     if out[0, 0] != 0.0:
         raise ValueError(
-            f"the measure gives {out[0, 0]} for a table without errors; it must be a loss, 0 when all "
-            "is right (1 - score, for a score that is best at 1)."
+            f"the measure returned {out[0, 0]} for a confusion matrix without errors; it must return a loss, "
+            "0 without errors (use 1 - score for a score that is best at 1)."
         )
     wrong = ~np.isfinite(out) | (out < 0.0)
     if wrong.any():
         fn, fp = (int(k) for k in np.argwhere(wrong)[0])
         raise ValueError(
-            f"the measure gives {out[fn, fp]} for tp={P - fn}, fp={fp}, fn={fn}, tn={N - fp}; a loss must "
-            "be finite and not negative."
+            f"the measure returned {out[fn, fp]} for tp={P - fn}, fp={fp}, fn={fn}, tn={N - fp}; a loss must "
+            "be finite and nonnegative."
         )
 
 
 def check_two_classes(y: Labels, name: str) -> None:
-    """Labels -1 and +1, both of them there."""
+    """Raise ValueError unless labels are -1 and +1 and both occur."""
     if not ((y == 1.0) | (y == -1.0)).all():
         raise ValueError(f"labels of {name} must be -1 or +1.")
     if not ((y == 1.0).any() and (y == -1.0).any()):
-        raise ValueError(f"{name} compares two classes, but there are rows of one class only.")
+        raise ValueError(f"{name} requires two classes, but y has only one.")

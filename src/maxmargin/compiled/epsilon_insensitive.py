@@ -1,7 +1,9 @@
-"""Tubes: L(s) = sum_i c_i max(0, |s_i - y_i| - e_i), or its squared terms, their cuts and lines.
+"""Epsilon-insensitive loss L(s) = sum_i c_i max(0, |s_i - y_i| - e_i), plain or squared: cuts, slopes and
+kinks.
 
-On the line s + t (r - s) row i is u(t) = A + t B off its target, A = s - y, B = r - s. It has two kinks, at
-u = e and u = -e, where the slope jumps by c |B|; they are one where e = 0. Squared, the slope is continuous.
+On the line s + t (r - s), row i deviates from its target by u(t) = A + t B, A = s - y, B = r - s. It has two
+kinks, at u = e and u = -e, where the slope jumps by c |B|; they coincide if e = 0. The slope of the squared
+loss is continuous.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def cut(scores, y, width, weight, squared, gradient):
         g = weight[i] if loss > 0.0 else 0.0
         if squared:
             g *= 2.0 * loss
-        # g (|off| - width) - g sign score, less half of it where it is squared
+        # value - gradient * score, where the value is g * loss, or half of that if squared
         offset -= g * width[i]
         if squared:
             offset -= 0.5 * g * loss
@@ -41,12 +43,12 @@ def cut(scores, y, width, weight, squared, gradient):
 
 @entry
 def slopes(s, r, y, width, weight, ts, out):
-    """Add the right derivatives at each t: eight of them side by side."""
+    """Add the right derivatives at each t, eight at a time."""
     zero = simd.fill(0.0)
     for q in range(0, ts.shape[0], simd.LANES):
         here = simd.first(ts.shape[0] - q)
         t = simd.load(ts, q, here, zero)
-        even, odd = zero, zero  # two sums, or each addition would wait for the one before
+        even, odd = zero, zero  # two accumulators hide the latency of additions
         for i in range(s.shape[0]):
             b = r[i] - s[i]
             value = simd.fma(t, simd.fill(b), simd.fill(s[i] - y[i]))
@@ -65,7 +67,7 @@ def slopes(s, r, y, width, weight, ts, out):
 
 @entry
 def squared_slopes(s, r, y, width, weight, ts, out):
-    """Add the derivatives of the squared tube at each t."""
+    """Add the derivatives of the squared loss at each t."""
     n_ts = ts.shape[0]
     for i in range(s.shape[0]):
         a, b = s[i] - y[i], r[i] - s[i]
@@ -83,13 +85,13 @@ def kinks(s, r, y, width, weight, lo, hi, ts, jumps):
         b = r[i] - s[i]
         for side in range(2):
             edge = width[i] if side else -width[i]
-            t = (edge - (s[i] - y[i])) / b  # nan or infinite where there is none
+            t = (edge - (s[i] - y[i])) / b  # nan or infinite if there is no kink
             inside = (lo < t) & (t < hi) & (b != 0.0) & (weight[i] > 0.0)
             if count >= room:
                 if inside:
                     return -1
                 continue
-            ts[count] = t  # written in any case: a branch here could not be foretold
+            ts[count] = t  # always written: a branch would be mispredicted
             jumps[count] = weight[i] * abs(b)
             count += int(inside)
     return count
