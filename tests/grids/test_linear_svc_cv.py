@@ -181,7 +181,7 @@ def test_a_class_missing_from_a_fold_is_a_nan_and_a_warning() -> None:
     X, y = X[order], np.r_[np.zeros(80), np.ones(40)]
     search = LinearSVCCV(CS, cv=[*cv, (np.arange(20, 110), np.arange(0, 20))])
     with (
-        pytest.warns(FitFailedWarning, match="3 of 9 cells are left out with score NaN"),
+        pytest.warns(FitFailedWarning, match="3 of 9 cells have score NaN"),
         pytest.raises(ValueError, match="no setting has a score for every fold"),
     ):
         search.fit(X, y)

@@ -1,4 +1,4 @@
-"""LinearSVCCV: a whole grid of linear classifiers for the price of a few."""
+"""LinearSVCCV: cross-validation of linear classifiers over C and class weights."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import as_design
 from maxmargin.estimators.base import _blas, _seed, stopping_rule
 from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.grid_paths import GridTrainer
@@ -37,39 +38,40 @@ COLUMNS = 16
 REFITTED = ("best_estimator_", "coef_", "intercept_")
 
 
-class _Known(LinearSVC):
-    """A fitted classifier that knows its scores on one set of rows."""
+class _ScoredSVC(LinearSVC):
+    """A fitted classifier with stored scores of one set of rows."""
 
-    def know(self, X: Any, scores: Any) -> Self:
-        """Remember."""
+    def store(self, X: Any, scores: Any) -> Self:
+        """Store the scores of these rows."""
         self._rows, self._scores = X, scores
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """The scores, computed before for the rows known."""
+        """The scores, which are stored for one set of rows."""
         if X is self._rows:
             known: Array = self._scores
             return known
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy; scikit-learn's looks through all labels first, which takes longer than a cell."""
+        """Accuracy. scikit-learn's checks all labels first, which takes longer than the fit of a cell."""
         return float(np.average(self.predict(X) == y, weights=sample_weight))
 
 
+@documented
 class LinearSVCCV(LinearDecision, NamedParameters):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
-    Trains :class:`LinearSVC` for all folds, values of C and class weights, each cell certified to the
-    same tolerance, far cheaper than one by one: each cell starts from the solution at the next smaller C.
-    Takes the place of ``GridSearchCV(LinearSVC(...), {"C": ..., "class_weight": ...})``.
+    Trains :class:`LinearSVC` for all folds, values of C and class weights. Every cell is certified to the
+    same tolerance, at a small part of the cost of separate fits: each cell starts from the solution at the
+    next smaller C. Use it in place of ``GridSearchCV(LinearSVC(...), {"C": ..., "class_weight": ...})``.
 
     Parameters
     ----------
     Cs : int or array, default 10
-        Values of C; a number asks for that many between 1e-4 and 1e4.
+        Values of C. An integer n stands for n values between 1e-4 and 1e4.
     cv : int, splitter or iterable, optional
-        The folds, as in scikit-learn: 5 stratified ones by default.
+        The folds, as in scikit-learn; 5 stratified folds by default.
     class_weights : list, optional
         Class weights to try, each a dict, "balanced" or None; ``[None]`` by default.
     scoring : str or callable, optional
@@ -77,41 +79,45 @@ class LinearSVCCV(LinearDecision, NamedParameters):
     loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
         The loss, as in :class:`LinearSVC`.
     refit : bool, default True
-        Train the best setting on all rows.
+        Whether to fit the best setting to all samples.
     prune : bool, default False
-        Stop raising C, for each class weight, once the mean score has fallen below the best one by
-        more than that one's standard error twice in a row. Cells left out hold NaN.
-    tol : float or stopping rule, default 1e-3
-        Relative gap at which each cell stops.
-    fit_intercept, intercept_scaling, penalize_intercept
-        See :class:`LinearSVC`.
-    max_iter : int, optional
-        Limit of iterations per cell.
+        For each class weight, stop increasing C when the mean score has been below the best one by more than
+        the standard error of the best, twice in a row. Skipped cells hold NaN.
+    {tol}
+        It applies to every cell.
+    {fit_intercept}
+    {intercept_scaling}
+    {penalize_intercept}
+    {max_iter}
+        It applies to every cell.
     n_jobs : int, optional
-        Threads. They change no bit of the results. There is no ``engine``: most cells are trained by
-        coordinate ascent, in this process's memory. On a cluster use :func:`svc_path`, fold by fold.
-    random_state : int, default 0
-        Seed of the order in which rows are visited.
+        Number of threads. Results are bit-identical for any number. There is no ``engine``, because most
+        cells are trained by coordinate ascent in the memory of this process. On a cluster, use
+        :func:`svc_path` for each fold.
+    {random_state}
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``param_class_weight``,
-        ``split0_test_score``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``,
-        ``mean_fit_time``, ...), and the certificate of each cell: ``split0_objective``,
-        ``split0_lower_bound``, ``split0_gap``, ``split0_converged``.
+        As in GridSearchCV (``params``, ``param_C``, ``param_class_weight``, ``split0_test_score``,
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the
+        certificate of each cell: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
+        ``split0_converged``.
     best_params_, best_score_, best_index_
-        The best setting.
+        The best setting, its mean score and its index in ``cv_results_``.
     best_estimator_ : LinearSVC
-        Trained on all rows with the best setting, if ``refit``.
-    coef_, intercept_, classes_
+        The best setting, fitted to all samples, if ``refit``.
+    coef_, intercept_
         Those of ``best_estimator_``.
+    n_splits_ : int
+        Number of folds.
     n_iter_ : int
-        The most iterations that a cell took.
+        Largest number of iterations of a cell.
     pruned_ : list of dict
-        Settings that were left out.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Settings that were skipped.
+    {classes_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
@@ -161,17 +167,17 @@ class LinearSVCCV(LinearDecision, NamedParameters):
 
     # -- fitting ---------------------------------------------------------------------------------
 
+    @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Train the grid, and the best setting on all rows.
+        """Train all cells, and fit the best setting to all samples.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            float32 and float64 data; dense in C order, or CSR.
-        y : array of shape (n_samples,)
-            Labels.
-        sample_weight : array of shape (n_samples,), optional
-            Factors of C by row. Held-out rows are scored without them.
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples. Data sets on disk are loaded into memory.
+        {y}
+        {sample_weight}
+            Held-out samples are scored without them.
         groups : array of shape (n_samples,), optional
             Groups for the splitter.
 
@@ -183,49 +189,29 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         Raises
         ------
         KeyboardInterrupt
-            After Ctrl-C: the cells that are done are in ``cv_results_``, nothing is refitted, and
-            ``error.estimator`` is the search. See :func:`maxmargin.return_on_interrupt`.
+            After Ctrl-C. ``error.estimator`` is this object, with the finished cells in ``cv_results_``;
+            nothing is refitted. See :func:`maxmargin.return_on_interrupt`.
         """
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
         X, y = validate_data(self, X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "LinearSVCCV needs samples of at least 2 classes in the data, but the data contains only "
-                f"one class: {self.classes_[0]!r}"
-            )
+        codes = self._encode(y)
         weight: Array = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         Cs, choices = self._grid_values()
-        everyone = np.arange(len(y))  # splits may be masks, or count from the end
+        all_rows = np.arange(len(y))  # splits may be masks, or count from the end
         splits = [
-            (everyone[train], everyone[test])
+            (all_rows[train], all_rows[test])
             for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)
         ]
-        template = self._template()
-        if isinstance(self.scoring, list | tuple | set | dict):
-            raise ValueError(
-                f"scoring={self.scoring!r}: give one scorer, by name or as a callable; the best setting is "
-                "chosen by it."
-            )
-        scorer = check_scoring(template, self.scoring)
-        model = linear_model(template, *_as_rows(X, codes, self.classes_, weight))
+        scorer = self._scorer()
+        model = linear_model(self._template(), *_as_rows(X, codes, self.classes_, weight))
         factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
-        grid = self._grid(model, X, codes, weight, [tr for tr, _ in splits], Cs, factors)
+        grid = self._grid(model, X, codes, weight, [train for train, _ in splits], Cs, factors)
         trainer = GridTrainer(grid, resumable=bool(self.prune))
         table = GridTable(len(splits), choices, Cs)
-        n_missing = sum(factor is None for by_split in factors for factor in by_split)
-        if n_missing:
-            warnings.warn(
-                f"{n_missing * len(Cs)} of {table.size * len(splits)} cells are left out with score NaN: "
-                "a class is missing from their training rows (or has no weight there). Use stratified "
-                "folds, or fewer of them.",
-                FitFailedWarning,
-                stacklevel=2,
-            )
+        _warn_about_missing_classes(table, factors)
         with outermost() as returns:
             interrupted = self._train(trainer, table, factors, model, scorer, X, y, splits)
         self.pruned_ = table.pruned
@@ -237,19 +223,39 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         if interrupted:
             self._interrupted(table, returns=returns)
         self._select(table)
-        best = None
-        if self.refit:
-            best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
-            best._fit(X, y, sample_weight)
-            self.best_estimator_ = best
-            self.coef_, self.intercept_ = best.coef_, best.intercept_
-            if best.stop_reason_ == "interrupted" and not returns:
-                raise_from_search(
-                    self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}."
-                )
+        best = self._refit(X, y, sample_weight, returns=returns) if self.refit else None
         if not interrupted:
             tell_search(self, table, best)
         return self
+
+    def _encode(self, y: Any) -> Any:
+        """The classes, and the number of the class of each sample."""
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "LinearSVCCV needs samples of at least 2 classes in the data, but the data contains only "
+                f"one class: {self.classes_[0]!r}"
+            )
+        return codes
+
+    def _scorer(self) -> Any:
+        if isinstance(self.scoring, list | tuple | set | dict):
+            raise ValueError(
+                f"scoring={self.scoring!r}: pass one scorer, by name or as a callable. It chooses the best "
+                "setting."
+            )
+        return check_scoring(self._template(), self.scoring)
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any, *, returns: bool) -> LinearSVC:
+        """Fit the best setting to all samples."""
+        best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
+        best._fit(X, y, sample_weight)
+        self.best_estimator_ = best
+        self.coef_, self.intercept_ = best.coef_, best.intercept_
+        if best.stop_reason_ == "interrupted" and not returns:
+            raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
+        return best
 
     def _train(
         self,
@@ -413,13 +419,13 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                 parts = np.split(scores, len(block), axis=1)
                 for done, attributes, part in zip(block, fitted, parts, strict=True):
                     known = part[:, 0].copy() if part.shape[1] == 1 else part
-                    svc = self._known(table.params(table.row(done.id)), attributes, X.shape[1])
-                    table.put(done, float(scorer(svc.know(rows, known), rows, labels)))
+                    svc = self._scored(table.params(table.row(done.id)), attributes, X.shape[1])
+                    table.put(done, float(scorer(svc.store(rows, known), rows, labels)))
 
-    def _known(
+    def _scored(
         self, setting: dict[str, Any], attributes: dict[str, Any], n_features: int
-    ) -> _Known:
-        svc = _Known(**{**self._template().get_params(deep=False), **setting})
+    ) -> _ScoredSVC:
+        svc = _ScoredSVC(**{**self._template().get_params(deep=False), **setting})
         svc.classes_, svc.n_features_in_ = self.classes_, n_features
         for name, value in attributes.items():
             setattr(svc, name, value)
@@ -440,3 +446,15 @@ class LinearSVCCV(LinearDecision, NamedParameters):
 def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
     counts = np.bincount(codes, minlength=len(classes))
     return Training(as_design(X, checked=True), codes, weight), Classes(classes, codes, counts)
+
+
+def _warn_about_missing_classes(table: GridTable, factors: list[list[Array | None]]) -> None:
+    n_missing = sum(factor is None for by_split in factors for factor in by_split)
+    if n_missing:
+        warnings.warn(
+            f"{n_missing * len(table.Cs)} of {table.size * table.n_splits} cells have score NaN, "
+            "because a class is missing from their training samples or has no weight there. Use stratified "
+            "folds, or fewer of them.",
+            FitFailedWarning,
+            stacklevel=3,
+        )
