@@ -235,6 +235,59 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             rows = sp.csr_matrix(mapped.rows)
         weight = check_example_weights(sample_weight, len(counts))
         classes = seq.alphabet(label for label in flat if label is not None)
+        data = self._tagged_data(rows, counts, flat, classes, weight, token_weight)
+        task = data.task
+        if drawn:
+            self._string_tokens = strings
+            return self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
+        keeping = FitCheckpoint(
+            self,
+            resume_from,
+            X=data.rows,  # hashed faster than lists of tokens
+            lengths=data.counts,
+            y=[classes, data.codes],  # with missing labels filled in
+            sample_weight=weight,
+            token_weight=data.weight,
+        )
+        weights = weigh(self, task.dim)
+        about = self._about(data) if self.warm_start else None
+        fitted: dict[str, Any] = {
+            "classes_": classes,
+            "vectorizer_": vectorizer,
+            "_string_tokens": strings,
+            "n_features_in_": n_features,
+            "task_": task,
+        }
+        with self._workers() as engine:
+            risk = data.risk(weight, self.rescaling, engine)
+            result = self._minimize(
+                weights.risk(risk),
+                self._solver(weights),
+                start=self._start(weights, about, task.dim, mapped=mapped is not None),
+                fitted=lambda w: fitted | score_parts(task, weights.whole(w).copy(), mapped),
+                data={"X": X, "y": y},
+                keeping=keeping,
+            )
+        fitted |= score_parts(task, weights.whole(result.w), mapped)
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        forget_kernel(self)
+        if mapped is not None:
+            mapped.keep(self, result, risk.caps(self.C))
+        if self.warm_start:
+            self._kept = keep(about, result)
+        return self
+
+    def _tagged_data(
+        self,
+        rows: Any,
+        counts: Any,
+        flat: Any,
+        classes: Any,
+        weight: Array | None,
+        token_weight: Any,
+    ) -> TaggedData:
+        """The task and its sequences: labels as numbers, missing ones completed, and of the right order."""
         number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
         codes = np.array([-1 if label is None else number[label] for label in flat])
         allowed, start, stop = seq.transition_masks(
@@ -252,56 +305,17 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(flat)))
         if (codes < 0).any():
             data = data.completed(self._first_model(data, weight))
-        if self.order == 2:
-            data = data.second_order()
-        task = data.task
-        if drawn:
-            self._string_tokens = strings
-            return self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
-        keeping = FitCheckpoint(
-            self,
-            resume_from,
-            X=data.rows,  # hashed faster than lists of tokens
-            lengths=data.counts,
-            y=[classes, data.codes],  # with missing labels filled in
-            sample_weight=weight,
-            token_weight=data.weight,
-        )
-        weights = weigh(self, task.dim)
+        return data.second_order() if self.order == 2 else data
+
+    def _start(self, weights: Any, about: Any, dim: int, *, mapped: bool) -> Start | None:
+        """The weights and working sets of the previous fit, if ``warm_start`` and they fit this problem."""
         previous = getattr(self, "weights_", None) if self.warm_start else None
-        w0, kept = None, None
-        about = self._about(data) if self.warm_start else None
-        if previous is not None and previous.shape == (task.dim,):
-            w0 = weights.learned(previous)
-            kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
-        if mapped is not None:  # weights_ belongs to other features
-            w0 = None if kept is None else np.array(kept.sets.w)
-        fitted: dict[str, Any] = {
-            "classes_": classes,
-            "vectorizer_": vectorizer,
-            "_string_tokens": strings,
-            "n_features_in_": n_features,
-            "task_": task,
-        }
-        with self._workers() as engine:
-            risk = data.risk(weight, self.rescaling, engine)
-            result = self._minimize(
-                weights.risk(risk),
-                self._solver(weights),
-                start=None if w0 is None else Start(w0, None if kept is None else kept.sets),
-                fitted=lambda w: fitted | score_parts(task, weights.whole(w).copy(), mapped),
-                data={"X": X, "y": y},
-                keeping=keeping,
-            )
-        fitted |= score_parts(task, weights.whole(result.w), mapped)
-        for name, value in fitted.items():
-            setattr(self, name, value)
-        forget_kernel(self)
-        if mapped is not None:
-            mapped.keep(self, result, risk.caps(self.C))
-        if self.warm_start:
-            self._kept = keep(about, result)
-        return self
+        if previous is None or previous.shape != (dim,):
+            return None
+        kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
+        if mapped:  # weights_ belongs to other features
+            return None if kept is None else Start(np.array(kept.sets.w), kept.sets)
+        return Start(weights.learned(previous), None if kept is None else kept.sets)
 
     def _by_sampled_cuts(
         self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
