@@ -32,14 +32,15 @@ _VALUES: list[Any] = [
     "../../x", "/dev/zero", "é", "1", "-1", "nan", "inf", "object", "|O", "<f8", ">f8", "<i8", "<U5", "|V8",
     "<M8[s]", "<c16", "f8,i4", "F64", "I64", "float64", "uint8", "str", "U", "<f8,<f8", "O", "i8", "bool",
     [], {}, [0], [1, 2], [-1], [[]], [None], {"x": 1}, {"$dict": []}, {"$dict": [[1, 2]]}, {"$tuple": []},
-    {"$tuple": [1, {"$tuple": [2]}]}, {"$set": [1]}, {"$frozenset": [[1]]}, {"$float": "nan"}, {"$float": "inf"},
-    {"$float": []}, {"$float": {}}, {"$array": [0, "<f8", [1]]}, {"$array": [0, "|O", [1]]},
+    {"$tuple": [1, {"$tuple": [2]}]}, {"$set": [1]}, {"$frozenset": [[1]]}, {"$float": "nan"},
+    {"$float": "inf"}, {"$float": []}, {"$float": {}}, {"$array": [0, "<f8", [1]]}, {"$array": [0, "|O", [1]]},
     {"$array": ["coef_", "<f8", [-1]]}, {"$array": [0, "<f8", [10**18]]}, {"$array": [-8, "<i8", [1]]},
     {"$scalar": [0, "<f8", []]}, {"$scalar": [0, "<U9", []]}, {"$unknown": []}, {"$set": [{"$dict": []}]},
     {"$object": {"class": "CuttingPlane"}}, {"$object": {"class": "DualCoordinate", "mode": "batch"}},
     {"$object": {"class": "RelativeGap", "tol": 0.1}}, {"$object": []}, {"$objects": ["a", 1, None]},
     {"$object": {"class": "RBF", "gamma": -1.0}}, {"$loss": {"class": "Hinge"}}, {"$loss": {"class": "x"}},
-    {"$packed": {"mask": [], "values": [], "shape": [0]}}, {"$stream": {}}, {"$csr": {"shape": [1, 1]}}, *_RAW,
+    {"$packed": {"mask": [], "values": [], "shape": [0]}}, {"$stream": {}},
+    {"$matrix": {"shape": [1, 1]}}, *_RAW,
 ]  # fmt: skip
 
 

@@ -183,5 +183,5 @@ def test_damaged_files(Z, path):
         for name in ("indices", "indptr"):
             name = f"support_vectors_.{name}"
             refused(
-                path, joined(header, dict(tensors, **{name: tensors[name] + 9})), "sparse matrix"
+                path, joined(header, dict(tensors, **{name: tensors[name] + 9})), "invalid matrix"
             )

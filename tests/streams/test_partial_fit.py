@@ -280,7 +280,7 @@ def test_memory_does_not_grow_with_the_stream():
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("X.indices", lambda a: a + 100, "sparse matrix"),
+        ("X.indices", lambda a: a + 100, "matrix"),
         ("alpha", lambda a: a + 1.0, "not feasible"),
         ("weight", lambda a: -a, "without a weight"),
         ("y", lambda a: 3.0 * a, "labels"),

@@ -46,6 +46,10 @@ _SAME = (type(None), bool, int, str)
 _COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
 _BY_TAG = {f"${name}": kind for kind, name in _COLLECTIONS.items()}
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+#: what Python and NumPy raise for values of another kind than they should be
+CONTRADICTIONS = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 class FormatError(ValueError):
@@ -104,7 +108,7 @@ class Encoder:
 
     def encode(self, value: Any, name: str = "", depth: int = 0) -> Any:
         """The value as JSON. Subclasses of plain types are refused: they may mean more than they hold."""
-        if self._convert is not None:
+        if self._convert is not None and type(value) not in _SAME:
             value = self._convert(value)
         kind = type(value)
         if kind is int and value.bit_length() > 10_000:
@@ -249,7 +253,7 @@ class Decoder:
         if tag == "$packed":
             return _unpacked(self.decode(content, depth + 1))
         if tag[1:] in self._makers:
-            return self._makers[tag[1:]](self.decode(content, depth + 1))
+            return self._made_by(tag[1:], self.decode(content, depth + 1))
         if not isinstance(content, list) or not (tag in _BY_TAG or tag == "$dict"):
             raise FormatError(f"the file holds an object of unknown form: {shown({tag: content})}")
         made: Any
@@ -260,6 +264,15 @@ class Decoder:
         if len(made) != len(content):
             raise FormatError(f"the file holds a {tag[1:]} whose members are not distinct")
         return made
+
+    def _made_by(self, tag: str, content: Any) -> Any:
+        try:
+            return self._makers[tag](content)
+        except FormatError:
+            raise
+        except CONTRADICTIONS as error:
+            name = content.get("class", tag) if isinstance(content, dict) else tag
+            raise FormatError(f"the file holds an invalid {name!s:.80}: {shown(error)}") from error
 
     def finish(self) -> None:
         """Refuse arrays that were not used."""

@@ -24,7 +24,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from maxmargin.files.codec import TENSORS, TREE, AnyArray, FormatError, dumps, loads, shown, view
+from maxmargin.files.codec import (
+    CONTRADICTIONS,
+    TENSORS,
+    TREE,
+    AnyArray,
+    FormatError,
+    dumps,
+    loads,
+    shown,
+    view,
+)
 
 #: number of this layout
 FORMAT = 2
@@ -34,10 +44,6 @@ _BLOCK = 1 << 24
 _DTYPES = {name: np.dtype(code) for code, name in TENSORS.items()}
 #: the limit of safetensors
 _MAX_HEADER = 100_000_000
-#: what Python and NumPy raise for values of another kind than they should be
-CONTRADICTIONS = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
 
 
 # -- writing ---------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.files import codec, container
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.losses import ScoreLoss
-from maxmargin.persistence._fields import Sizes, write_fields
-from maxmargin.persistence._labels import section
+from maxmargin.persistence._fields import Sizes, section, write_fields
 from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task, read_certificate
 from maxmargin.persistence._objects import MissingLossError, convert, makers, own_loss
 from maxmargin.persistence._params import read_params, storable_params
@@ -86,7 +85,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     arrays = encoder.finish()
     try:  # what could not be loaded is not written
         _read(about, tree, arrays, _own_class(estimator.get_params(deep=False)))
-    except (*container.CONTRADICTIONS, MissingLossError) as error:
+    except (*codec.CONTRADICTIONS, MissingLossError) as error:
         raise ValueError(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
             "fit?"

@@ -4,11 +4,12 @@ A table names attributes and the check of each. A shape may contain names: the f
 is the one that all others must have. Names without an underscore at an end are no attributes: a function of
 the model makes these entries.
 
-    {"n_features_in_": size("d", least=1), "coef_": array("d"), "feature_names_in_": optional(names("d"))}
+    {"n_features_in_": count(1, "d"), "coef_": array("d"), "feature_names_in_": optional(names("d"))}
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +17,10 @@ import numpy as np
 
 from maxmargin.core import stored_values
 from maxmargin.files.codec import FormatError, shown
-from maxmargin.persistence._labels import check_label, is_label, section
+
+#: nesting allowed in labels
+_DEPTH = 32
+_PLAIN = (type(None), bool, int, str)
 
 #: lengths by name
 Sizes = dict[str, int]
@@ -66,87 +70,61 @@ def optional(field: Field) -> Field:
     return field._replace(optional=True)
 
 
-def checked(check: Check) -> Field:
-    """An attribute with a check of its own."""
-    return Field(check)
-
-
 # -- kinds of attributes ---------------------------------------------------------------------------
 
 
-def _wanted(shape: tuple[Length, ...], sizes: Sizes) -> tuple[int | None, ...]:
-    return tuple(sizes.get(n) if isinstance(n, str) else n for n in shape)
+def _shaped(check: Callable[..., Any], shape: tuple[Length, ...]) -> Field:
+    def run(value: Any, name: str, sizes: Sizes) -> Any:
+        wanted = tuple(sizes.get(n) if isinstance(n, str) else n for n in shape)
+        check(value, f"the entries of {name}", wanted, sizes)
+        for length, n in zip(shape, value.shape, strict=True):
+            if isinstance(length, str) and sizes.setdefault(length, n) != n:
+                raise FormatError(f"{name} has the shape {value.shape}, with two lengths {length}")
+        return value
 
-
-def _note(found: tuple[int, ...], shape: tuple[Length, ...], sizes: Sizes) -> None:
-    for name, n in zip(shape, found, strict=True):
-        if isinstance(name, str) and sizes.setdefault(name, n) != n:
-            raise FormatError(f"an array has the shape {found}, with two lengths for {name}")
+    return Field(run)
 
 
 def array(*shape: Length) -> Field:
     """Finite numbers in double precision."""
+    return _shaped(lambda value, what, wanted, _: stored_values.floats(value, what, wanted), shape)
 
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
-        out = stored_values.floats(value, f"the numbers of {name}", _wanted(shape, sizes))
-        _note(out.shape, shape, sizes)
-        return out
 
-    return Field(check)
+def flags(*shape: Length) -> Field:
+    """Booleans."""
+    return _shaped(lambda value, what, wanted, _: stored_values.flags(value, what, wanted), shape)
 
 
 def integers(*shape: Length, below: str | None = None, least: int = 0) -> Field:
     """Integers from ``least`` on, below the length ``below``."""
 
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
+    def check(value: Any, what: str, wanted: Any, sizes: Sizes) -> None:
         end = 2**62 if below is None else sizes[below]
-        what = f"the integers of {name}"
-        stored_values.integers(value, what, _wanted(shape, sizes), least, end)
-        _note(value.shape, shape, sizes)
-        return value
+        stored_values.integers(value, what, wanted, least, end)
 
-    return Field(check)
+    return _shaped(check, shape)
 
 
-def flags(*shape: Length) -> Field:
-    """Booleans."""
-    return Field(
-        lambda value, name, sizes: stored_values.flags(
-            value, f"the flags of {name}", _wanted(shape, sizes)
-        )
-    )
+def count(least: int = 0, length: str = "") -> Field:
+    """An integer of at least ``least``; it may be a length that others are compared with."""
 
-
-def size(name: str, least: int = 0) -> Field:
-    """A length that others are compared with."""
-
-    def check(value: Any, what: str, sizes: Sizes) -> int:
-        sizes[name] = stored_values.count(value, what, least)
-        return sizes[name]
+    def check(value: Any, name: str, sizes: Sizes) -> int:
+        sizes[length] = stored_values.count(value, name, least)
+        return sizes[length]
 
     return Field(check, prepare=int)
 
 
-def count(least: int = 0) -> Field:
-    """An integer of at least ``least``."""
-    return Field(lambda value, name, sizes: stored_values.count(value, name, least), prepare=int)
-
-
-def number() -> Field:
-    """A float that may be infinite or NaN."""
-    return of_type(float)._replace(prepare=float)
-
-
-def of_type(kind: Any) -> Field:
-    """A value of exactly this type or, for several, an instance of one of them."""
+def of_type(*kinds: type) -> Field:
+    """A value of one of these types; numbers may be infinite or NaN."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
-        if not (isinstance(value, kind) if isinstance(kind, tuple) else type(value) is kind):
-            expected = getattr(kind, "__name__", "another type")
+        if type(value) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
             raise FormatError(f"{name} must be a {expected}; the file has {shown(value)}")
         return value
 
-    return Field(check)
+    return Field(check, prepare=kinds[0] if kinds[0] in (float, bool) else None)
 
 
 def one_of(*values: Any) -> Field:
@@ -160,29 +138,21 @@ def one_of(*values: Any) -> Field:
     return Field(check)
 
 
-def labels(length: str, kind: type | None = None) -> Field:
+def labels(length: str, kind: type = object) -> Field:
     """A list of distinct labels, of one type if it is given."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
-        if not isinstance(value, list) or not all(is_label(label) for label in value):
+        if not isinstance(value, list) or not all(map(is_label, value)):
             raise FormatError(f"{name} must be a list of labels; the file has {shown(value)}")
-        if kind is not None and not all(type(label) is kind for label in value):
+        if not all(isinstance(label, kind) for label in value):
             raise FormatError(f"the entries of {name} must be {kind.__name__}")
         if len(set(value)) != len(value):
             raise FormatError(f"the entries of {name} are not distinct")
-        if sizes.get(length, len(value)) != len(value):
+        if sizes.setdefault(length, len(value)) != len(value):
             raise FormatError(f"{name} has {len(value)} entries where {sizes[length]} are needed")
-        sizes[length] = len(value)
         return value
 
     return Field(check, prepare=checked_labels)
-
-
-def checked_labels(values: Any) -> Any:
-    """The values, if a file can hold them as labels."""
-    for label in values:
-        check_label(label)
-    return values
 
 
 def names(length: str) -> Field:
@@ -200,19 +170,52 @@ def classes(length: str) -> Field:
     """An array of distinct labels: numbers, strings or objects."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
-        known = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufUO"
-        if not known or (value.dtype.kind == "f" and not np.isfinite(value).all()):
+        if not isinstance(value, np.ndarray) or value.ndim != 1:
             raise FormatError(f"{name} must be an array of labels; the file has {shown(value)}")
-        if len(set(value.tolist())) != len(value):
-            raise FormatError(f"{name} are not distinct")
-        sizes[length] = len(value)
+        labels(length).check(value.tolist(), name, sizes)
         return value
 
-    def prepare(value: Any) -> Any:
-        if value.dtype.kind not in "biufUO":
-            raise ValueError(
-                f"classes of type {value.dtype} cannot be saved; use numbers, strings or objects."
-            )
-        return checked_labels(value) if value.dtype.kind == "O" else value
+    return Field(check, prepare=lambda value: checked_labels(value.tolist()) and value)
 
-    return Field(check, prepare=prepare)
+
+# -- labels and plain values -----------------------------------------------------------------------
+
+
+def is_label(value: Any, depth: int = 0) -> bool:
+    """Whether a value is a str, int, float, bool, None or a (nested) tuple of these; NaN is not a label."""
+    if type(value) is tuple:
+        return depth < _DEPTH and all(is_label(part, depth + 1) for part in value)
+    return type(value) in _PLAIN or (type(value) is float and not math.isnan(value))
+
+
+def checked_labels(values: Any) -> Any:
+    """The values, if a file can hold them as labels."""
+    for label in values:
+        if not is_label(label):
+            kind = f"{type(label).__module__}.{type(label).__qualname__}".removeprefix("builtins.")
+            raise ValueError(
+                f"the label {shown(label)} ({kind}) cannot be saved: labels in a file are str, int, float "
+                "(not NaN), bool, None, or tuples of these, exactly. Rename the labels before fit, as with "
+                "str(label)."
+            )
+    return values
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that NumPy can hold; NaN is not."""
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return isinstance(value, float) and not math.isnan(value)
+
+
+def section(
+    stored: Any, what: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """A dict with the required names, and no others than the optional ones."""
+    if not isinstance(stored, dict):
+        raise FormatError(f"{what} must be a JSON object; the file has {shown(stored)}")
+    if missing := [name for name in required if name not in stored]:
+        raise FormatError(f"{what} lacks {', '.join(missing)}")
+    if unknown := sorted(map(str, set(stored) - set(required) - set(optional))):
+        raise FormatError(f"{what} has entries that do not belong there: {shown(unknown)}")
+    return dict(stored)

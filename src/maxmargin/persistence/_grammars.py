@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmargin.estimators import GrammarParser
 from maxmargin.files.codec import FormatError, shown
-from maxmargin.persistence._fields import Fields, Sizes, array, checked, integers, labels
+from maxmargin.persistence._fields import Field, Fields, Sizes, array, integers, labels
 from maxmargin.tasks.parsing.grammar import Grammar, Rule, Symbol
 from maxmargin.tasks.parsing.lexicon import Lexicon
 from maxmargin.tasks.parsing.parsing import Parsing
@@ -21,13 +21,8 @@ _SYMBOLS = {"tag": 1, "phrase": 2, "part": 3}
 _TAG, _PHRASE, _PART = range(3)
 
 
-def _word_classes(value: Any, name: str, sizes: Sizes) -> Any:
-    sizes["word classes"] = sizes["words"] + sizes["shapes"]
-    return integers("word rules", below="word classes").check(value, name, sizes)
-
-
 PARSER: Fields = {
-    "options": checked(lambda value, name, sizes: value),
+    "options": Field(lambda value, name, sizes: value),
     "symbols": labels("symbols", tuple),
     "words": labels("words", str),
     "shapes": labels("shapes", str),
@@ -35,7 +30,7 @@ PARSER: Fields = {
     "starts": integers(None, below="symbols"),
     "binary": integers(None, 3, below="symbols"),
     "word_tags": integers("word rules", below="symbols"),
-    "word_classes": checked(_word_classes),
+    "word_classes": integers("word rules"),
     "chains": integers(None, below="symbols"),
     "chain_lengths": integers(None, least=1),
     "pair_names": integers("pairs", below="names"),
@@ -89,8 +84,11 @@ def read_parser(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     symbols, words, names = stored["symbols"], stored["words"], stored["names"]
     if not all(_is_symbol(symbol) for symbol in symbols):
         raise FormatError("the symbols of the grammar are of an unknown form")
-    if not stored["shapes"]:
-        raise FormatError("the grammar has no class for unknown words")
+    n_classes = len(words) + len(stored["shapes"])
+    if not stored["shapes"] or (stored["word_classes"] >= n_classes).any():
+        raise FormatError(
+            "the grammar has no class for unknown words, or names one that does not exist"
+        )
     rules = _rules(stored, symbols)
     tags = zip(stored["pair_names"], stored["pair_tags"], strict=True)
     pairs = [(names[a], str(symbols[k][1])) for a, k in tags]

@@ -32,10 +32,10 @@ from maxmargin.tasks.graphs.labeling import GraphLabeling
 # -- the certificate -------------------------------------------------------------------------------
 
 CERTIFICATE: Fields = {
-    "objective_": f.number(),
-    "lower_bound_": f.number(),
-    "gap_": f.number(),
-    "converged_": f.of_type(bool)._replace(prepare=bool),
+    "objective_": f.of_type(float),
+    "lower_bound_": f.of_type(float),
+    "gap_": f.of_type(float),
+    "converged_": f.of_type(bool),
     "stop_reason_": f.one_of(*typing.get_args(StopReason)),
     "certificate_": f.one_of(*typing.get_args(Certificate)),
     "n_iter_": f.count(),
@@ -69,9 +69,9 @@ def _check_streams(value: Any, name: str, sizes: Sizes) -> Any:
 
 
 _LINEAR: Fields = {
-    "n_features_in_": f.size("d", least=1),
+    "n_features_in_": f.count(1, "d"),
     "feature_names_in_": f.optional(f.names("d")),
-    "_streams": f.optional(f.checked(_check_streams)),
+    "_streams": f.optional(f.Field(_check_streams)),
 }
 _CLASSIFIER: Fields = {
     **_LINEAR,
@@ -81,7 +81,7 @@ _CLASSIFIER: Fields = {
 }
 _REGRESSION: Fields = {**_LINEAR, "coef_": f.array("d"), "intercept_": f.array(1)}
 _RANKER: Fields = {
-    "n_features_in_": f.size("d", least=1),
+    "n_features_in_": f.count(1, "d"),
     "feature_names_in_": f.optional(f.names("d")),
     "coef_": f.array("d"),
     "levels_": f.array(None),
@@ -140,17 +140,17 @@ def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
 
 
 _KERNEL: Fields = {
-    "n_features_in_": f.size("d", least=1),
+    "n_features_in_": f.count(1, "d"),
     "feature_names_in_": f.optional(f.names("d")),
     "classes_": f.classes("classes"),
-    "shape_fit_": f.checked(_check_shape)._replace(prepare=lambda shape: tuple(map(int, shape))),
+    "shape_fit_": f.Field(_check_shape)._replace(prepare=lambda shape: tuple(map(int, shape))),
     "support_": f.integers("support", below="samples"),
     "n_support_": f.integers("classes"),
     "dual_coef_": f.array("height", "support"),
     "intercept_": f.array("intercepts"),
-    "support_vectors_": f.checked(_rows("support", "d")),
-    "kernel_": f.of_type(KERNELS),
-    "extras": f.checked(_check_extras),
+    "support_vectors_": f.Field(_rows("support", "d")),
+    "kernel_": f.of_type(*KERNELS),
+    "extras": f.Field(_check_extras),
 }
 
 
@@ -186,10 +186,10 @@ def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 #: attributes that a fit with a kernel sets
 _ABOUT_KERNEL: Fields = {
     "kernel_method_": f.optional(f.of_type(str)),
-    "restricted_lower_bound_": f.optional(f.number()),
-    "restricted_gap_": f.optional(f.number()),
-    "probabilistic_bound_": f.optional(f.number()),
-    "probabilistic_bound_is_vacuous_": f.optional(f.of_type(bool)._replace(prepare=bool)),
+    "restricted_lower_bound_": f.optional(f.of_type(float)),
+    "restricted_gap_": f.optional(f.of_type(float)),
+    "probabilistic_bound_": f.optional(f.of_type(float)),
+    "probabilistic_bound_is_vacuous_": f.optional(f.of_type(bool)),
     "kernel_values_": f.optional(f.count()),
 }
 _MASKS = ("allowed", "allowed_start", "allowed_stop")
@@ -203,10 +203,10 @@ def _check_order(value: Any, name: str, sizes: Sizes) -> Any:
 
 _TAGGER: Fields = {
     **_ABOUT_KERNEL,
-    "n_features_in_": f.size("d"),
+    "n_features_in_": f.count(0, "d"),
     "classes_": f.labels("classes"),
     "_string_tokens": f.of_type(bool),
-    "order": f.checked(_check_order),
+    "order": f.Field(_check_order),
     "basis": f.optional(f.of_type(KernelFeatures)),
     "vocabulary": f.optional(f.labels("d")),
     "weights_": f.array("weights"),
@@ -257,8 +257,8 @@ def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 
 
 _GRAPHS: Fields = {
-    "n_features_in_": f.size("d"),
-    "n_edge_features_in_": f.size("e"),
+    "n_features_in_": f.count(0, "d"),
+    "n_edge_features_in_": f.count(0, "e"),
     "classes_": f.classes("classes"),
     "edges": f.of_type(str),
     "inference": f.of_type(str),
@@ -288,14 +288,14 @@ _STRUCTURED: Fields = {
     **_ABOUT_KERNEL,
     "task": f.of_type(str),
     "coef_": f.array("dim"),
-    "kernel_features_": f.of_type((KernelFeatures, type(None))),
+    "kernel_features_": f.of_type(KernelFeatures, type(None)),
 }
 _LATENT: Fields = {
     "task": f.of_type(str),
     "coef_": f.array("dim"),
-    "convex_objective_": f.number(),
-    "convex_lower_bound_": f.number(),
-    "convex_gap_": f.number(),
+    "convex_objective_": f.of_type(float),
+    "convex_lower_bound_": f.of_type(float),
+    "convex_gap_": f.of_type(float),
 }
 
 

@@ -2,7 +2,7 @@
 
 $object   a solver, stopping rule, sampler, kernel, kernel method or prior: its class and its fields
 $loss     a loss: its class and its parameters. The class of a user's own loss is passed to ``load``
-$csr      a sparse matrix
+$matrix   a sparse matrix
 $objects  a NumPy array of labels of different types
 $stream   what ``partial_fit`` keeps
 """
@@ -30,7 +30,7 @@ from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.files.codec import FormatError, Tagged, shown
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.losses import ScoreLoss
-from maxmargin.persistence._labels import is_label, is_number, section
+from maxmargin.persistence._fields import is_label, is_number, section
 from maxmargin.persistence._streams import make_stream, stream_values
 
 RULES = (solvers.RelativeGap, solvers.AbsoluteGap, solvers.RiskEpsilon)
@@ -70,7 +70,7 @@ def convert(value: Any) -> Any:
         return dict(value)
     if sp.issparse(value) and value.format == "csr":
         parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
-        return Tagged("csr", {**parts, "shape": list(map(int, value.shape))})
+        return Tagged("matrix", {**parts, "shape": list(map(int, value.shape))})
     if isinstance(value, ScoreLoss):
         return Tagged("loss", {"class": type(value).__name__, **_loss_params(value)})
     if isinstance(value, SupportStream):
@@ -125,7 +125,7 @@ def makers(own: type[ScoreLoss] | None, keyword: str = "loss") -> dict[str, Call
     return {
         "object": _make_object,
         "loss": partial(_make_loss, own=own, keyword=keyword),
-        "csr": _make_csr,
+        "matrix": _make_matrix,
         "objects": _make_objects,
         "stream": make_stream,
     }
@@ -149,13 +149,10 @@ def _make_object(content: Any) -> Any:
             fits = _matches(value, hints[key]) and (cls not in KERNELS or math.isfinite(value))
         if not fits:
             raise FormatError(f"{name}.{key} is {shown(value)}, not {shown(hints[key])}")
-    try:
-        made = cls(**values)
-        if cls is KernelFeatures:
-            _check_features(made)
-        return made
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"{name} is not valid: {shown(error)}") from error
+    made = cls(**values)
+    if cls is KernelFeatures:
+        _check_features(made)
+    return made
 
 
 def _check_features(features: KernelFeatures) -> None:
@@ -192,13 +189,10 @@ def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> Score
             f"the model was trained with {name[:80]}. Your own loss or measure is code, and code is not "
             f"stored: pass its class as load(path, {keyword}={name[:80]}){given}."
         )
-    try:
-        return cls(**values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"the loss {name[:80]} is not valid: {shown(error)}") from error
+    return cls(**values)
 
 
-def _make_csr(content: Any) -> Any:
+def _make_matrix(content: Any) -> Any:
     *arrays, shape = entries(content, "data", "indices", "indptr", "shape")
     n, d = (count(length, "a length of a sparse matrix") for length in shape)
     return sound(sp.csr_matrix(tuple(arrays), shape=(n, d), copy=False), "a sparse matrix")

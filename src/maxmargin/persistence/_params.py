@@ -12,10 +12,9 @@ import numpy as np
 from maxmargin.estimators.kernel.methods import METHODS
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.prior import GaussianPrior
-from maxmargin.files.codec import Decoder, Encoder, FormatError
-from maxmargin.files.container import CONTRADICTIONS
+from maxmargin.files.codec import CONTRADICTIONS, Decoder, Encoder, FormatError
 from maxmargin.losses import ScoreLoss
-from maxmargin.persistence._labels import is_label, is_number, section
+from maxmargin.persistence._fields import is_label, is_number, section
 from maxmargin.persistence._objects import (
     RULES,
     SOLVERS,
