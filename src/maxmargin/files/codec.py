@@ -85,13 +85,9 @@ class Tagged(NamedTuple):
 class Encoder:
     """Encodes values as JSON and collects their arrays.
 
-    Parameters
-    ----------
-    share : bool
-        Small arrays share one raw array, and an array that occurs twice is stored once. Otherwise every
-        array has a name of its own, and arrays that are mostly zero are packed.
-    convert : callable, optional
-        Is called with every value and returns it, or a plain or tagged value instead.
+    With ``share`` small arrays share one raw array, and an array that occurs twice is stored once. Otherwise
+    every array has its own name, and arrays that are mostly zero are packed. ``convert`` is called with every
+    value, and returns it or a plain or tagged value instead.
     """
 
     def __init__(self, *, share: bool = True, convert: Callable[[Any], Any] | None = None) -> None:
@@ -203,14 +199,8 @@ def _packed(array: AnyArray) -> dict[str, Any] | None:
 class Decoder:
     """Makes values from JSON and raw arrays; content that does not fit is refused.
 
-    Parameters
-    ----------
-    arrays : dict
-        Raw arrays by name.
-    makers : dict
-        Functions by tag that make objects from the contents of tagged values.
-    once : bool
-        Every array must be used exactly once; :meth:`finish` refuses arrays that were not used.
+    ``makers`` are functions, by tag, that make objects from the contents of tagged values. With ``once`` no
+    array may be used twice; :meth:`finish` refuses arrays that were not used.
     """
 
     def __init__(

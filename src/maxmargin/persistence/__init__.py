@@ -84,7 +84,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"the model cannot be saved: {error}.") from error
     arrays = encoder.finish()
     try:  # what could not be loaded is not written
-        _read(about, tree, arrays, _own_class(estimator.get_params(deep=False)))
+        own = [own_loss(getattr(estimator, name, None)) for name in ("loss", "measure")]
+        _read(about, tree, arrays, own[0] or own[1])
     except (*codec.CONTRADICTIONS, MissingLossError) as error:
         raise ValueError(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
@@ -169,11 +170,6 @@ def load(
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return estimator
-
-
-def _own_class(params: dict[str, Any]) -> Any:
-    """The class of a user's own loss or measure, if there is one."""
-    return own_loss(params.get("loss")) or own_loss(params.get("measure"))
 
 
 def _read(

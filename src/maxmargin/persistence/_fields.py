@@ -4,7 +4,7 @@ A table names attributes and the check of each. A shape may contain names: the f
 is the one that all others must have. Names without an underscore at an end are no attributes: a function of
 the model makes these entries.
 
-    {"n_features_in_": count(1, "d"), "coef_": array("d"), "feature_names_in_": optional(names("d"))}
+    {"n_features_in_": count(1, "d"), "coef_": array("d"), "feature_names_in_": optional(classes("d", str))}
 """
 
 from __future__ import annotations
@@ -155,24 +155,13 @@ def labels(length: str, kind: type = object) -> Field:
     return Field(check, prepare=checked_labels)
 
 
-def names(length: str) -> Field:
-    """Feature names: an array of distinct strings."""
-    strings = labels(length, str).check
-
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
-        strings(list(value) if isinstance(value, np.ndarray) else None, name, sizes)
-        return value
-
-    return Field(check)
-
-
-def classes(length: str) -> Field:
+def classes(length: str, kind: type = object) -> Field:
     """An array of distinct labels: numbers, strings or objects."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray) or value.ndim != 1:
             raise FormatError(f"{name} must be an array of labels; the file has {shown(value)}")
-        labels(length).check(value.tolist(), name, sizes)
+        labels(length, kind).check(value.tolist(), name, sizes)
         return value
 
     return Field(check, prepare=lambda value: checked_labels(value.tolist()) and value)

@@ -135,12 +135,11 @@ def _rules(stored: dict[str, Any], symbols: list[Symbol]) -> list[Rule]:
 
 
 def _is_symbol(symbol: Any) -> bool:
-    if not symbol or type(symbol[0]) is not str:
+    kind, *names = symbol
+    if type(kind) is not str or len(names) != _SYMBOLS.get(kind):
         return False
-    if len(symbol) != 1 + _SYMBOLS.get(symbol[0], -1):
-        return False
-    *names, last = symbol[1:]
-    if symbol[0] == "part" and type(last) is not tuple:
-        return False
-    sisters = last if symbol[0] == "part" else (last,)
-    return all(type(name) is str for name in (*names, *sisters))
+    if kind == "part":
+        if type(names[-1]) is not tuple:
+            return False
+        names += names.pop()
+    return all(type(name) is str for name in names)

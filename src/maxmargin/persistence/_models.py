@@ -20,12 +20,12 @@ from maxmargin.core.result import Certificate, StopReason
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators import GraphLabeler, KernelSVC, SequenceTagger
 from maxmargin.estimators.structured.tagged_data import label_functions
-from maxmargin.files.codec import Encoder, FormatError, NotPlainError, shown
+from maxmargin.files.codec import FormatError, shown
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.persistence import _fields as f
 from maxmargin.persistence._fields import Fields, Sizes
 from maxmargin.persistence._grammars import PARSER, parser_values, read_parser
-from maxmargin.persistence._objects import KERNELS, check_rows, convert
+from maxmargin.persistence._objects import KERNELS, check_rows, convert, is_plain
 from maxmargin.tasks.chains.chain import Chain
 from maxmargin.tasks.graphs.labeling import GraphLabeling
 
@@ -68,11 +68,11 @@ def _check_streams(value: Any, name: str, sizes: Sizes) -> Any:
     return value
 
 
-_LINEAR: Fields = {
+_FEATURES: Fields = {
     "n_features_in_": f.count(1, "d"),
-    "feature_names_in_": f.optional(f.names("d")),
-    "_streams": f.optional(f.Field(_check_streams)),
+    "feature_names_in_": f.optional(f.classes("d", str)),
 }
+_LINEAR: Fields = {**_FEATURES, "_streams": f.optional(f.Field(_check_streams))}
 _CLASSIFIER: Fields = {
     **_LINEAR,
     "classes_": f.classes("classes"),
@@ -81,8 +81,7 @@ _CLASSIFIER: Fields = {
 }
 _REGRESSION: Fields = {**_LINEAR, "coef_": f.array("d"), "intercept_": f.array(1)}
 _RANKER: Fields = {
-    "n_features_in_": f.count(1, "d"),
-    "feature_names_in_": f.optional(f.names("d")),
+    **_FEATURES,
     "coef_": f.array("d"),
     "levels_": f.array(None),
     "n_queries_": f.count(1),
@@ -115,56 +114,42 @@ def _read_ranker(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 _EXTRA = re.compile("[a-z][a-z_]*[a-z]_")
 
 
-def _rows(rows: str, columns: str) -> Callable[[Any, str, Sizes], Any]:
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
-        check_rows(value, name, (sizes.get(rows), sizes.get(columns)))
-        return value
-
-    return check
-
-
-def _check_shape(value: Any, name: str, sizes: Sizes) -> Any:
-    known = type(value) is tuple and len(value) == 2 and all(type(n) is int for n in value)
-    if not known or value[1] != sizes["d"] or not 1 <= value[0] < 2**62:
-        raise FormatError(f"{name} is {shown(value)}")
-    sizes["samples"] = value[0]
-    return value
+def _check_vectors(value: Any, name: str, sizes: Sizes) -> Any:
+    return check_rows(value, name, (sizes["support"], sizes["d"]))
 
 
 def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
     for extra in value if isinstance(value, dict) else [""]:
         taken = extra in _KERNEL or extra in CERTIFICATE or hasattr(KernelSVC, str(extra))
-        if type(extra) is not str or not _EXTRA.fullmatch(extra) or taken or extra == "history_":
+        if (
+            type(extra) is not str
+            or not _EXTRA.fullmatch(extra)
+            or taken
+            or extra in ("history_", "shape_fit_")
+        ):
             raise FormatError(f"the extra {shown(extra)} does not belong there")
     return value
 
 
 _KERNEL: Fields = {
-    "n_features_in_": f.count(1, "d"),
-    "feature_names_in_": f.optional(f.names("d")),
+    **_FEATURES,
     "classes_": f.classes("classes"),
-    "shape_fit_": f.Field(_check_shape)._replace(prepare=lambda shape: tuple(map(int, shape))),
+    "n_samples": f.count(1, "samples"),
     "support_": f.integers("support", below="samples"),
     "n_support_": f.integers("classes"),
     "dual_coef_": f.array("height", "support"),
     "intercept_": f.array("intercepts"),
-    "support_vectors_": f.Field(_rows("support", "d")),
+    "support_vectors_": f.Field(_check_vectors),
     "kernel_": f.of_type(*KERNELS),
     "extras": f.Field(_check_extras),
 }
 
 
 def _kernel_svc_values(est: KernelSVC) -> dict[str, Any]:
-    extras = {}
-    for name in est._said:
-        scratch = Encoder(convert=convert)
-        try:
-            scratch.encode(getattr(est, name))
-        except NotPlainError:
-            continue
-        if not scratch.finish():  # arrays of one method: no prediction needs them
-            extras[name] = getattr(est, name)
-    return {"extras": extras}
+    # without arrays of one method: no prediction needs them
+    extras = {name: convert(getattr(est, name)) for name in est._said}
+    plain = {name: value for name, value in extras.items() if is_plain(value)}
+    return {"n_samples": int(est.shape_fit_[0]), "extras": plain}
 
 
 def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
@@ -177,8 +162,8 @@ def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
         raise FormatError("the numbers of support vectors do not add up")
     if len(np.unique(stored["support_"])) != sizes["support"]:
         raise FormatError("the support vectors are not distinct samples")
-    extras = stored.pop("extras")
-    return extras | stored | {"_said": tuple(extras)}
+    extras, shape = stored.pop("extras"), (stored.pop("n_samples"), sizes["d"])
+    return extras | stored | {"shape_fit_": shape, "_said": tuple(extras)}
 
 
 # -- structured estimators -------------------------------------------------------------------------
@@ -342,10 +327,6 @@ def check_task(task: Any, name: str, dim: int) -> None:
 # -- the table of estimators -----------------------------------------------------------------------
 
 
-def _nothing(est: Any) -> dict[str, Any]:
-    return {}
-
-
 class Model(NamedTuple):
     """How one class of estimators is written and read."""
 
@@ -354,7 +335,7 @@ class Model(NamedTuple):
     #: attributes from the checked values of a file
     read: Callable[[dict[str, Any], Sizes], dict[str, Any]]
     #: values of an estimator that are not attributes with the names of fields
-    values: Callable[[Any], dict[str, Any]] = _nothing
+    values: Callable[[Any], dict[str, Any]] = lambda est: {}
 
     @property
     def required(self) -> list[str]:

@@ -72,7 +72,8 @@ def convert(value: Any) -> Any:
         parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
         return Tagged("matrix", {**parts, "shape": list(map(int, value.shape))})
     if isinstance(value, ScoreLoss):
-        return Tagged("loss", {"class": type(value).__name__, **_loss_params(value)})
+        own_loss(value)
+        return Tagged("loss", {"class": type(value).__name__, **value.get_params()})
     if isinstance(value, SupportStream):
         return Tagged("stream", stream_values(value))
     if isinstance(value, kernels.FromCallable):
@@ -99,23 +100,6 @@ def own_loss(loss: Any) -> type[ScoreLoss] | None:
     return type(loss)
 
 
-def _loss_params(loss: ScoreLoss) -> dict[str, Any]:
-    own_loss(loss)
-    params = loss.get_params()
-    for name, value in params.items():
-        if not _is_loss_param(value.item() if isinstance(value, np.generic) else value):
-            raise ValueError(
-                f"the loss {type(loss).__name__} cannot be saved: its parameter {name} is a "
-                f"{type(value).__name__}; only numbers, strings, bool, None, tuples of these, and arrays of "
-                "finite numbers can be stored."
-            )
-    return params
-
-
-def _is_loss_param(value: Any) -> bool:
-    return is_label(value) or (isinstance(value, np.ndarray) and is_numeric(value))
-
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
@@ -138,7 +122,9 @@ def _make_object(content: Any) -> Any:
         raise FormatError(f"the file names a class {shown(name)}, which a model file may not hold")
     cls = known[name]
     hints = typing.get_type_hints(cls)
-    values = section(content, f"an object {name}", ("class",), tuple(f.name for f in fields(cls)))
+    own = tuple(field.name for field in fields(cls))
+    required = ("class", *own) if cls in KERNELS else ("class",)
+    values = section(content, f"an object {name}", required, own)
     del values["class"]
     for key, value in values.items():
         if cls is GaussianPrior:
@@ -156,15 +142,15 @@ def _make_object(content: Any) -> Any:
 
 
 def _check_features(features: KernelFeatures) -> None:
-    b = check_rows(features.rows, "the basis of the kernel", (None, None))[0]
+    b = check_rows(features.rows, "the basis of the kernel", (None, None)).shape[0]
     if b < 1 or not isinstance(features.kernel, KERNELS):
         raise FormatError("the kernel's features have no basis or no kernel")
     if features.factor is not None:
         floats(features.factor, "the factor of the kernel's features", (b, None))
 
 
-def check_rows(rows: Any, what: str, shape: tuple[int | None, int | None]) -> tuple[int, ...]:
-    """Refuse what is not a dense or sparse matrix of finite floats of this shape; returns the shape."""
+def check_rows(rows: Any, what: str, shape: tuple[int | None, int | None]) -> Any:
+    """The rows, if they are a dense or sparse matrix of finite floats of this shape."""
     found: tuple[int, ...] = getattr(rows, "shape", ())
     if len(found) != 2 or any(b not in (None, a) for a, b in zip(found, shape, strict=True)):
         raise FormatError(f"{what} has the shape {found}, not {shape}")
@@ -172,7 +158,7 @@ def check_rows(rows: Any, what: str, shape: tuple[int | None, int | None]) -> tu
         if rows.dtype not in (np.float32, np.float64):
             raise FormatError(f"{what} is a matrix of {rows.dtype}")
         check_dense(rows, what)
-    return found
+    return rows
 
 
 def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> ScoreLoss:
@@ -180,8 +166,12 @@ def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> Score
     if not isinstance(name, str) or not name.isidentifier():
         raise FormatError("the file names no loss")
     values = {key: value for key, value in content.items() if key != "class"}
-    if not all(_is_loss_param(value) for value in values.values()):
-        raise FormatError(f"the loss {name[:80]} has a parameter that is not plain")
+    for key, value in values.items():
+        if not is_label(value) and not is_numeric(value):
+            raise FormatError(
+                f"the parameter {key[:80]} of the loss {name[:80]} is a {type(value).__name__}; a file holds "
+                "numbers, strings, bool, None, tuples of these, and arrays of finite numbers"
+            )
     cls = LOSSES.get(name, own)
     if cls is None or cls.__name__ != name:
         given = "" if own is None else f"; the class given is {own.__name__}"
@@ -193,9 +183,10 @@ def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> Score
 
 
 def _make_matrix(content: Any) -> Any:
-    *arrays, shape = entries(content, "data", "indices", "indptr", "shape")
-    n, d = (count(length, "a length of a sparse matrix") for length in shape)
-    return sound(sp.csr_matrix(tuple(arrays), shape=(n, d), copy=False), "a sparse matrix")
+    parts = section(content, "a sparse matrix", ("data", "indices", "indptr", "shape"))
+    n, d = (count(length, "a length of a sparse matrix") for length in parts["shape"])
+    arrays = parts["data"], parts["indices"], parts["indptr"]
+    return sound(sp.csr_matrix(arrays, shape=(n, d), copy=False), "a sparse matrix")
 
 
 def _make_objects(content: Any) -> Any:
@@ -207,6 +198,11 @@ def _make_objects(content: Any) -> Any:
     for k, value in enumerate(content):  # one by one: NumPy would split tuples
         out[k] = value
     return out
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a label or a list of labels."""
+    return is_label(value) or (isinstance(value, list) and all(map(is_label, value)))
 
 
 def is_numeric(value: Any, depth: int = 0) -> bool:

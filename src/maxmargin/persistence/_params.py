@@ -38,16 +38,8 @@ def _word(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST
 
 
-def _flag(value: Any) -> bool:
-    return isinstance(value, int)
-
-
 def _seed(value: Any) -> bool:
     return value is None or (type(value) is int and 0 <= value < 2**63)
-
-
-def _number_or_none(value: Any) -> bool:
-    return value is None or is_number(value)
 
 
 def _plain(value: Any) -> bool:
@@ -59,15 +51,9 @@ def _dict_of(fits: Callable[[Any], bool], value: Any) -> bool:
 
 
 def _matrix(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim == 2 and is_numeric(value)
-    return isinstance(value, list | tuple) and all(
-        isinstance(row, list | tuple) and all(is_number(entry) for entry in row) for row in value
+    return (
+        isinstance(value, list | tuple | np.ndarray) and is_numeric(value) and np.ndim(value) == 2
     )
-
-
-def _numbers(value: Any) -> bool:
-    return is_number(value) or (isinstance(value, list | tuple) and all(map(is_number, value)))
 
 
 def _pairs(value: Any) -> bool:
@@ -81,27 +67,26 @@ def _weight_names(value: Any) -> bool:
     return value is None or (isinstance(value, list | tuple) and all(map(is_label, value)))
 
 
-def _loss(value: Any) -> bool:
-    return _word(value) or isinstance(value, ScoreLoss)
-
-
-def _method(value: Any) -> bool:
-    return _word(value) or type(value) in METHODS
-
-
 #: a parameter that is not listed must be None, a number or a string
 _HOLDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("C", "degree", "coef0", "memory", "max_kernel_values", "beta"), is_number),
     **dict.fromkeys(("epsilon", "intercept_scaling", "verbose", "wrong_cost"), is_number),
     **dict.fromkeys(("min_count", "max_exact_length"), is_number),
     **dict.fromkeys(
-        ("k", "max_iter", "max_seconds", "n_jobs", "horizontal", "beam"), _number_or_none
+        ("k", "max_iter", "max_seconds", "n_jobs", "horizontal", "beam"),
+        lambda value: value is None or is_number(value),
     ),
-    **dict.fromkeys(("fit_intercept", "penalize_intercept", "warm_start"), _flag),
-    **dict.fromkeys(("parents", "attributes"), _flag),
+    **dict.fromkeys(
+        ("fit_intercept", "penalize_intercept", "warm_start", "parents", "attributes"),
+        lambda value: isinstance(value, int),
+    ),
     **dict.fromkeys(("decision_function_shape", "multi_class", "edges", "inference"), _word),
-    **dict.fromkeys(("loss", "measure"), _loss),
-    **dict.fromkeys(("method", "kernel_method"), _method),
+    **dict.fromkeys(
+        ("loss", "measure"), lambda value: _word(value) or isinstance(value, ScoreLoss)
+    ),
+    **dict.fromkeys(
+        ("method", "kernel_method"), lambda value: _word(value) or type(value) in METHODS
+    ),
     **dict.fromkeys(("nonnegative", "nonpositive"), _weight_names),
     "query_weight": _word,
     "random_state": _seed,
@@ -117,7 +102,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "partial": lambda value: value in (None, "complete"),
     "class_weight": lambda value: value is None or _word(value) or _dict_of(is_number, value),
     "cost": lambda value: value is None or _dict_of(is_number, value) or _matrix(value),
-    "fixed": lambda value: value is None or _dict_of(_numbers, value),
+    "fixed": lambda value: value is None or _dict_of(is_numeric, value),
     "prior": lambda value: value is None or isinstance(value, GaussianPrior),
     "pair_weight": lambda value: _word(value) or _matrix(value),
     "forbidden_transitions": lambda value: value is None or _word(value) or _pairs(value),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.core.stored_values import count, entries, floats, integers, number
+from maxmargin.core.stored_values import count, floats, integers, number
 from maxmargin.data.design import CSRDesign, DenseDesign, as_design
 from maxmargin.duals.loaded_rows import LoadedRows
 from maxmargin.duals.one_pass import SupportStream
@@ -15,6 +15,7 @@ from maxmargin.duals.rows import Rows
 from maxmargin.duals.terms import into_box
 from maxmargin.files.codec import FormatError
 from maxmargin.losses import ScoreLoss
+from maxmargin.persistence._fields import section
 
 #: numbers of a stream, and the least that each can be
 _FLOATS = {
@@ -22,6 +23,7 @@ _FLOATS = {
     "reach": 0.0, "weight_seen": -np.inf, "_slack": -np.inf, "_credit": -np.inf,
 }  # fmt: skip
 _COUNTS = ("max_support", "n_folded", "n_seen")
+_ROWS = ("X", "y", "weight", "index", "alpha")
 #: numbers that may be infinite
 _INFINITE = ("limit", "_slack")
 
@@ -44,8 +46,8 @@ def stream_values(stream: SupportStream) -> dict[str, Any]:
 
 def make_stream(content: Any) -> SupportStream:
     """The stream, with everything checked: compiled code will use these rows as they are."""
-    values = entries(content, *_FLOATS, *_COUNTS, "loss", "plane", "rows")
-    named = dict(zip((*_FLOATS, *_COUNTS, "loss", "plane", "rows"), values, strict=True))
+    names = (*_FLOATS, *_COUNTS, "loss", "plane", "rows")
+    named = section(content, "a stream", names)
     for name, least in _FLOATS.items():
         finite = name not in _INFINITE
         named[name] = number(named[name], f"{name} of a stream", least, finite=finite)
@@ -65,7 +67,7 @@ def make_stream(content: Any) -> SupportStream:
     for name, value in named.items():
         setattr(stream, name, value)
     if rows is not None:
-        _take_rows(stream, *entries(rows, "X", "y", "weight", "index", "alpha"))
+        _take_rows(stream, **section(rows, "the rows of a stream", _ROWS))
     stream.dual_value()
     return stream
 
@@ -80,10 +82,9 @@ def _take_rows(stream: SupportStream, X: Any, y: Any, weight: Any, index: Any, a
     loss.check_labels(y)
     if not (weight > 0.0).all():
         raise FormatError("a stream holds samples without a weight")
-    design = as_design(X)
-    # of the types that were compiled, and without two entries at one place
-    if not isinstance(design, DenseDesign | CSRDesign) or design.shape != (n, stream.n_features):
+    if not (sp.issparse(X) or isinstance(X, np.ndarray)) or X.shape != (n, stream.n_features):
         raise FormatError("the samples of a stream are not a matrix of its features")
+    design = as_design(X)  # of the types that were compiled, and without two entries at one place
     rows = Rows(design, y, weight, loss, stream.intercept, ((0, n),))
     off = alpha.copy()
     if off.ndim == 2:
