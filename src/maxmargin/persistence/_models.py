@@ -119,14 +119,9 @@ def _check_vectors(value: Any, name: str, sizes: Sizes) -> Any:
 
 
 def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
+    taken = {*_KERNEL, *CERTIFICATE, "history_", "shape_fit_", *dir(KernelSVC)}
     for extra in value if isinstance(value, dict) else [""]:
-        taken = extra in _KERNEL or extra in CERTIFICATE or hasattr(KernelSVC, str(extra))
-        if (
-            type(extra) is not str
-            or not _EXTRA.fullmatch(extra)
-            or taken
-            or extra in ("history_", "shape_fit_")
-        ):
+        if type(extra) is not str or not _EXTRA.fullmatch(extra) or extra in taken:
             raise FormatError(f"the extra {shown(extra)} does not belong there")
     return value
 
