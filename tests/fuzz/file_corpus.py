@@ -131,6 +131,8 @@ def use_model(path: Path) -> None:
     try:
         est = maxmargin.load(path)
     except ValueError as error:
+        if "pass its class as load(" in str(error):  # a name of a loss that is not the library's
+            raise ModelFileError(str(error)) from error
         if isinstance(error, ModelFileError) or "pass it, ready to predict" not in str(error):
             raise
         latent = b"LatentStructuredSVM" in path.read_bytes()

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.fuzz.file_mutations import draw_value, dumps, mutate_array, mutate_bytes, mutate_json
+from tests.fuzz.file_mutations import (
+    draw_value,
+    dumps,
+    mutate_array,
+    mutate_bytes,
+    mutate_json,
+    places,
+)
 
 from maxmargin.checkpoints import UNKNOWN, NotPlainError, Outputs, read_file, write_file
 
@@ -68,65 +75,56 @@ def damage_model(good: Path, target: Path, rng: np.random.Generator, corpus: lis
     other = corpus[rng.integers(len(corpus))].read_bytes()
     way = rng.random()
     if way < 0.12:
-        target.write_bytes(mutate_bytes(data, rng, other))
+        damaged = mutate_bytes(data, rng, other)
+        target.write_bytes(rechecked(damaged) if rng.random() < 0.8 else damaged)
         return
     if way < 0.14 and odd_file(target, rng):
         return
     parts = Parts(data)
     if way < 0.22:
-        target.write_bytes(parts.join(rng, header_too=True))
+        target.write_bytes(rechecked(parts.join(rng, header_too=True)))
         return
-    header = json.loads(parts.metadata["maxmargin"])
+    header, fitted = _documents(parts)
     if way < 0.70:
-        theirs = [header, json.loads(Parts(other).metadata["maxmargin"])]
-        at = ["fitted", "params", "certificate", "arrays", "fitted"][rng.integers(5)]
-        if rng.random() < 0.15:
+        theirs = [header, fitted, *_documents(Parts(other))]
+        at = ["fitted", "params", "certificate", "fitted"][rng.integers(4)]
+        if rng.random() < 0.1:
             header = mutate_json(header, rng, theirs)
+        elif at == "fitted":
+            fitted = mutate_json(fitted, rng, theirs)
         else:
             header[at] = mutate_json(header[at], rng, theirs)
     else:
         for _ in range(int(rng.integers(1, 3))):
-            _damage_tensor(parts, header, rng)
-    text = dumps(header, rng, repeat=rng.random() < 0.03)
-    parts.metadata = {"maxmargin": text.decode("utf-8", "surrogatepass")}
-    target.write_bytes(parts.join(rng))
+            _damage_tensor(parts, [header, fitted], rng)
+    repeat = rng.random() < 0.03
+    parts.metadata["about"] = dumps(header, rng, repeat).decode("utf-8", "surrogatepass")
+    parts.arrays["tree"] = np.frombuffer(dumps(fitted, rng, repeat), dtype=np.uint8)
+    target.write_bytes(rechecked(parts.join(rng)))
 
 
-def _damage_tensor(parts: Parts, header: dict[str, Any], rng: np.random.Generator) -> None:
-    names = list(parts.arrays)
+def _documents(parts: Parts) -> tuple[Any, Any]:
+    """The JSON of the header and that of the fitted attributes."""
+    return json.loads(parts.metadata["about"]), json.loads(parts.arrays["tree"].tobytes())
+
+
+def _damage_tensor(parts: Parts, documents: list[Any], rng: np.random.Generator) -> None:
+    names = [name for name in parts.arrays if name != "tree"]
+    if not names:
+        return
     name = names[rng.integers(len(names))]
     array = parts.arrays[name]
-    text = array.tobytes() if array.dtype == np.uint8 else b""
-    names_in_it = _parsed(text)
-    if names_in_it:  # change them in the JSON
-        changed = mutate_json(names_in_it, rng, [header])
-        parts.arrays[name] = np.frombuffer(dumps(changed), dtype=np.uint8)
-    elif rng.random() < 0.1:
-        parts.arrays[name] = copy.copy(parts.arrays[names[rng.integers(len(names))]])
+    if rng.random() < 0.1:
+        new = copy.copy(parts.arrays[names[rng.integers(len(names))]])
     else:
-        parts.arrays[name] = mutate_array(array, rng)
-    spec = header["arrays"].get(name)
-    if spec is not None:
-        new = parts.arrays[name]
-        spec["dtype"], spec["shape"] = new.dtype.name, list(new.shape)
-        _follow(header["fitted"], array.shape, new.shape)
-
-
-def _parsed(text: bytes) -> Any:
-    """The JSON in an array of bytes, or None; earlier damage may have destroyed it."""
-    try:
-        return json.loads(text) if text[:1] in (b"[", b"{") else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _follow(fitted: Any, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-    """Update numbers that were the length of an array to its new length."""
-    if not isinstance(fitted, dict) or not before or not after:
-        return
-    for name in ("n_features", "dim", "n_rows", "n_columns"):
-        if fitted.get(name) == before[-1]:
-            fitted[name] = after[-1]
+        new = mutate_array(array, rng)
+    parts.arrays[name] = new
+    for holder, key in [place for document in documents for place in places(document)]:
+        spec = holder[key]
+        if key == "$array" and spec[0] == name:
+            holder[key] = [name, new.dtype.str, list(new.shape)]
+        elif new.shape and array.shape and key == "n_features_in_" and spec == array.shape[-1]:
+            holder[key] = new.shape[-1]
 
 
 # -- data sets -------------------------------------------------------------------------------------

@@ -31,13 +31,17 @@ _VALUES: list[Any] = [
     0.0, -0.0, 0.5, 1.0, 1.5, -1.0, 1e-300, 1e300, -1e300, 5e-324, "", "x", "a b", LONG, "\ud800", "\x00",
     "../../x", "/dev/zero", "é", "1", "-1", "nan", "inf", "object", "|O", "<f8", ">f8", "<i8", "<U5", "|V8",
     "<M8[s]", "<c16", "f8,i4", "F64", "I64", "float64", "uint8", "str", "U", "<f8,<f8", "O", "i8", "bool",
-    [], {}, [0], [1, 2], [-1], [[]], [None], {"x": 1}, {"dict": []}, {"dict": [[1, 2]]}, {"tuple": []},
-    {"tuple": [1, {"tuple": [2]}]}, {"set": [1]}, {"frozenset": [[1]]}, {"float": "nan"}, {"float": "inf"},
-    {"float": []}, {"float": {}}, {"array": [0, "<f8", [1]]}, {"array": [0, "|O", [1]]},
-    {"array": ["array.0", "<f8", [-1]]}, {"array": [0, "<f8", [10**18]]}, {"array": [-8, "<i8", [1]]},
-    {"scalar": [0, "<f8", []]}, {"scalar": [0, "<U9", []]}, {"unknown": []}, {"set": [{"dict": []}]},
-    {"object": "CuttingPlane", "fields": {}}, {"object": "DualCoordinate", "fields": {"batch_size": "all"}},
-    {"object": "RelativeGap", "fields": {"tol": 0.1}}, {"object": [], "fields": []}, *_RAW,
+    [], {}, [0], [1, 2], [-1], [[]], [None], {"x": 1}, {"$dict": []}, {"$dict": [[1, 2]]}, {"$tuple": []},
+    {"$tuple": [1, {"$tuple": [2]}]}, {"$set": [1]}, {"$frozenset": [[1]]}, {"$float": "nan"},
+    {"$float": "inf"}, {"$float": []}, {"$float": {}}, {"$array": [0, "<f8", [1]]},
+    {"$array": [0, "|O", [1]]}, {"$array": ["coef_", "<f8", [-1]]}, {"$array": [0, "<f8", [10**18]]},
+    {"$array": [-8, "<i8", [1]]},
+    {"$scalar": [0, "<f8", []]}, {"$scalar": [0, "<U9", []]}, {"$unknown": []}, {"$set": [{"$dict": []}]},
+    {"$object": {"class": "CuttingPlane"}}, {"$object": {"class": "DualCoordinate", "batch_size": "all"}},
+    {"$object": {"class": "RelativeGap", "tol": 0.1}}, {"$object": []}, {"$objects": ["a", 1, None]},
+    {"$object": {"class": "RBF", "gamma": -1.0}}, {"$loss": {"class": "Hinge"}}, {"$loss": {"class": "x"}},
+    {"$packed": {"mask": [], "values": [], "shape": [0]}}, {"$stream": {}},
+    {"$matrix": {"shape": [1, 1]}}, *_RAW,
 ]  # fmt: skip
 
 
@@ -95,15 +99,13 @@ def _change(
         holder[key] = _near(value, rng)
     elif kind == 6:  # another key, or an additional one
         if isinstance(holder, dict):
-            name = rng.choice(
-                ["x", LONG, "w", "C", "dtype", "values", "streams", "kernel", "\ud800"]
-            )
+            name = rng.choice(["x", LONG, "w", "C", "$x", "values", "_streams", "basis", "\ud800"])
             holder[str(name)] = holder.pop(key) if rng.random() < 0.5 else draw_value(rng)
         else:
             holder.insert(key, copy.deepcopy(value))
     elif kind == 7:
         holder[key] = (
-            [value] if rng.random() < 0.5 else {str(rng.choice(["tuple", "x", "set"])): [value]}
+            [value] if rng.random() < 0.5 else {str(rng.choice(["$tuple", "x", "$set"])): [value]}
         )
     elif kind == 8 and others:  # from another document, of the same key if it has that
         other = others[rng.integers(len(others))]

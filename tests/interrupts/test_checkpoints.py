@@ -33,8 +33,9 @@ from maxmargin import (
     structured_path,
     svc_path,
 )
-from maxmargin.checkpoints import UNKNOWN, Outputs, _file, read_file, write_file
+from maxmargin.checkpoints import UNKNOWN, Outputs, read_file, write_file
 from maxmargin.core.contract.requests import Evaluate, Report
+from maxmargin.files import container
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap
@@ -542,7 +543,7 @@ def test_files_of_others(path, fitted, tmp_path):
     for contents in (b"", b"{}", b"x" * 1000, pickle.dumps({"w": X}), json.dumps([1]).encode()):
         refused(path, contents, "not a checkpoint")
     LinearSVC().fit(X, BINARY).save(path)
-    refused(path, path.read_bytes(), "not a checkpoint")
+    refused(path, path.read_bytes(), "a maxmargin model 2, .* not a maxmargin checkpoint 2")
     with pytest.raises(FileNotFoundError, match="no such file"):
         LinearSVC().fit(X, BINARY, resume_from=tmp_path / "none")
     path.write_bytes(fitted)
@@ -551,11 +552,11 @@ def test_files_of_others(path, fitted, tmp_path):
 
 
 def test_a_newer_layout(path, monkeypatch):
-    monkeypatch.setattr(_file, "FORMAT", 2)
+    monkeypatch.setattr(container, "FORMAT", 3)
     write_file(path, {}, {})
     monkeypatch.undo()
     with pytest.raises(
-        CheckpointError, match=r"checkpoint 2, written by maxmargin .* reads format 1"
+        CheckpointError, match=r"checkpoint 3, written by maxmargin .* upgrade maxmargin"
     ):
         read_file(path)
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import load as st_load
 from safetensors.numpy import save as st_save
+from tests.fuzz.file_damage import Parts, rechecked
 
 from maxmargin import load
 from maxmargin.persistence import ModelFileError
@@ -23,15 +23,29 @@ from maxmargin.tasks import Chain
 
 
 def parts(data: bytes):
-    """(header, tensors) of a file."""
-    length = int.from_bytes(data[:8], "little")
-    metadata = json.loads(data[8 : 8 + length])["__metadata__"]
-    return json.loads(metadata["maxmargin"]), dict(st_load(data))
+    """(header, tensors) of a file; the header has an entry for the fitted attributes."""
+    whole = Parts(data)
+    tree = json.loads(whole.arrays.pop("tree").tobytes())
+    return {**json.loads(whole.metadata["about"]), "fitted": tree}, whole.arrays
 
 
-def joined(header, tensors) -> bytes:
+def joined(header, tensors, **metadata) -> bytes:
+    """A file with a correct checksum; a header may also be any text."""
+    tree = {}
+    if isinstance(header, dict):
+        tree = header.get("fitted", {})
+        header = {name: value for name, value in header.items() if name != "fitted"}
     text = header if isinstance(header, str) else json.dumps(header)
-    return st_save(tensors, metadata={"maxmargin": text})
+    whole = Parts.__new__(Parts)
+    whole.metadata = {
+        "checksum": "0" * 64,
+        "format": "maxmargin model 2",
+        "library": "1",
+        "about": text,
+    }
+    whole.metadata |= metadata
+    whole.arrays = {**tensors, "tree": np.frombuffer(json.dumps(tree).encode(), np.uint8)}
+    return rechecked(whole.join(np.random.default_rng(0)))
 
 
 def refused(path, data: bytes, match: str | None = None) -> str:
@@ -43,8 +57,8 @@ def refused(path, data: bytes, match: str | None = None) -> str:
 
 
 def survives(path, data: bytes) -> None:
-    """Load damaged bytes: either they are refused, or the damage made another valid model."""
-    path.write_bytes(data)
+    """Load damaged bytes with a correct checksum: they are refused, or are another valid model."""
+    path.write_bytes(rechecked(data))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the name of a task may have been hit
         with contextlib.suppress(ModelFileError):
@@ -61,7 +75,9 @@ def test_every_truncation_is_refused(kind, files, path):
     data = files[kind]
     for end in {*range(64), *range(64, len(data), 37), len(data) - 1}:
         refused(path, data[:end])
-    refused(path, data + b"\0")
+        refused(path, rechecked(data[:end]))
+    refused(path, rechecked(data + b"\0"), "more bytes")
+    refused(path, data + b"\0", "damaged")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +105,7 @@ junk = st.recursive(
     | st.text(max_size=5) | st.sampled_from(["<i8", "LinearSVC", "CuttingPlane", "object", "inf"]),
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(
-        st.sampled_from(["tuple", "dict", "set", "float", "array", "object", "fields", "dtype", "x"]),
+        st.sampled_from(["$tuple", "$dict", "$set", "$float", "$array", "$object", "class", "$packed", "x"]),
         inner,
         max_size=2,
     ),
@@ -168,8 +184,10 @@ def test_other_files(data, path):
 
 
 def test_somebody_elses_safetensors(path):
-    refused(path, st_save({"a": np.zeros(3)}), "not one of maxmargin's")
-    refused(path, st_save({"a": np.zeros(3)}, metadata={"format": "pt"}), "not one of maxmargin's")
+    refused(path, st_save({"a": np.zeros(3)}), "not a model of maxmargin")
+    refused(
+        path, st_save({"a": np.zeros(3)}, metadata={"format": "pt"}), "not a model of maxmargin"
+    )
 
 
 # -- intent ----------------------------------------------------------------------------------------
@@ -178,17 +196,11 @@ def test_somebody_elses_safetensors(path):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": 2, "library": "9.9", "more": 1}, "schema 2, written by maxmargin 9.9.*Upgrade"),
-        ({"schema": 0}, "schema must be an int of at least 1"),
-        ({"schema": True}, "schema must be an int"),
-        ({"schema": "1"}, "schema must be an int"),
         ({"class": "os.system"}, "class 'os.system', which is not known"),
         ({"class": ["LinearSVC"]}, "not known"),
         ({"class": "StructuredSVM"}, "parameters of StructuredSVM has entries"),
-        ({"library": None}, "version"),
         ({"extra": 1}, "do not belong there: \\['extra'\\]"),
         ({"params": []}, "must be a JSON object"),
-        ({"arrays": {}}, "do not agree"),
     ],
 )
 def test_header(change, text, files, path):
@@ -196,28 +208,39 @@ def test_header(change, text, files, path):
     refused(path, joined({**header, **change}, tensors), text)
 
 
+def test_other_formats(files, path):
+    given = parts(files["LinearSVC"])
+    newer = joined(*given, format="maxmargin model 3", library="9.9")
+    refused(path, newer, "a maxmargin model 3, written by maxmargin 9.9, .* upgrade maxmargin")
+    refused(path, joined(*given, format="maxmargin checkpoint 2"), "is a maxmargin checkpoint 2")
+    for wrong in (None, 7, [], {"a": 1}, "x" * 10_000):
+        assert len(refused(path, joined(*given, format=wrong, library=wrong))) < 900
+
+
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
         ("unknown", 1, "do not belong there"),
         ("callbacks", [], "do not belong there"),
-        ("C", "1.0", "parameter C holds a value of a kind"),
+        ("C", "1.0", "parameter C holds a value of a type"),
         ("C", None, "parameter C"),
-        ("tol", {"object": "CuttingPlane", "fields": {}}, "parameter tol"),
-        ("tol", {"object": "RelativeGap", "fields": {"tol": -1.0}}, "must be a positive number"),
-        ("solver", {"object": "Popen", "fields": {}}, "asks for an object 'Popen'"),
-        ("solver", {"object": "CuttingPlane", "fields": {"steps": 1}}, "do not belong"),
-        ("solver", {"object": "CuttingPlane", "fields": {"mu": "0.1"}}, "CuttingPlane.mu"),
-        ("solver", {"object": "CuttingPlane", "fields": {"mu": 7.0}}, "must be in"),
-        ("solver", {"object": "CuttingPlane", "fields": {"slacks": "many"}}, "slacks"),
-        ("solver", {"object": "CuttingPlane"}, "lacks fields"),
-        ("class_weight", {"dict": [[0, 1.0], [0, 2.0]]}, "distinct labels"),
-        ("class_weight", {"dict": [[[0], 1.0]]}, "distinct labels"),
-        ("class_weight", {"dict": [[0, {"tuple": []}]]}, "parameter class_weight"),
-        ("cost", {"array": "coef"}, "unknown form"),
+        ("tol", {"$object": {"class": "CuttingPlane"}}, "parameter tol"),
+        ("tol", {"$object": {"class": "RelativeGap", "tol": -1.0}}, "must be a positive number"),
+        ("solver", {"$object": {"class": "Popen"}}, "names a class 'Popen'"),
+        ("solver", {"$object": {"class": "CuttingPlane", "steps": 1}}, "do not belong"),
+        ("solver", {"$object": {"class": "CuttingPlane", "mu": "0.1"}}, "CuttingPlane.mu"),
+        ("solver", {"$object": {"class": "CuttingPlane", "mu": 7.0}}, "must be in"),
+        ("solver", {"$object": {"class": "CuttingPlane", "slacks": "many"}}, "slacks"),
+        ("solver", {"$object": {"mu": 0.1}}, "lacks class"),
+        ("class_weight", {"$dict": [[0, 1.0], [0, 2.0]]}, "not distinct"),
+        ("class_weight", {"$dict": [[[0], 1.0]]}, "unhashable"),
+        ("class_weight", {"$dict": [[0, {"$tuple": []}]]}, "parameter class_weight"),
+        ("cost", {"$array": "coef"}, "unknown form"),
+        ("cost", {"$array": ["coef_", "<f8", [3, 4]]}, "twice"),
+        ("cost", {"$array": ["none", "<f8", [3, 4]]}, "lacks the array 'none'"),
         ("cost", [[[]]], "parameter cost"),
-        ("random_state", {"float": "nan"}, "parameter random_state"),
-        ("max_iter", {"__import__": "os"}, "unknown form"),
+        ("random_state", {"$float": "nan"}, "parameter random_state"),
+        ("max_iter", {"$__import__": "os"}, "unknown form"),
     ],
 )
 def test_parameters(name, value, text, files, path):
@@ -229,16 +252,16 @@ def test_parameters(name, value, text, files, path):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"objective": 1}, "objective of the certificate must be a float"),
-        ({"lower_bound": 1e9}, "lower bound is not below"),
-        ({"lower_bound": {"float": "nan"}}, "lower bound is not below"),
-        ({"gap": -0.5}, "cannot be negative"),
-        ({"gap": {"float": "nan"}}, "cannot be negative or NaN"),
-        ({"objective": {"float": "inf"}}, "claims convergence"),
-        ({"converged": 1}, "true or false"),
-        ({"stop_reason": "bored"}, "'bored', which is not known"),
-        ({"certificate": "gold"}, "'gold', which is not known"),
-        ({"n_iter": -1}, "n_iter"),
+        ({"objective_": 1}, "objective_ must be a float"),
+        ({"lower_bound_": 1e9}, "lower bound is not below"),
+        ({"lower_bound_": {"$float": "nan"}}, "lower bound is not below"),
+        ({"gap_": -0.5}, "cannot be negative"),
+        ({"gap_": {"$float": "nan"}}, "cannot be negative or NaN"),
+        ({"objective_": {"$float": "inf"}}, "claims convergence"),
+        ({"converged_": 1}, "converged_ must be a bool"),
+        ({"stop_reason_": "bored"}, "'bored', which is not known"),
+        ({"certificate_": "gold"}, "'gold', which is not known"),
+        ({"n_iter_": -1}, "n_iter"),
     ],
 )
 def test_certificate(change, text, files, path):
@@ -250,77 +273,91 @@ def test_certificate(change, text, files, path):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("LinearSVC", "coef"), ("SequenceTagger", "weights.values"), ("StructuredSVM", "coef")],
+    [("LinearSVC", "coef_"), ("SequenceTagger", "weights_.values"), ("StructuredSVM", "coef_")],
 )
 def test_numbers_that_are_not_finite(kind, name, bad, files, path):
     header, tensors = parts(files[kind])
     tensors[name] = tensors[name].copy()
     tensors[name].flat[1] = bad
-    refused(path, joined(header, tensors), "NaN or infinite")
+    refused(path, joined(header, tensors), "not finite numbers")
+
+
+def described(header, name, tensor):
+    """The header with an array as it now is."""
+    header = copy.deepcopy(header)
+    header["fitted"][name] = {"$array": [name, tensor.dtype.str, list(tensor.shape)]}
+    return header
 
 
 def test_shapes_and_types(files, path):
     header, tensors = parts(files["LinearSVC"])
-    for name, tensor, text in [
-        ("coef", tensors["coef"].astype(np.float32), "header calls for float64"),
-        ("coef", tensors["coef"].T.copy(), "header calls for"),
-        ("intercept", tensors["intercept"][:2].copy(), "header calls for"),
-        ("classes", tensors["classes"][[0, 0, 1]].copy(), "not distinct"),
+    for name, tensor, text, again in [
+        ("coef_", tensors["coef_"].astype(np.float32), "describes float64", "not finite numbers"),
+        ("coef_", tensors["coef_"].T.copy(), "describes", "shape"),
+        ("intercept_", tensors["intercept_"][:2].copy(), "describes", "shape"),
     ]:
         refused(path, joined(header, {**tensors, name: tensor}), text)
-    without = {name: tensor for name, tensor in tensors.items() if name != "coef"}
-    refused(path, joined(header, without), "do not agree on \\['coef'\\]")
-    wrong = copy.deepcopy(header)
-    wrong["fitted"]["n_features"] = 5
-    refused(path, joined(wrong, tensors), "\\('any', 5\\) is needed")
-    wrong = copy.deepcopy(header)
-    wrong["fitted"]["classes"]["dtype"] = "<U3"
-    refused(path, joined(wrong, tensors), "not expected")
-    wrong = copy.deepcopy(header)
-    wrong["fitted"]["classes"] = {"dtype": "object", "values": ["a", "b", "c", "d"]}
-    refused(path, joined(wrong, tensors), "3 rows of weights do not fit 4 classes")
+        refused(path, joined(described(header, name, tensor), {**tensors, name: tensor}), again)
+    twice = tensors["classes_"][[0, 0, 1]].copy()
+    refused(path, joined(header, {**tensors, "classes_": twice}), "not distinct")
+    without = {name: tensor for name, tensor in tensors.items() if name != "coef_"}
+    refused(path, joined(header, without), "lacks the array 'coef_'")
+    refused(path, joined(header, {**tensors, "more": np.zeros(3)}), "do not belong there.*'more'")
+    for entry, text in [
+        ({"n_features_in_": 5}, r"have the shape \(3, 4\), not \(None, 5\)"),
+        ({"classes_": {"$array": ["classes_", "<U3", [3]]}}, "describes"),
+        ({"classes_": {"$objects": ["a", "b", "c", "d"]}}, "rows of weights do not fit|shape"),
+        ({"classes_": {"$objects": ["a", "b", ["c"]]}}, "not labels"),
+    ]:
+        wrong = {**header, "fitted": {**header["fitted"], **entry}}
+        refused(path, joined(wrong, tensors), text)
 
 
 def test_packed_arrays(files, path):
     header, tensors = parts(files["SequenceTagger"])
-    mask, values = tensors["weights.mask"], tensors["weights.values"]
+    packed = header["fitted"]["weights_"]["$packed"]
+    mask, values = tensors["weights_.mask"], tensors["weights_.values"]
     more = mask.copy()
     more[-1] |= 1  # a position beyond the end
-    size = header["arrays"]["weights"]["shape"][0]
-    assert size % 8, "the test needs padding"
-    refused(path, joined(header, {**tensors, "weights.mask": more}), "positions beyond its end")
-    refused(path, joined(header, {**tensors, "weights.mask": mask[:-1].copy()}), "header calls for")
-    refused(path, joined(header, {**tensors, "weights.values": values[:-1].copy()}), "calls for")
+    assert packed["shape"][0] % 8, "the test needs padding"
+    refused(path, joined(header, {**tensors, "weights_.mask": more}), "positions beyond its end")
     zeros = np.zeros_like(mask)
-    refused(
-        path, joined(header, {**tensors, "weights.mask": zeros}), r"header calls for float64 \(0,\)"
-    )
+    refused(path, joined(header, {**tensors, "weights_.mask": zeros}), "for 0 positions")
+    for name, tensor, text in [
+        ("mask", mask[:-1].copy(), "mask of a packed array does not fit"),
+        ("values", values[:-1].copy(), "values for"),
+        ("mask", mask.astype(np.int8), "mask of a packed array"),
+    ]:
+        changed = {**tensors, f"weights_.{name}": tensor}
+        refused(path, joined(header, changed), "describes")
+        packed_again = copy.deepcopy(header)
+        spec = packed_again["fitted"]["weights_"]["$packed"]
+        spec[name] = {"$array": [f"weights_.{name}", tensor.dtype.str, list(tensor.shape)]}
+        refused(path, joined(packed_again, changed), text)
 
 
 def test_tagger(files, path):
     header, tensors = parts(files["SequenceTagger"])
-    for labels, text in [
-        (["A", "A", "B", "C"], "not distinct"),
-        (["A", "B", "C"], "is needed"),
-        ([], "no labels"),
-        (["A", "B", "C", ["D"]], "list of labels"),
-        (["A", "B", "C", {"float": "nan"}], "list of labels"),
+    names = header["fitted"]["vocabulary"]
+    for entry, text in [
+        ({"classes_": ["A", "A", "B", "C"]}, "not distinct"),
+        ({"classes_": ["A", "B", "C"]}, "shape|do not fit"),
+        ({"classes_": []}, "shape|do not fit"),
+        ({"classes_": ["A", "B", "C", ["D"]]}, "list of labels"),
+        ({"classes_": ["A", "B", "C", {"$float": "nan"}]}, "list of labels"),
+        ({"order": 3}, "order is 3"),
+        ({"order": True}, "order is True"),
+        ({"vocabulary": names[:-1]}, "entries where"),
+        ({"vocabulary": names[:-1] + names[:1]}, "not distinct"),
+        ({"vocabulary": "names"}, "list of labels"),
     ]:
-        wrong = copy.deepcopy(header)
-        wrong["fitted"]["labels"] = labels
+        wrong = {**header, "fitted": {**header["fitted"], **entry}}
         refused(path, joined(wrong, tensors), text)
     for name, tensor, text in [
-        ("allowed", tensors["allowed"][:3].copy(), "header calls for"),
+        ("allowed", tensors["allowed"][:3].copy(), "describes"),
         ("cost", -tensors["cost"], "cost must be finite, non-negative"),
-        ("vocabulary", tensors["vocabulary"] + 1, "JSON"),
     ]:
         refused(path, joined(header, {**tensors, name: tensor}), text)
-    names = json.loads(tensors["vocabulary"].tobytes())
-    for changed, text in [(names[:-1], "names for"), (names[:-1] + names[:1], "not distinct")]:
-        vocabulary = np.frombuffer(json.dumps(changed).encode(), np.uint8)
-        wrong = copy.deepcopy(header)
-        wrong["arrays"]["vocabulary"]["shape"] = [len(vocabulary)]
-        refused(path, joined(wrong, {**tensors, "vocabulary": vocabulary}), text)
 
 
 @pytest.mark.parametrize(
@@ -336,36 +373,47 @@ def test_header_that_is_not_what_it_should_be(text, files, path):
 def test_deep_nesting(files, path):
     header, tensors = parts(files["SequenceTagger"])
     label: object = "A"
-    for _ in range(60):
-        label = {"tuple": [label]}
-    header["fitted"]["labels"][0] = label
-    refused(path, joined(header, tensors), "nested more than")
+    for depth in range(100):
+        label = {"$tuple": [label]}
+        if depth in (40, 60, 99):
+            header["fitted"]["classes_"][0] = label
+            refused(path, joined(header, tensors), "nested more than" if depth > 60 else "labels")
 
 
 @pytest.mark.parametrize("claimed", [10**9, 10**15, 2**63, 10**30])
 def test_claims_of_size_allocate_nothing(claimed, files, path):
     attacks = []
     header, tensors = parts(files["SequenceTagger"])
-    header["arrays"]["weights"]["shape"] = [claimed * 4 + 24]
-    header["fitted"]["n_features"] = claimed
+    header["fitted"]["weights_"]["$packed"]["shape"] = [claimed * 4 + 24]
+    header["fitted"]["n_features_in_"] = claimed
     attacks.append(joined(header, tensors))
     header, tensors = parts(files["SequenceTagger"])
-    header["fitted"]["labels"] = list(range(100_000))  # K^2 would be 80 GB
-    header["arrays"]["weights"]["shape"] = [10**10 + 2 * 10**5]
-    header["fitted"]["n_features"] = 0
+    header["fitted"]["classes_"] = list(range(100_000))  # K^2 would be 80 GB
+    header["fitted"]["weights_"]["$packed"]["shape"] = [10**10 + 2 * 10**5]
+    header["fitted"]["n_features_in_"] = 0
     attacks.append(joined(header, tensors))
     header, tensors = parts(files["LinearSVC"])
-    header["arrays"]["coef"] = {"dtype": "float64", "shape": [3, claimed], "packed": True}
-    header["fitted"]["n_features"] = claimed
-    del tensors["coef"]
-    tensors |= {"coef.mask": np.zeros(9, np.uint8), "coef.values": np.zeros(0)}
+    mask = {"$array": ["mask", "|u1", [9]]}
+    values = {"$array": ["values", "<f8", [0]]}
+    packed = {"mask": mask, "values": values, "shape": [3, claimed]}
+    header["fitted"] |= {"coef_": {"$packed": packed}, "n_features_in_": claimed}
+    del tensors["coef_"]
+    tensors |= {"mask": np.zeros(9, np.uint8), "values": np.zeros(0)}
+    attacks.append(joined(header, tensors))
+    # one mask for many arrays
+    mask = {"$array": ["mask", "|u1", [2**20]]}
+    packed = {"$packed": {"mask": mask, "values": values, "shape": [2**23]}}
+    header["fitted"]["coef_"] = [packed] * 100
+    tensors["mask"] = np.zeros(2**20, np.uint8)
     attacks.append(joined(header, tensors))
     header, tensors = parts(files["LinearSVC"])
-    header["fitted"]["classes"]["dtype"] = f"<U{claimed}"
+    header["fitted"]["classes_"] = {"$array": ["classes_", f"<U{claimed}", [3]]}
+    attacks.append(joined(header, tensors))
+    header["fitted"]["classes_"] = {"$array": ["classes_", "<i8", [claimed]]}
     attacks.append(joined(header, tensors))
     for data in attacks:
         tracemalloc.start()
         refused(path, data)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert peak < 64 * 2**20
+        assert peak < 100 * 2**20

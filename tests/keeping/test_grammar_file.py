@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.keeping.test_damaged_files import joined, parts, refused
 from tests.keeping.test_persistence import round_trip
 
 from maxmargin import GrammarParser
-from maxmargin.persistence import ModelFileError
-from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
-from maxmargin.persistence._grammars import read_parser, write_parser
 from maxmargin.tasks.parsing.trees import words
 
 TREES = [
@@ -40,26 +38,23 @@ def test_round_trip(options, path):
     assert again.pcfg().predict(X) == parser.pcfg().predict(X)
 
 
-def stored():
-    parser = GrammarParser(max_iter=2).fit(X, TREES)
-    writer = ArrayWriter()
-    return write_parser(parser, writer), writer
-
-
-def read(header, writer):
-    return read_parser(header, ArrayReader(writer.specs, writer.tensors))
-
-
-def test_the_file_as_it_is():
-    assert set(read(*stored())) == {"coef_", "task_"}
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("parser") / "model"
+    GrammarParser(max_iter=2).fit(X, TREES).save(path)
+    return path.read_bytes()
 
 
 def tensor(name, change):
-    def apply(header, writer):
-        writer.tensors[name] = writer.tensors[name].copy()
-        change(writer.tensors[name])
+    def apply(fitted, tensors):
+        tensors[name] = tensors[name].copy()
+        change(tensors[name])
 
     return apply
+
+
+def option(**changes):
+    return lambda fitted, tensors: fitted["options"].update(changes)
 
 
 def beyond(array):
@@ -79,24 +74,27 @@ def same(array):
 
 
 DAMAGE = {
-    "symbol beyond": tensor("rules.binary", beyond),
-    "symbol below": tensor("rules.start", below),
-    "class beyond": tensor("rules.word", lambda a: a.__setitem__((0, 1), 9999)),
-    "chain lengths": tensor("rules.chain.lengths", beyond),
-    "chain of nothing": tensor("rules.chain.lengths", below),
-    "order": tensor("rules.binary", reverse),
-    "repeats": tensor("rules.binary", same),
-    "attribute": tensor("pairs", beyond),
-    "word of a phrase": tensor("rules.word", lambda a: a.__setitem__((0, 0), 0)),
-    "loss": lambda header, writer: header.update(loss="none"),
-    "beam": lambda header, writer: header.update(beam="wide"),
-    "horizontal": lambda header, writer: header.update(horizontal=-3),
+    "symbol beyond": tensor("binary", beyond),
+    "symbol below": tensor("starts", below),
+    "class beyond": tensor("word_classes", beyond),
+    "chain lengths": tensor("chain_lengths", beyond),
+    "chain of nothing": tensor("chain_lengths", below),
+    "order": tensor("binary", reverse),
+    "repeats": tensor("binary", same),
+    "attribute": tensor("pair_names", beyond),
+    "word of a phrase": tensor("word_tags", lambda a: a.__setitem__(0, 0)),
+    "loss": option(loss="none"),
+    "beam": option(beam="wide"),
+    "horizontal": option(horizontal=-3),
+    "unknown option": option(more=1),
+    "symbols": lambda fitted, tensors: fitted["symbols"].__setitem__(0, "S"),
+    "words": lambda fitted, tensors: fitted["words"].__setitem__(0, 3),
+    "shapes": lambda fitted, tensors: fitted["shapes"].clear(),
 }
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_damage_is_refused(what):
-    header, writer = stored()
-    DAMAGE[what](header, writer)
-    with pytest.raises(ModelFileError):
-        read(header, writer)
+def test_damage_is_refused(what, stored, path):
+    header, tensors = parts(stored)
+    DAMAGE[what](header["fitted"], tensors)
+    refused(path, joined(header, tensors))

@@ -90,8 +90,12 @@ def test_landmarks_by_number(given, path):
     assert identical(again.method.landmarks, given)
     assert again.fit(X, Y).objective_ == est.objective_
     header, tensors = parts(path.read_bytes())
-    for bad in ({"row_numbers": [1.5]}, {"row_numbers": 3}, {"row_numbers": [2**63]}, [1.5]):
-        header["params"]["method"]["fields"]["landmarks"] = bad
+    for bad in ({"$array": ["coef_", "<f8", [3]]}, {"$dict": []}, {"$float": "nan"}, [1.5]):
+        if isinstance(bad, dict) and "$array" in bad:
+            header["fitted"]["extras"] = {}
+            bad = {"$array": ["more", "<f8", [3]]}
+            tensors["more"] = np.arange(3.0)
+        header["params"]["method"]["$object"]["landmarks"] = bad
         refused(path, joined(header, tensors), "landmarks")
 
 
@@ -146,28 +150,39 @@ def test_damaged_files(Z, path):
     for at in range(0, len(data), 61):
         survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
     for name, change, match in [
-        ("n_support", lambda a: a + 1, "add up"),
-        ("support", lambda a: a + 1000, "not rows"),
-        ("support", lambda a: a * 0, "not rows"),
-        ("dual_coef", lambda a: a[:1].copy(), "do not fit"),
-        ("intercept", lambda a: a[:1].copy(), "do not fit"),
+        ("n_support_", lambda a: a + 1, "add up"),
+        ("support_", lambda a: a + 1000, "out of range"),
+        ("support_", lambda a: a * 0, "not distinct samples"),
+        ("dual_coef_", lambda a: a[:1].copy(), "do not fit"),
+        ("intercept_", lambda a: a[:1].copy(), "do not fit"),
     ]:
         bad = dict(tensors, **{name: change(tensors[name])})
         shape = copy.deepcopy(header)
-        shape["arrays"][name]["shape"] = list(bad[name].shape)
+        shape["fitted"][name] = {"$array": [name, bad[name].dtype.str, list(bad[name].shape)]}
         refused(path, joined(shape, bad), match)
     for place, value, match in [
-        ("kernel", {"name": "FromCallable", "function": "os.system"}, "not known"),
-        ("kernel", {"name": "RBF", "gamma": "x"}, "not numbers"),
+        (
+            "kernel_",
+            {"$object": {"class": "FromCallable", "function": "os.system"}},
+            "may not hold",
+        ),
+        ("kernel_", {"$object": {"class": "RBF", "gamma": "x"}}, "RBF.gamma is 'x'"),
+        ("kernel_", {"$object": {"class": "RBF", "gamma": {"$float": "inf"}}}, "RBF.gamma is inf"),
+        ("kernel_", {"$object": {"class": "RelativeGap"}}, "kernel_ must be"),
+        ("kernel_", "rbf", "kernel_ must be"),
         ("extras", {"dual_coef_": 1}, "does not belong"),
         ("extras", {"__class__": 1}, "does not belong"),
-        ("sparse", 3, "sparse"),
+        ("extras", {"fit_": 1, "predict": 1}, "does not belong"),
+        ("support_vectors_", 3, "support_vectors_ has the shape"),
+        ("n_samples", 2, "out of range"),
+        ("extras", {"shape_fit_": 1}, "does not belong"),
     ]:
         bad_header = copy.deepcopy(header)
         bad_header["fitted"][place] = value
         refused(path, joined(bad_header, tensors), match)
     if sp.issparse(Z):
-        for name in ("vectors.indices", "vectors.indptr"):
+        for name in ("indices", "indptr"):
+            name = f"support_vectors_.{name}"
             refused(
-                path, joined(header, dict(tensors, **{name: tensors[name] + 9})), "out of range"
+                path, joined(header, dict(tensors, **{name: tensors[name] + 9})), "invalid matrix"
             )

@@ -47,4 +47,4 @@ def test_damaged_files(path):
         refused(path, data[:cut])
     for at in range(0, len(data), 23):
         survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
-    refused(path, joined(header, dict(tensors, coef=tensors["coef"][:-1].copy())))
+    refused(path, joined(header, dict(tensors, coef_=tensors["coef_"][:-1].copy())))

@@ -1,12 +1,19 @@
-"""Checkpoints: the state of a fit in one file, from which it can go on after its process was killed.
+"""Checkpoints: the state of a fit in one file, from which the fit can resume after its process was killed.
 
-A file holds arrays and plain values, no code, and a checksum of all its bytes. It appears complete or not at
-all; until it is complete the one before it stays in its place.
+The file is described in :mod:`maxmargin.files`. While a new one is written, the previous one stays in place.
 """
 
-from maxmargin.checkpoints._file import read_file, remove_leftovers, write_file
-from maxmargin.checkpoints._plain import UNKNOWN, NotPlainError, Outputs, shown
-from maxmargin.checkpoints._settings import Checkpoint, CheckpointError, as_checkpoint
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from maxmargin.files import codec, container
+from maxmargin.files.codec import UNKNOWN, NotPlainError, Outputs, shown
+from maxmargin.files.container import remove_leftovers
 
 __all__ = [
     "UNKNOWN",
@@ -20,3 +27,78 @@ __all__ = [
     "shown",
     "write_file",
 ]
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint, is damaged, or belongs to another problem; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a fit writes its state, and how often.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. One that exists is replaced by the first write.
+    seconds : float or None, default 60.0
+        Write at the end of the first iteration after so many seconds. Where a write takes more than 3 % of
+        that, the time in between grows, so that writing never costs more.
+    iterations : int, optional
+        Write after every so many iterations as well, whatever it costs.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import Checkpoint, LinearSVC
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fit.checkpoint"
+    >>> X, y = load_iris(return_X_y=True)
+    >>> svc = LinearSVC(checkpoint=Checkpoint(path, seconds=10), max_iter=3).fit(X, y)
+    >>> svc.stop_reason_
+    'max_iter'
+    >>> svc = LinearSVC().fit(X, y, resume_from=path)
+    >>> svc.converged_, [record["iteration"] for record in svc.history_[:4]]
+    (True, [1, 2, 3, 4])
+    """
+
+    path: str | os.PathLike[str]
+    seconds: float | None = 60.0
+    iterations: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str | os.PathLike):
+            raise TypeError(f"checkpoint path {self.path!r}: give a str or a path.")
+        seconds, iterations = self.seconds, self.iterations
+        if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
+            raise ValueError(f"seconds={seconds!r}: give a number of seconds, or None.")
+        if iterations is not None and not (isinstance(iterations, Integral) and iterations >= 1):
+            raise ValueError(f"iterations={iterations!r}: give an int of at least 1, or None.")
+
+    @property
+    def file(self) -> Path:
+        """The file, links followed."""
+        return Path(os.path.realpath(self.path))
+
+
+def as_checkpoint(given: Any) -> Checkpoint:
+    """A path stands for the defaults."""
+    return given if isinstance(given, Checkpoint) else Checkpoint(given)
+
+
+def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
+    """Write a checkpoint; returns its size. ``about`` identifies the problem, ``tree`` is the state."""
+    encoder = codec.Encoder()
+    encoded = encoder.encode(about), encoder.encode(tree)
+    return container.write(path, "checkpoint", *encoded, encoder.finish())
+
+
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Any]:
+    """``about`` and ``tree`` of a checkpoint."""
+    with container.refusing(path, CheckpointError):
+        stored, tree, arrays = container.read(path, "checkpoint")
+        decoder = codec.Decoder(arrays)
+        about = decoder.decode(stored)
+        if not isinstance(about, dict):
+            raise codec.FormatError("the file does not say what it is about")
+        return about, decoder.decode(tree)

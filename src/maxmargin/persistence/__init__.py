@@ -1,44 +1,31 @@
-"""Models in files: one safetensors file, arrays and names in it, and no code.
+"""Model files: the parameters, fitted attributes and certificate of an estimator, and no code.
 
-The file's metadata has one entry, ``maxmargin``, whose value is JSON:
-
-    schema, library     number of this layout; version of the library that wrote the file
-    class, params       the estimator and its parameters
-    fitted, certificate what ``fit`` left behind, as far as it is not arrays
-    arrays              type and shape of every array, and whether it is packed (see ``_arrays``)
-
-Loading makes objects from fixed lists of classes only and checks every entry against the others before it
-is used.
+The format is that of :mod:`maxmargin.files`. The header's entry ``about`` is JSON with the class, the
+parameters and the certificate; the tree holds the fitted attributes. Loading makes objects from fixed lists
+of classes only, and checks every entry before it is used.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
-import safetensors
-from safetensors.numpy import save as _to_bytes
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.persistence._arrays import AnyArray, ArrayReader, ArrayWriter
-from maxmargin.persistence._losses import MissingLossError, check_loss_class, own_loss
-from maxmargin.persistence._models import (
-    MODELS,
-    check_task,
-    read_certificate,
-    store_certificate,
-)
-from maxmargin.persistence._params import read_params, store_params
-from maxmargin.persistence._values import ModelFileError, count, dumps, loads, section, shown
+from maxmargin.files import codec, container
+from maxmargin.files.codec import FormatError, shown
+from maxmargin.losses import ScoreLoss
+from maxmargin.persistence._fields import Sizes, section, write_fields
+from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task, read_certificate
+from maxmargin.persistence._objects import MissingLossError, convert, makers, own_loss
+from maxmargin.persistence._params import read_params, storable_params
 
 __all__ = ["ModelFileError", "load", "save"]
 
-SCHEMA = 1
-_KEY = "maxmargin"
-#: what safetensors allows
-_MAX_HEADER = 100_000_000
+
+class ModelFileError(ValueError):
+    """A model file is damaged, was made by something else, or contradicts itself."""
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -47,10 +34,10 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     Stored are the weights, the classes or labels, names of features, the parameters and the certificate.
     Not stored are ``history_`` (a loaded estimator has an empty one, and files of equal models are equal
     byte for byte), ``callbacks`` (they are code; the loaded estimator has none) and the task of a
-    StructuredSVM. Another parameter that is code (a solver of your own, say) is left at its default, with
+    StructuredSVM. Another parameter that is code, such as your own solver, is replaced by its default, with
     a warning.
 
-    The file appears complete or not at all: it is written under another name and moved to its place.
+    The file appears complete or not at all: it is written under another name and then renamed.
 
     Parameters
     ----------
@@ -61,7 +48,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     See Also
     --------
-    load : The way back.
+    load : Read the file.
 
     Examples
     --------
@@ -76,42 +63,35 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     >>> again.C, again.objective_ == svc.objective_, again.certificate_
     (0.1, True, 'exact')
     """
-    from maxmargin import __version__
-
     model = MODELS.get(type(estimator).__name__)
     if model is None or type(estimator) is not model.cls:
         raise TypeError(
             f"a {type(estimator).__name__} cannot be saved; only {', '.join(MODELS)} can, and not their "
             "subclasses."
         )
-    check_is_fitted(estimator, model.fitted)
-    writer = ArrayWriter()
-    fitted = model.write(
-        estimator, writer
-    )  # first: it says what stands in the way, if anything does
-    header = {
-        "schema": SCHEMA,
-        "library": __version__,
-        "class": model.cls.__name__,
-        "params": store_params(estimator, writer),
-        "fitted": fitted,
-        "certificate": store_certificate(estimator),
-        "arrays": writer.specs,
-    }
-    text = dumps(header).decode("utf-8")
+    check_is_fitted(estimator, model.required)
+    encoder = codec.Encoder(share=False, convert=convert)
+    try:
+        tree = encoder.encode(model.fitted_values(estimator))
+        about = encoder.encode(
+            {
+                "class": model.cls.__name__,
+                "params": storable_params(estimator),
+                "certificate": write_fields(estimator, CERTIFICATE),
+            }
+        )
+    except codec.NotPlainError as error:
+        raise ValueError(f"the model cannot be saved: {error}.") from error
+    arrays = encoder.finish()
     try:  # what could not be loaded is not written
-        _read(text, writer.tensors, _own_class(estimator.get_params(deep=False)))
-    except (ModelFileError, MissingLossError) as error:
+        own = [own_loss(getattr(estimator, name, None)) for name in ("loss", "measure")]
+        _read(about, tree, arrays, own[0] or own[1])
+    except (*codec.CONTRADICTIONS, MissingLossError) as error:
         raise ValueError(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
             "fit?"
         ) from error
-    data = _to_bytes(writer.tensors, metadata={_KEY: text})
-    if int.from_bytes(data[:8], "little") > _MAX_HEADER:
-        raise ValueError(
-            "the labels and parameters take more than 100 MB: too much for a file's header."
-        )
-    _write_atomically(data, Path(os.path.realpath(path)))
+    container.write(Path(os.path.realpath(path)), "model", about, tree, arrays)
 
 
 def load(
@@ -119,9 +99,9 @@ def load(
 ) -> Any:
     """Read an estimator that its method ``save`` wrote.
 
-    No code from the file is run, and everything in it is checked; a file that is damaged or was made to do
-    harm ends in a ``maxmargin.persistence.ModelFileError`` that says what is wrong. (What a checked file
-    *predicts* is for its author to answer for.)
+    No code from the file is run, and everything in it is checked. A file that is damaged or was made to do
+    harm raises a ``maxmargin.persistence.ModelFileError`` that says what is wrong. The checks cannot tell
+    whether the predictions are any good.
 
     Parameters
     ----------
@@ -129,25 +109,24 @@ def load(
         The file.
     task : Task, optional
         Needed for a StructuredSVM or a LatentStructuredSVM, whose task is code and not in the file: a
-        task that is ready to predict, which means that it has been set up on the alphabet of training, or
-        needs no ``setup`` to predict. Where the task has an attribute ``dim`` it is compared with the
-        file.
+        task that is ready to predict, which means that it was set up on the label set of training, or needs
+        no ``setup`` to predict. If the task has an attribute ``dim``, it is compared with the file.
     loss : class derived from ScoreLoss, optional
-        Needed for an estimator that was trained with a loss of your own, which is code and not in the file:
-        its class. The parameters are in the file.
+        The class of your own loss, if the estimator was trained with one: it is code and not in the file. Its
+        parameters are in the file.
     measure : class derived from ScoreLoss, optional
-        The same for a MeasureSVC that was trained for a measure of your own.
+        The same for a MeasureSVC that was trained for your own measure.
 
     Returns
     -------
     LinearSVC, SequenceTagger or StructuredSVM
-        An estimator that predicts what the saved one did, bit for bit, carries its certificate, and can be
-        fitted again. ``history_`` is empty.
+        An estimator whose predictions are bit-identical to those of the saved one, with its certificate. It
+        can be fitted again. ``history_`` is empty.
 
     Raises
     ------
     ModelFileError
-        A ValueError: the file is damaged, contradicts itself, or is of a newer layout.
+        A ValueError: the file is damaged, contradicts itself, or has a newer format.
 
     Examples
     --------
@@ -159,24 +138,26 @@ def load(
     >>> maxmargin.load(path).predict([[["w=the"], ["w=dog"]]])
     [['DET', 'NOUN']]
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise ModelFileError(f"{path} is not a file")
-    check_loss_class(loss, "loss")
-    check_loss_class(measure, "measure")
+    for name, given in (("loss", loss), ("measure", measure)):
+        if given is not None and not (isinstance(given, type) and issubclass(given, ScoreLoss)):
+            raise TypeError(
+                f"{name}={given!r}: give the class of the {name}, not an object; its parameters are in the "
+                "file."
+            )
     try:
-        text, tensors = _open(path)
-        cls, params, attributes, fitted = _read(text, tensors, measure if loss is None else loss)
-    except (ModelFileError, MissingLossError) as error:
-        raise type(error)(f"{path}: {error}") from error
+        with container.refusing(path, ModelFileError):
+            contents = container.read(path, "model")
+            cls, params, attributes, sizes = _read(*contents, measure if loss is None else loss)
+    except MissingLossError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
     for name, given in (("loss", loss), ("measure", measure)):
         if given is not None and not isinstance(params.get(name), given):
             raise ValueError(
-                f"{name}= is for a model that was trained with a {name} of your own; {path} holds a "
+                f"{name}= is for a model that was trained with your own {name}; {path} holds a "
                 f"{cls.__name__} with {name}={params.get(name)!r}."
             )
     if "task" in cls._get_param_names():
-        check_task(task, fitted)
+        check_task(task, attributes.pop("task"), sizes["dim"])
         params["task"] = attributes["task_"] = task
     elif task is not None:
         raise ValueError(
@@ -184,75 +165,26 @@ def load(
         )
     try:
         estimator = cls(**params)
-    except NotImplementedError as error:  # slack rescaling, and a task that has no argmax for it
+    except NotImplementedError as error:  # slack rescaling, and a task without inference for it
         raise ValueError(f"the task does not fit the model in {path}: {error}") from error
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return estimator
 
 
-def _own_class(params: dict[str, Any]) -> Any:
-    """The class of a loss or a measure of the user's own, if there is one."""
-    return own_loss(params.get("loss")) or own_loss(params.get("measure"))
-
-
-def _open(path: Path) -> tuple[str, dict[str, AnyArray]]:
-    """The header's text and all tensors. safetensors checks that they lie in the file without overlap."""
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            if set(metadata) != {_KEY}:
-                raise ModelFileError("this is a safetensors file, but not one of maxmargin's")
-            return metadata[_KEY], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (ModelFileError, OSError):
-        raise
-    except Exception as error:  # SafetensorError, and what NumPy says to types it does not have
-        raise ModelFileError(
-            f"this is not a model file, or it is damaged: {shown(error)}"
-        ) from error
-
-
 def _read(
-    text: str, tensors: dict[str, AnyArray], loss: Any = None
-) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """(class, parameters, attributes, fitted section) of a file, all checked; ``loss`` is the class of a loss
-    of the user's own."""
-    header = loads(text, "the header")
-    if not isinstance(header, dict) or "schema" not in header:
-        raise ModelFileError("the header names no schema")
-    if count(header["schema"], "the schema", least=1) > SCHEMA:
-        newer, library = str(header["schema"])[:20], str(header.get("library"))[:40]
-        raise ModelFileError(
-            f"the file has schema {newer}, written by maxmargin {library}; this version reads schema "
-            f"{SCHEMA}. Upgrade maxmargin to load it"
-        )
-    entries = ("schema", "library", "class", "params", "fitted", "certificate", "arrays")
-    header = section(header, "the header", entries)
-    if not isinstance(header["library"], str):
-        raise ModelFileError("the library's version is not a text")
-    name = header["class"]
+    about: Any, tree: Any, arrays: Any, loss: Any
+) -> tuple[Any, dict[str, Any], dict[str, Any], Sizes]:
+    """Class, parameters, attributes and lengths, all checked; ``loss`` is the class of a user's own loss."""
+    about = section(about, "the header", ("class", "params", "certificate"))
+    name = about["class"]
     if not isinstance(name, str) or name not in MODELS:
-        raise ModelFileError(f"the file asks for a class {str(name)[:80]!r}, which is not known")
+        raise FormatError(f"the file names a class {shown(name)}, which is not known")
     model = MODELS[name]
-    reader = ArrayReader(header["arrays"], tensors)
-    params = read_params(model.cls, header["params"], reader, loss)
-    reader.own_loss = loss
-    attributes = {
-        **model.read(header["fitted"], reader),
-        **read_certificate(header["certificate"]),
-        "history_": [],
-    }
-    reader.finish()
-    return model.cls, params, attributes, header["fitted"]
-
-
-def _write_atomically(data: bytes, path: Path) -> None:
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    keyword = "measure" if "measure" in model.cls._get_param_names() else "loss"
+    decoder = codec.Decoder(arrays, makers(loss, keyword), once=True)
+    params = read_params(model.cls, decoder.decode(about["params"]))
+    attributes, sizes = model.attributes(decoder.decode(tree))
+    certificate = read_certificate(decoder.decode(about["certificate"]))
+    decoder.finish()
+    return model.cls, params, {**attributes, **certificate, "history_": []}, sizes

@@ -1,12 +1,12 @@
-"""What each estimator keeps in a model file, and how it is made whole again.
+"""What each estimator keeps in a model file: a table of its fitted attributes.
 
-Every estimator has a writer (fitted estimator -> the header's "fitted" section; arrays go to the ArrayWriter)
-and a reader (section and arrays, checked -> the attributes that ``fit`` would have set).
+Attributes that a table cannot describe, such as a task, are made from other values of the file by a function.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import typing
 import warnings
 from collections.abc import Callable
@@ -15,297 +15,283 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
+from maxmargin import estimators
 from maxmargin.core.result import Certificate, StopReason
-from maxmargin.estimators import (
-    GrammarParser,
-    GraphLabeler,
-    KernelSVC,
-    LatentStructuredSVM,
-    LinearSVC,
-    LinearSVR,
-    MeasureSVC,
-    RankSVM,
-    SequenceTagger,
-    StructuredSVM,
-)
+from maxmargin.duals.one_pass import SupportStream
+from maxmargin.estimators import GraphLabeler, KernelSVC, SequenceTagger
 from maxmargin.estimators.structured.tagged_data import label_functions
-from maxmargin.persistence._arrays import ArrayReader, ArrayWriter
-from maxmargin.persistence._grammars import read_parser, write_parser
-from maxmargin.persistence._kernel_features import read_features, write_features
-from maxmargin.persistence._kernels import read_kernel_svc, write_kernel_svc
-from maxmargin.persistence._linear import (
-    read_classes,
-    read_linear,
-    read_names,
-    read_regression,
-    write_classes,
-    write_linear,
-    write_names,
-    write_regression,
-)
-from maxmargin.persistence._values import (
-    ModelFileError,
-    check_label,
-    count,
-    decode,
-    decode_labels,
-    encode,
-    section,
-    shown,
-)
+from maxmargin.files.codec import FormatError, shown
+from maxmargin.kernels.features import KernelFeatures
+from maxmargin.persistence import _fields as f
+from maxmargin.persistence._fields import Fields, Sizes
+from maxmargin.persistence._grammars import PARSER, parser_values, read_parser
+from maxmargin.persistence._objects import KERNELS, check_rows, convert, is_plain
 from maxmargin.tasks.chains.chain import Chain
 from maxmargin.tasks.graphs.labeling import GraphLabeling
 
 # -- the certificate -------------------------------------------------------------------------------
 
-_CERTIFICATE = (
-    "objective",
-    "lower_bound",
-    "gap",
-    "converged",
-    "stop_reason",
-    "certificate",
-    "n_iter",
-)
-
-
-def store_certificate(estimator: Any) -> dict[str, Any]:
-    """The certificate as JSON."""
-    return {name: encode(getattr(estimator, f"{name}_")) for name in _CERTIFICATE}
+CERTIFICATE: Fields = {
+    "objective_": f.of_type(float),
+    "lower_bound_": f.of_type(float),
+    "gap_": f.of_type(float),
+    "converged_": f.of_type(bool),
+    "stop_reason_": f.one_of(*typing.get_args(StopReason)),
+    "certificate_": f.one_of(*typing.get_args(Certificate)),
+    "n_iter_": f.count(),
+}
 
 
 def read_certificate(stored: Any) -> dict[str, Any]:
     """The certificate's attributes; bounds that contradict each other are refused."""
-    entries = section(stored, "the certificate", _CERTIFICATE)
-    out = {name: decode(entries[name], f"{name} of the certificate") for name in _CERTIFICATE}
-    for name in ("objective", "lower_bound", "gap"):
-        if type(out[name]) is not float:
-            raise ModelFileError(
-                f"{name} of the certificate must be a float, not {shown(out[name])}"
-            )
-    if type(out["converged"]) is not bool:
-        raise ModelFileError("converged of the certificate must be true or false")
-    for name, values in (("stop_reason", StopReason), ("certificate", Certificate)):
-        if out[name] not in typing.get_args(values):
-            raise ModelFileError(
-                f"{name} of the certificate is {shown(out[name])}, which is not known"
-            )
-    count(out["n_iter"], "n_iter of the certificate")
-    # an objective of NaN is legal: a fit that was interrupted twice has none
-    if math.isnan(out["lower_bound"]) or out["lower_bound"] > out["objective"]:
-        raise ModelFileError("the certificate's lower bound is not below its objective")
-    if not out["gap"] >= 0.0:
-        raise ModelFileError(
-            f"the certificate's gap is {out['gap']!r}: it cannot be negative or NaN"
+    out = f.read_fields(stored, CERTIFICATE, "the certificate", {})
+    objective, lower = out["objective_"], out["lower_bound_"]
+    # an objective of NaN is valid: a fit that was interrupted twice has none
+    if math.isnan(lower) or lower > objective:
+        raise FormatError("the certificate's lower bound is not below its objective")
+    if not out["gap_"] >= 0.0:
+        raise FormatError(f"the certificate's gap is {out['gap_']!r}: it cannot be negative or NaN")
+    if out["converged_"] and not (math.isfinite(objective) and math.isfinite(lower)):
+        raise FormatError("the certificate claims convergence without two finite bounds")
+    return out
+
+
+# -- linear estimators -----------------------------------------------------------------------------
+
+
+def _check_streams(value: Any, name: str, sizes: Sizes) -> Any:
+    if not isinstance(value, list) or not value:
+        raise FormatError("the streams are not a list")
+    for stream in value:
+        if not isinstance(stream, SupportStream) or stream.n_features != sizes["d"]:
+            raise FormatError(f"the streams are not streams of {sizes['d']} features")
+    return value
+
+
+_FEATURES: Fields = {
+    "n_features_in_": f.count(1, "d"),
+    "feature_names_in_": f.optional(f.classes("d", str)),
+}
+_LINEAR: Fields = {**_FEATURES, "_streams": f.optional(f.Field(_check_streams))}
+_CLASSIFIER: Fields = {
+    **_LINEAR,
+    "classes_": f.classes("classes"),
+    "coef_": f.array("outputs", "d"),
+    "intercept_": f.array("outputs"),
+}
+_REGRESSION: Fields = {**_LINEAR, "coef_": f.array("d"), "intercept_": f.array(1)}
+_RANKER: Fields = {
+    **_FEATURES,
+    "coef_": f.array("d"),
+    "levels_": f.array(None),
+    "n_queries_": f.count(1),
+}
+
+
+def _read_linear(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    streams = stored.get("_streams")
+    if streams is not None:
+        n_support = sum(stream.n_support for stream in streams)
+        stored |= {"n_seen_": streams[0].n_seen, "n_support_": n_support}
+    return stored
+
+
+def _read_classifier(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    K, rows = sizes["classes"], sizes["outputs"]
+    if K < 2 or rows != (1 if K == 2 else K):
+        raise FormatError(f"{rows} rows of weights do not fit {K} classes")
+    return _read_linear(stored, sizes)
+
+
+def _read_ranker(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    if not (np.diff(stored["levels_"]) > 0.0).all():
+        raise FormatError("the levels do not ascend")
+    return stored
+
+
+# -- KernelSVC -------------------------------------------------------------------------------------
+
+_EXTRA = re.compile("[a-z][a-z_]*[a-z]_")
+
+
+def _check_vectors(value: Any, name: str, sizes: Sizes) -> Any:
+    return check_rows(value, name, (sizes["support"], sizes["d"]))
+
+
+def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
+    taken = {*_KERNEL, *CERTIFICATE, "history_", "shape_fit_", *dir(KernelSVC)}
+    for extra in value if isinstance(value, dict) else [""]:
+        if type(extra) is not str or not _EXTRA.fullmatch(extra) or extra in taken:
+            raise FormatError(f"the extra {shown(extra)} does not belong there")
+    return value
+
+
+_KERNEL: Fields = {
+    **_FEATURES,
+    "classes_": f.classes("classes"),
+    "n_samples": f.count(1, "samples"),
+    "support_": f.integers("support", below="samples"),
+    "n_support_": f.integers("classes"),
+    "dual_coef_": f.array("height", "support"),
+    "intercept_": f.array("intercepts"),
+    "support_vectors_": f.Field(_check_vectors),
+    "kernel_": f.of_type(*KERNELS),
+    "extras": f.Field(_check_extras),
+}
+
+
+def _kernel_svc_values(est: KernelSVC) -> dict[str, Any]:
+    # without arrays of one method: no prediction needs them
+    extras = {name: convert(getattr(est, name)) for name in est._said}
+    plain = {name: value for name, value in extras.items() if is_plain(value)}
+    return {"n_samples": int(est.shape_fit_[0]), "extras": plain}
+
+
+def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    K, found = sizes["classes"], (sizes["height"], sizes["intercepts"])
+    if K < 2 or found not in ([(1, 1)] if K == 2 else [(K - 1, K * (K - 1) // 2), (K, K)]):
+        raise FormatError(
+            f"{found[0]} rows of coefficients and {found[1]} intercepts do not fit {K} classes"
         )
-    bounded = math.isfinite(out["objective"]) and math.isfinite(out["lower_bound"])
-    if out["converged"] and not bounded:
-        raise ModelFileError("the certificate claims convergence without two finite bounds")
-    return {f"{name}_": value for name, value in out.items()}
+    if stored["n_support_"].sum() != sizes["support"]:
+        raise FormatError("the numbers of support vectors do not add up")
+    if len(np.unique(stored["support_"])) != sizes["support"]:
+        raise FormatError("the support vectors are not distinct samples")
+    extras, shape = stored.pop("extras"), (stored.pop("n_samples"), sizes["d"])
+    return extras | stored | {"shape_fit_": shape, "_said": tuple(extras)}
 
 
-# -- RankSVM ---------------------------------------------------------------------------------------
+# -- structured estimators -------------------------------------------------------------------------
 
-
-def _write_ranker(est: RankSVM, writer: ArrayWriter) -> dict[str, Any]:
-    writer.add("coef", est.coef_)
-    writer.add("levels", est.levels_)
-    write_names(est, writer)
-    return {"n_features": est.n_features_in_, "n_queries": int(est.n_queries_)}
-
-
-def _read_ranker(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("n_features",), ("n_queries",))
-    d = count(stored["n_features"], "n_features", least=1)
-    levels = reader.take("levels", shape=(None,))
-    if not (np.diff(levels) > 0.0).all():
-        raise ModelFileError("the levels do not ascend")
-    out = {"coef_": reader.take("coef", shape=(d,)), "levels_": levels, "n_features_in_": d}
-    # files written before this number was stored: nothing is required of groups then
-    out["n_queries_"] = count(stored.get("n_queries", 1), "n_queries", least=1)
-    return out | read_names(d, reader)
-
-
-# -- SequenceTagger --------------------------------------------------------------------------------
-
+#: attributes that a fit with a kernel sets
+_ABOUT_KERNEL: Fields = {
+    "kernel_method_": f.optional(f.of_type(str)),
+    "restricted_lower_bound_": f.optional(f.of_type(float)),
+    "restricted_gap_": f.optional(f.of_type(float)),
+    "probabilistic_bound_": f.optional(f.of_type(float)),
+    "probabilistic_bound_is_vacuous_": f.optional(f.of_type(bool)),
+    "kernel_values_": f.optional(f.count()),
+}
 _MASKS = ("allowed", "allowed_start", "allowed_stop")
 
 
-OPTIONAL = ("order", "kernel", "string_tokens")
+def _check_order(value: Any, name: str, sizes: Sizes) -> Any:
+    K = sizes["classes"]
+    sizes["states"] = K if f.one_of(1, 2).check(value, name, sizes) == 1 else K * (K + 1)
+    return value
 
 
-def _write_tagger(est: SequenceTagger, writer: ArrayWriter) -> dict[str, Any]:
-    for label in est.classes_:
-        check_label(label)
-    task = est.task_
-    writer.add("weights", est.weights_)
-    if not np.array_equal(task.cost, 1.0 - np.eye(task.n_labels)):
-        writer.add("cost", task.cost)
-    for name in _MASKS:
-        if not getattr(task, name).all():
-            writer.add(name, getattr(task, name))
+_TAGGER: Fields = {
+    **_ABOUT_KERNEL,
+    "n_features_in_": f.count(0, "d"),
+    "classes_": f.labels("classes"),
+    "_string_tokens": f.of_type(bool),
+    "order": f.Field(_check_order),
+    "basis": f.optional(f.of_type(KernelFeatures)),
+    "vocabulary": f.optional(f.labels("d")),
+    "weights_": f.array("weights"),
+    "cost": f.optional(f.array("states", "states")),
+    "allowed": f.optional(f.flags("states", "states")),
+    "allowed_start": f.optional(f.flags("states")),
+    "allowed_stop": f.optional(f.flags("states")),
+}
+
+
+def _cost(task: Any) -> dict[str, Any]:
+    """The cost of a task, if it is not the default."""
+    default = np.array_equal(task.cost, 1.0 - np.eye(task.n_labels))
+    return {} if default else {"cost": task.cost}
+
+
+def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
+    task, scores = est.task_, est.expansion_
+    out = {"order": 1 if task.n_labels == len(est.classes_) else 2, **_cost(task)}
+    out |= {name: getattr(task, name) for name in _MASKS if not getattr(task, name).all()}
     if est.vectorizer_ is not None:
-        for feature in est.vectorizer_.feature_names_:
-            check_label(feature)
-        writer.add_names("vocabulary", est.vectorizer_.feature_names_)
-    out: dict[str, Any] = {
-        "labels": [encode(label) for label in est.classes_],
-        "n_features": int(est.n_features_in_),
-        "order": 1 if task.n_labels == len(est.classes_) else 2,
-    }
-    if not est._string_tokens:
-        out["string_tokens"] = False
-    scores = est.expansion_
+        out["vocabulary"] = f.checked_labels(list(est.vectorizer_.feature_names_))
     if scores is not None:
-        out["kernel"] = write_features(est, scores.kernel, scores.rows, None, writer)
+        out["basis"] = KernelFeatures(scores.kernel, scores.rows)
     return out
 
 
-def _read_tagger(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("labels", "n_features"), OPTIONAL)
-    labels = decode_labels(stored["labels"], "the labels")
-    d, K = count(stored["n_features"], "n_features"), len(labels)
-    if K < 1:
-        raise ModelFileError("there are no labels")
-    order = stored.get("order", 1)
-    if type(order) is not int or order not in (1, 2):
-        raise ModelFileError(f"a chain of order {shown(order)} is not known")
-    K = K if order == 1 else K * (K + 1)  # states
-    features, n_rows = None, d
-    said: dict[str, Any] = {}
-    if "kernel" in stored:
-        features, said = read_features(stored["kernel"], reader, with_factor=False)
-        n_rows = features.n_features
-        if features.rows.shape[1] != d:
-            raise ModelFileError(f"the rows of the basis do not have {d} features")
-    # the weights come first: nothing of size K^2 is made unless the file holds as much
-    weights = reader.take("weights", shape=(n_rows * K + K * K + 2 * K,))
-    optional: dict[str, Any] = {}
-    if reader.has("cost"):
-        optional["cost"] = reader.take("cost", shape=(K, K))
-    for name in _MASKS:
-        if reader.has(name):
-            optional[name] = reader.take(name, ("bool",), (K, K) if name == "allowed" else (K,))
-    try:
-        task = Chain(n_labels=K, n_features=n_rows, **optional)
-    except ValueError as error:
-        raise ModelFileError(f"the chain cannot be built: {shown(error)}") from error
-    vectorizer = None
-    if reader.has("vocabulary"):
-        names = reader.take_names("vocabulary")
-        if len(names) != d:
-            raise ModelFileError(f"the vocabulary has {len(names)} names for {d} features")
+def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    stored.pop("order")
+    basis, vocabulary = stored.pop("basis", None), stored.pop("vocabulary", None)
+    constraints = {name: stored.pop(name) for name in ("cost", *_MASKS) if name in stored}
+    d, K = sizes["d"], sizes["states"]
+    height = d if basis is None else basis.n_features
+    if basis is not None and (basis.factor is not None or basis.rows.shape[1] != d):
+        raise FormatError(f"the rows of the basis do not have {d} features")
+    # nothing of size K^2 is allocated unless the file holds as many weights
+    if K < 1 or sizes["weights"] != height * K + K * K + 2 * K:
+        raise FormatError(f"{sizes['weights']} weights do not fit {K} states and {height} features")
+    task = Chain(n_labels=K, n_features=height, **constraints)
+    scores = vectorizer = None
+    if vocabulary is not None:
         vectorizer = DictVectorizer(sparse=True, sort=True)
-        vectorizer.feature_names_ = names
-        vectorizer.vocabulary_ = {name: k for k, name in enumerate(names)}
-    scores = None
-    if features is not None:
-        scores = label_functions(task, weights, features.kernel, features.rows)
-    return said | {
-        "classes_": labels,
-        "n_features_in_": d,
-        "weights_": weights,
-        "expansion_": scores,
-        "vectorizer_": vectorizer,
-        "_string_tokens": stored.get("string_tokens") is not False,
-        "task_": task,
-    }
+        vectorizer.feature_names_ = vocabulary
+        vectorizer.vocabulary_ = {name: k for k, name in enumerate(vocabulary)}
+    if basis is not None:
+        scores = label_functions(task, stored["weights_"], basis.kernel, basis.rows)
+    return stored | {"expansion_": scores, "vectorizer_": vectorizer, "task_": task}
 
 
-# -- GraphLabeler ----------------------------------------------------------------------------------
+_GRAPHS: Fields = {
+    "n_features_in_": f.count(0, "d"),
+    "n_edge_features_in_": f.count(0, "e"),
+    "classes_": f.classes("classes"),
+    "edges": f.of_type(str),
+    "inference": f.of_type(str),
+    "weights_": f.array("weights"),
+    "cost": f.optional(f.array("classes", "classes")),
+}
 
 
-def _write_graphs(est: GraphLabeler, writer: ArrayWriter) -> dict[str, Any]:
+def _graph_values(est: GraphLabeler) -> dict[str, Any]:
     task = est.task_
-    writer.add("weights", est.weights_)
-    if not np.array_equal(task.cost, 1.0 - np.eye(task.n_labels)):
-        writer.add("cost", task.cost)
-    return {
-        "classes": write_classes(est.classes_, writer),
-        "n_features": int(est.n_features_in_),
-        "n_edge_features": int(est.n_edge_features_in_),
-        "edges": task.edges,
-        "inference": task.method,
-    }
+    return {"edges": task.edges, "inference": task.method, **_cost(task)}
 
 
-def _read_graphs(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    names = ("classes", "n_features", "n_edge_features", "edges", "inference")
-    stored = section(stored, "the fitted part", names)
-    classes = read_classes(stored["classes"], reader)
-    d, e = (count(stored[name], name) for name in ("n_features", "n_edge_features"))
-    K = len(classes)
-    # the weights come first: nothing of size K^2 is made unless the file holds as much
-    weights = reader.take("weights")
-    if K < 1 or len(weights) < d * K + e:
-        raise ModelFileError(f"{len(weights)} weights do not fit {K} labels")
-    if e == 0 and max(1, len(weights)) < K * K:
-        raise ModelFileError(f"{K} labels without weights of edges")
-    cost = reader.take("cost", shape=(K, K)) if reader.has("cost") else None
-    options = {"edges": stored["edges"], "inference": stored["inference"], "cost": cost}
-    try:
-        task = GraphLabeling(K, n_features=d, n_edge_features=e, **options)
-    except (ValueError, TypeError) as error:
-        raise ModelFileError(f"the task cannot be built: {shown(error)}") from error
-    if task.dim != len(weights):
-        raise ModelFileError(f"{len(weights)} weights where the task has {task.dim}")
-    return {
-        "classes_": classes,
-        "n_features_in_": d,
-        "n_edge_features_in_": e,
-        "weights_": weights,
-        "task_": task,
-    }
+def _read_graphs(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    options = {name: stored.pop(name, None) for name in ("edges", "inference", "cost")}
+    K, d, e, n = (sizes[name] for name in ("classes", "d", "e", "weights"))
+    # nothing of size K^2 is allocated unless the file holds as many weights
+    if K < 1 or n < d * K + e or (e == 0 and max(1, n) < K * K):
+        raise FormatError(f"{n} weights do not fit {K} labels")
+    task = GraphLabeling(K, n_features=d, n_edge_features=e, **options)
+    if task.dim != n:
+        raise FormatError(f"{n} weights where the task has {task.dim}")
+    return stored | {"task_": task}
 
 
-# -- StructuredSVM ---------------------------------------------------------------------------------
+_STRUCTURED: Fields = {
+    **_ABOUT_KERNEL,
+    "task": f.of_type(str),
+    "coef_": f.array("dim"),
+    "kernel_features_": f.of_type(KernelFeatures, type(None)),
+}
+_LATENT: Fields = {
+    "task": f.of_type(str),
+    "coef_": f.array("dim"),
+    "convex_objective_": f.of_type(float),
+    "convex_lower_bound_": f.of_type(float),
+    "convex_gap_": f.of_type(float),
+}
 
 
-def _write_structured(
-    est: StructuredSVM | LatentStructuredSVM, writer: ArrayWriter
-) -> dict[str, Any]:
-    writer.add("coef", est.coef_)
-    out = {"task": type(est.task_).__name__, "dim": len(est.coef_)}
-    features = getattr(est, "kernel_features_", None)
-    if features is not None:
-        parts = features.kernel, features.rows, features.factor
-        out["kernel"] = write_features(est, *parts, writer)
-    return out
+def _task_name(est: Any) -> dict[str, Any]:
+    return {"task": type(est.task_).__name__}
 
 
-def _read_structured(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = section(stored, "the fitted part", ("task", "dim"), ("kernel",))
-    if not isinstance(stored["task"], str):
-        raise ModelFileError("the name of the task is not a text")
-    dim = count(stored["dim"], "dim", least=1)
-    features = None
-    said: dict[str, Any] = {}
-    if "kernel" in stored:
-        features, said = read_features(stored["kernel"], reader, with_factor=True)
-    return said | {"coef_": reader.take("coef", shape=(dim,)), "kernel_features_": features}
+def _read_structured(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    if sizes["dim"] < 1:
+        raise FormatError("the file holds no weights")
+    return stored
 
 
-_CONVEX = ("convex_objective", "convex_lower_bound", "convex_gap")
-
-
-def _write_latent(est: LatentStructuredSVM, writer: ArrayWriter) -> dict[str, Any]:
-    convex = {name: encode(float(getattr(est, f"{name}_"))) for name in _CONVEX}
-    return _write_structured(est, writer) | {"convex": convex}
-
-
-def _read_latent(stored: Any, reader: ArrayReader) -> dict[str, Any]:
-    stored = dict(section(stored, "the fitted part", ("task", "dim", "convex")))
-    convex = section(stored.pop("convex"), "the last convex problem", _CONVEX)
-    values = {f"{name}_": decode(convex[name], name) for name in _CONVEX}
-    if not all(type(value) is float for value in values.values()):
-        raise ModelFileError("the bounds of the last convex problem must be floats")
-    coef = _read_structured(stored, reader)["coef_"]
-    return {"coef_": coef, **values}
-
-
-def check_task(task: Any, stored: dict[str, Any]) -> None:
+def check_task(task: Any, name: str, dim: int) -> None:
     """Refuse a caller's task that cannot be the one the weights were trained for."""
-    name, dim = shown(stored["task"]).strip("'"), stored["dim"]
+    name = shown(name).strip("'")
     if task is None:
         raise ValueError(
             f"this file holds the weights of a model whose task was a {name}. A task is code, and "
@@ -329,40 +315,52 @@ def check_task(task: Any, stored: dict[str, Any]) -> None:
     if isinstance(own, int | np.integer) and own != dim:
         raise ValueError(
             f"the task has joint features of dimension {own}, but the file holds {dim} weights. Pass a task "
-            "that is set up on the alphabet it was trained with."
+            "that is set up on the label set it was trained with."
         )
+
+
+# -- the table of estimators -----------------------------------------------------------------------
 
 
 class Model(NamedTuple):
     """How one class of estimators is written and read."""
 
     cls: Any
-    #: attributes without which it is not fitted
-    fitted: tuple[str, ...]
-    write: Callable[[Any, ArrayWriter], dict[str, Any]]
-    read: Callable[[Any, ArrayReader], dict[str, Any]]
+    fields: Fields
+    #: attributes from the checked values of a file
+    read: Callable[[dict[str, Any], Sizes], dict[str, Any]]
+    #: values of an estimator that are not attributes with the names of fields
+    values: Callable[[Any], dict[str, Any]] = lambda est: {}
+
+    @property
+    def required(self) -> list[str]:
+        """Attributes without which an estimator is not fitted."""
+        fields = f.attributes_of({**self.fields, **CERTIFICATE})
+        return [name for name, field in fields.items() if not field.optional]
+
+    def fitted_values(self, est: Any) -> dict[str, Any]:
+        """The values of a fitted estimator, for a file."""
+        return f.write_fields(est, self.fields) | self.values(est)
+
+    def attributes(self, stored: Any) -> tuple[dict[str, Any], Sizes]:
+        """The attributes that ``fit`` would have set."""
+        sizes: Sizes = {}
+        return self.read(f.read_fields(stored, self.fields, "the fitted part", sizes), sizes), sizes
 
 
-#: the only classes a file may ask for
+#: the only classes that a file may name
 MODELS: dict[str, Model] = {
-    "GrammarParser": Model(
-        GrammarParser, ("coef_", "task_", "certificate_"), write_parser, read_parser
-    ),
-    "GraphLabeler": Model(GraphLabeler, ("weights_", "certificate_"), _write_graphs, _read_graphs),
-    "KernelSVC": Model(
-        KernelSVC, ("dual_coef_", "certificate_"), write_kernel_svc, read_kernel_svc
-    ),
-    "LatentStructuredSVM": Model(
-        LatentStructuredSVM, ("coef_", "certificate_"), _write_latent, _read_latent
-    ),
-    "LinearSVC": Model(LinearSVC, ("coef_", "certificate_"), write_linear, read_linear),
-    "LinearSVR": Model(LinearSVR, ("coef_", "certificate_"), write_regression, read_regression),
-    "MeasureSVC": Model(MeasureSVC, ("coef_", "certificate_"), write_linear, read_linear),
-    "RankSVM": Model(RankSVM, ("coef_", "certificate_"), _write_ranker, _read_ranker),
-    "SequenceTagger": Model(
-        SequenceTagger, ("weights_", "certificate_"), _write_tagger, _read_tagger
-    ),
-    "StructuredSVM": Model(
-        StructuredSVM, ("coef_", "certificate_"), _write_structured, _read_structured
-    ),
+    model.cls.__name__: model
+    for model in (
+        Model(estimators.GrammarParser, PARSER, read_parser, parser_values),
+        Model(GraphLabeler, _GRAPHS, _read_graphs, _graph_values),
+        Model(KernelSVC, _KERNEL, _read_kernel_svc, _kernel_svc_values),
+        Model(estimators.LatentStructuredSVM, _LATENT, _read_structured, _task_name),
+        Model(estimators.LinearSVC, _CLASSIFIER, _read_classifier),
+        Model(estimators.LinearSVR, _REGRESSION, _read_linear),
+        Model(estimators.MeasureSVC, _CLASSIFIER, _read_classifier),
+        Model(estimators.RankSVM, _RANKER, _read_ranker),
+        Model(SequenceTagger, _TAGGER, _read_tagger, _tagger_values),
+        Model(estimators.StructuredSVM, _STRUCTURED, _read_structured, _task_name),
+    )
 }
