@@ -260,7 +260,10 @@ the growth of the process's peak while the grid is trained. *score* is the accur
 
 {described}
 """
-    bench.save(TITLE, [("Grids", rows, notes), ("Cells of the first fold", cells, "")])
+    bench.save(
+        TITLE,
+        [("grids", "Grids", rows, notes), ("first_fold", "Cells of the first fold", cells, "")],
+    )
 
 
 def _cell_row(name: str, setting: Any, k: int, mine: Cell, fit: Cell | None) -> Row:

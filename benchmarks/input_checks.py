@@ -77,7 +77,7 @@ def table(bench: Bench) -> None:
 **check**: pointers ascend and end inside the arrays, indices are those of columns, no entry is stored twice,
 all entries are finite; once per matrix. **product**: one X w. Least wall times of 15, one thread.
 """
-    bench.save(TITLE, [("Milliseconds", rows, notes)])
+    bench.save(TITLE, [("milliseconds", "Milliseconds", rows, notes)])
 
 
 if __name__ == "__main__":

@@ -213,10 +213,11 @@ def table(bench: Bench) -> None:
         "Objectives are recomputed by maxmargin.testing at the weights returned. structsvm solves with SCIP, "
         "maxmargin with HiGHS: seconds compare both the number of solves and the solvers."
     )
-    sections = [("To the same gap", rows, notes)]
+    sections = [("equal_gap", "To the same gap", rows, notes)]
     if rows2:
         sections.append(
             (
+                "signed_and_fixed",
                 "Signed and fixed weights",
                 rows2,
                 "Appearing, disappearing and splitting must not pay; the last constant keeps the value 1. "

@@ -270,7 +270,7 @@ threads work on 32 shards through `ThreadEngine`, as a fit with `n_jobs=2` does.
 counterpart elsewhere. The row *arithmetic only* touches no memory: its speed-up says how much of a
 second core was to be had in this run.
 """
-    bench.save(TITLE, [("Bytes per second", rows, notes)])
+    bench.save(TITLE, [("bandwidth", "Bytes per second", rows, notes)])
 
 
 def _row(key: str, c: Cell) -> Row:

@@ -119,7 +119,7 @@ nothing of each other. *cells*: {FOLDS} folds times the values of C by
 `StructuredSVMCV`, a pass over three quarters of the examples counted as 0.75. The claim: *ratio* is at
 most 2.
 """
-    bench.save(TITLE, [("Passes of the argmax", rows, notes)])
+    bench.save(TITLE, [("passes", "Passes of the argmax", rows, notes)])
 
 
 if __name__ == "__main__":
