@@ -25,9 +25,9 @@ PROBLEMS = {
 def load(name: str, quick: bool) -> tuple[Any, list[Any], list[Any]]:
     """(task, inputs, outputs)."""
     import numpy as np
+    from tests.referees.tiny_tasks import TinyMulticlass
 
     from maxmargin.tasks import Chain
-    from maxmargin.testing.examples import TinyMulticlass
 
     if name.startswith("digits"):
         from sklearn.datasets import load_digits

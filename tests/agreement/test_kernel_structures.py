@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
+from tests.referees.optima import solve_reduced_qp
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, StructuredSVMCV, structured_path
 from maxmargin.kernels import EmpiricalMap, Nystrom, Polynomial
 from maxmargin.solvers import CuttingPlane
 from maxmargin.tasks import Chain, Enumerable, Graph, GraphLabeling, Task
-from maxmargin.testing import check_kernel_inputs, solve_reduced_qp, structured_objective
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
+from maxmargin.testing import check_kernel_inputs, structured_objective
 
 KERNELS = {
     "poly": (

@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from tests.data import datasets, require
+from tests.referees.optima import brute_force_objective
 
 from maxmargin import GraphLabeler, LinearSVC, SequenceTagger, StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Graph, GraphLabeling, chow_liu_tree, grid_graph, multilabel_graphs
-from maxmargin.testing import brute_force_objective
 
 
 def blobs(rng, n_images, size=6, noise=0.7):

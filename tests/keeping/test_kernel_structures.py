@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_matrix
+from tests.referees.tiny_tasks import TinyChain
 
 from maxmargin import SequenceTagger, StructuredSVM, load
 from maxmargin.kernels import Nystrom
 from maxmargin.persistence import ModelFileError
 from maxmargin.tasks import Chain
-from maxmargin.testing.examples import TinyChain
 
 
 def chains(n=12, sparse=False):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles.test_chain import LENGTHS, VARIANTS, Problem
+from tests.referees.optima import brute_force_objective
 
 from maxmargin import StructuredSVM
 from maxmargin.risks import TaskRisk
@@ -19,7 +20,6 @@ from maxmargin.tasks import Chain, WeightedLabels
 from maxmargin.tasks.chains.examples import predict_stacked, stack_rows
 from maxmargin.tasks.chains.k_best import k_best_stacked, max_marginals_stacked
 from maxmargin.testing import check_task
-from maxmargin.testing.reference import brute_force_objective
 
 variants = pytest.mark.parametrize("options", VARIANTS)
 

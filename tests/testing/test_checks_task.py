@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 from tests.testing.packed import NaiveCache, NaiveExamples, NaiveSets
 
 from maxmargin.core import Cut, SweepStats
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing import check_task
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 RNG = np.random.default_rng(3)
 VECTORS = [RNG.normal(size=3) for _ in range(5)]

@@ -7,19 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from tests.referees.optima import brute_force_objective, solve_reduced_qp
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin.core.vectors import sparsify
 from maxmargin.testing import (
     binary_objective,
-    brute_force_objective,
     max_affine,
     multiclass_objective,
     solve_binary_qp,
     solve_multiclass_qp,
-    solve_reduced_qp,
     solve_structured_qp,
 )
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -8,7 +8,6 @@ Only the verbs of :class:`~maxmargin.tasks.LatentTask` are called.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from maxmargin.core.vectors import Array
 from maxmargin.tasks.latent import LatentTask
-from maxmargin.testing.reference import dense, example_weights, unwrap
+from maxmargin.testing.reference import dense, objective, unwrap
 
 Pairs: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]
 
@@ -73,9 +72,7 @@ def latent_objective(
     """
     point = np.asarray(w, dtype=np.float64)
     values = [example_value(task, x, y, point, outputs) for x, y in zip(X, Y, strict=True)]
-    weights = example_weights(weight, len(values)).tolist()
-    risk = math.fsum(s * v for s, v in zip(weights, values, strict=True))
-    return 0.5 * math.fsum(v * v for v in point.tolist()) + C * risk
+    return objective(point, C, values, weight)
 
 
 def example_value(task: LatentTask, x: Any, y: Any, w: Array, outputs: Pairs | None) -> float:

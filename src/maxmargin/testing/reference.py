@@ -154,6 +154,62 @@ def multiclass_objective(
     return penalty + C * math.fsum(parts)
 
 
+def regression_objective(
+    coef: npt.ArrayLike,
+    intercept: float,
+    X: Any,
+    y: npt.ArrayLike,
+    C: float,
+    epsilon: float | npt.ArrayLike = 0.0,
+    weight: npt.ArrayLike | None = None,
+    intercept_scaling: float = 1.0,
+    penalize_intercept: bool = True,
+    squared: bool = False,
+) -> float:
+    """The objective of linear support vector regression.
+
+    Parameters
+    ----------
+    coef : array of shape (d,)
+        Weights.
+    intercept : float
+        Added to every score; see :func:`binary_objective` for its penalty.
+    X : array or scipy sparse matrix of shape (n, d)
+        Rows.
+    y : array of shape (n,)
+        Targets.
+    C : float
+        Weight of the sum of losses.
+    epsilon : float or array of shape (n,)
+        Half the width of the tube, common or of each row.
+    weight : array of shape (n,), optional
+        Weights of the examples.
+    intercept_scaling, penalize_intercept
+        As in :func:`binary_objective`.
+    squared : bool
+        Whether the losses are squared.
+
+    Returns
+    -------
+    float
+        ``|w|^2 / 2 + C sum_i s_i max(0, |y_i - <w, x_i> - b| - epsilon_i)``, or with its squares.
+
+    Examples
+    --------
+    >>> from maxmargin.testing import regression_objective
+    >>> regression_objective([1.0], 0.0, [[2.0], [0.5]], [3.0, 0.4], C=10.0, epsilon=0.25)
+    8.0
+    """
+    w, target = np.asarray(coef, dtype=np.float64).ravel(), np.asarray(y, dtype=np.float64)
+    b = float(np.asarray(intercept, dtype=np.float64).reshape(()))
+    off = np.abs(target - np.asarray(X @ w).ravel() - b)
+    losses = np.maximum(0.0, off - np.asarray(epsilon, dtype=np.float64)) ** (2 if squared else 1)
+    penalty = _half_square(w)
+    if penalize_intercept:
+        penalty += 0.5 * (b / intercept_scaling) ** 2
+    return penalty + C * math.fsum(example_weights(weight, len(target)) * losses)
+
+
 # -- structures out --------------------------------------------------------------------------------
 
 
@@ -169,7 +225,7 @@ def structured_objective(
     """The structured objective by the task's own oracle, one example at a time.
 
     The truth (value 0) counts in every maximum. For an inexact oracle the result is a lower bound of
-    F(w); see :func:`brute_force_objective`.
+    F(w).
 
     Parameters
     ----------
@@ -194,70 +250,21 @@ def structured_objective(
     Examples
     --------
     >>> import numpy as np
+    >>> from maxmargin.tasks import Chain
     >>> from maxmargin.testing import structured_objective
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> task.setup([np.array([1.0])], [0])
-    2
-    >>> structured_objective(task, [np.array([1.0])], [0], np.array([0.5, 0.0]), C=1.0)
-    0.625
+    >>> task, X, Y = Chain(n_labels=2), [np.eye(2)], [np.array([0, 1])]
+    >>> dim = task.setup(X, Y)
+    >>> structured_objective(task, X, Y, np.zeros(dim), C=1.0)
+    2.0
     """
     point = np.asarray(w, dtype=np.float64)
     worst = []
+    margin = rescaling == "margin"
+    oracle = task.loss_augmented_inference if margin else task.slack_augmented_inference
     for x, y in zip(X, Y, strict=True):
-        verb = (
-            task.loss_augmented_inference
-            if rescaling == "margin"
-            else task.slack_augmented_inference
-        )
-        y_hat = unwrap(verb(x, y, point))
+        y_hat = unwrap(oracle(x, y, point))
         worst.append(max(0.0, violation(task, x, y, y_hat, point, rescaling)))
-    weights = example_weights(weight, len(worst)).tolist()
-    return _half_square(point) + C * math.fsum(s * v for s, v in zip(weights, worst, strict=True))
-
-
-def brute_force_objective(
-    task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    w: npt.ArrayLike,
-    C: float,
-    outputs: Outputs,
-    weight: npt.ArrayLike | None = None,
-    rescaling: Rescaling = "margin",
-) -> float:
-    """The structured objective with every maximum taken over all outputs, one by one.
-
-    Parameters
-    ----------
-    task, X, Y, w, C, weight, rescaling
-        As in :func:`structured_objective`; the task's argmaxes are not called.
-    outputs : callable
-        ``outputs(x)`` yields every output of ``x``.
-
-    Returns
-    -------
-    float
-        F(w).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.testing import brute_force_objective
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> task.setup([np.array([1.0])], [0])
-    2
-    >>> brute_force_objective(task, [np.array([1.0])], [0], np.array([0.5, 0.0]), 1.0, task.outputs)
-    0.625
-    """
-    point = np.asarray(w, dtype=np.float64)
-    worst = [
-        max(0.0, brute_force_inference(task, x, point, outputs, y, rescaling)[1])
-        for x, y in zip(X, Y, strict=True)
-    ]
-    weights = example_weights(weight, len(worst)).tolist()
-    return _half_square(point) + C * math.fsum(s * v for s, v in zip(weights, worst, strict=True))
+    return objective(point, C, worst, weight)
 
 
 def brute_force_inference(
@@ -292,19 +299,6 @@ def brute_force_inference(
     value : float
         Without a truth its score ``<w, Psi(x, y^)>``; with one the violation
         ``Delta + <w, Psi(x, y^) - Psi(x, y)>`` (margin) or ``Delta (1 + <w, ...>)`` (slack).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.testing import brute_force_inference
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> task.setup([np.array([1.0])], [0])
-    2
-    >>> brute_force_inference(task, np.array([1.0]), np.array([0.5, 0.0]), task.outputs)
-    (0, 0.5)
-    >>> brute_force_inference(task, np.array([1.0]), np.array([0.5, 0.0]), task.outputs, y=0)
-    (1, 0.5)
     """
     point = np.asarray(w, dtype=np.float64)
     best: Any = None
@@ -353,6 +347,14 @@ def violation(
 def unwrap(answer: Any) -> Any:
     """The output in an oracle's answer, whether the search was cut short or not."""
     return answer.y if isinstance(answer, Bounded) else answer
+
+
+def objective(
+    w: Array, C: float, values: Sequence[float], weight: npt.ArrayLike | None = None
+) -> float:
+    """``|w|^2 / 2 + C sum_i weight_i values_i``, exactly rounded."""
+    weights = example_weights(weight, len(values)).tolist()
+    return _half_square(w) + C * math.fsum(s * v for s, v in zip(weights, values, strict=True))
 
 
 def _half_square(w: Array) -> float:

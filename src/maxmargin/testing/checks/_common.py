@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,17 @@ def points(dim: int, n: int, rng: np.random.Generator) -> Iterator[Array]:
             w = rng.normal(size=dim) * (0.1, 1.0, 10.0)[trial % 3]
         w.flags.writeable = False
         yield w
+
+
+def dimension(task: Any, X: Sequence[Any], Y: Sequence[Any], check: str) -> int:
+    """What ``task.setup(X, Y)`` returns: the dimension of the joint features."""
+    require(len(X) == len(Y) > 0, f"{check} needs as many inputs as outputs, at least one")
+    dim: int = task.setup(X, Y)
+    require(
+        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
+        f"setup must return the dimension of joint_feature as a positive int, got {dim!r}",
+    )
+    return int(dim)
 
 
 def require(condition: bool, message: str) -> None:

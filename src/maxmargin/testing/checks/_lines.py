@@ -13,6 +13,32 @@ from maxmargin.testing.checks._common import require, require_at_least
 STEP, ROOM = 1e-6, 1e-4
 
 
+#: kinks asked for: more than any function small enough to be checked has (the callee may allocate as many)
+LIMIT = 100_000
+
+
+def check_line(
+    value: Callable[[float], float],
+    slopes: Callable[[Array], Array],
+    breakpoints: Callable[[float, float, int], tuple[Array, Array] | None] | None,
+    ts: Array,
+    hi: float,
+    rng: np.random.Generator,
+    where: str,
+) -> None:
+    """Slopes at ``ts`` and kinks in (0, hi) of a convex function along a line."""
+    kinks = None if breakpoints is None else breakpoints(0.0, hi, LIMIT)
+    check_slopes(value, slopes, ts, f"slopes ({where})", right_at_kinks=kinks is not None)
+    if breakpoints is None or kinks is None:
+        return
+    check_breakpoints(kinks, slopes, 0.0, hi, rng, f"breakpoints ({where})")
+    none = breakpoints(0.0, hi, 0)
+    require(
+        none is None or len(none[0]) == 0,
+        f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
+    )
+
+
 def check_slopes(
     value: Callable[[float], float],
     slopes: Callable[[Array], Array],
@@ -51,7 +77,7 @@ def check_slopes(
 
 
 def check_breakpoints(
-    kinks: tuple[Array, Array] | None,
+    kinks: tuple[Array, Array],
     slopes: Callable[[Array], Array],
     lo: float,
     hi: float,
@@ -59,8 +85,6 @@ def check_breakpoints(
     what: str,
 ) -> None:
     """Slope after t = slope at lo + the jumps of all kinks in (lo, t]."""
-    if kinks is None:
-        return
     ts, jumps = (np.asarray(part, dtype=np.float64) for part in kinks)
     require(
         ts.ndim == 1 and ts.shape == jumps.shape,

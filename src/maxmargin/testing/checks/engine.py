@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.cut import Cut
 from maxmargin.core.summation import tree_sum
-from maxmargin.core.vectors import SparseVector
 from maxmargin.testing.checks._common import require
 from maxmargin.testing.checks.engine_deaths import check_deaths
-from maxmargin.testing.checks.engine_shards import Shard, Spec, Unbuildable, fingerprint
+from maxmargin.testing.checks.engine_shards import Shard, Spec, Unbuildable, bits, fingerprint
 
 #: a tree of one, two, an odd number, two unequal sub-trees, and more than there are workers
 COUNTS = (1, 2, 3, 7, 12, 33)
@@ -100,7 +98,7 @@ def check_answers(engine: Any, n: int) -> None:
             f"reduce({method.__name__}) over {n} shards differs from tree_sum of the parts",
         )
         require(
-            [bits(a) for a in engine.gather(method, *args)] == [bits(p) for p in parts],
+            bits(engine.gather(method, *args)) == bits(parts),
             f"gather({method.__name__}) over {n} shards differs from the parts",
         )
     found = engine.gather(Shard.nothing)
@@ -130,7 +128,7 @@ def check_large_answers(engine: Any) -> None:
                 f"reduce of large arrays over {n} shards differs from tree_sum of the parts{when}",
             )
             require(
-                bits(tuple(each)) == bits(tuple(parts)),
+                bits(each) == bits(parts),
                 f"gather of large arrays over {n} shards differs from the parts{when}",
             )
             other = engine.publish(w + 1.0)
@@ -288,16 +286,3 @@ def _require_named(error: Exception, first: int) -> None:
         f"shard {first}" in text,
         f"an error must name its shard ('shard {first}') in its text or notes, got: {text}",
     )
-
-
-def bits(part: Any) -> Any:
-    """A part as something that compares equal only if every bit is."""
-    if isinstance(part, tuple):
-        return tuple(bits(p) for p in part)
-    if isinstance(part, Cut):
-        return bits((part.offset, part.plane))
-    if isinstance(part, SparseVector):
-        return bits((part.indices, part.values, part.size))
-    if isinstance(part, np.ndarray):
-        return (part.dtype.str, part.shape, part.tobytes())
-    return np.float64(part).tobytes()

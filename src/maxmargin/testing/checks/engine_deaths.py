@@ -16,6 +16,7 @@ from maxmargin.testing.checks.engine_shards import (
     Shard,
     Spec,
     StillBorn,
+    bits,
     deaths,
     fingerprint,
 )
@@ -59,7 +60,7 @@ def check_one_death(engine: Any, folder: str) -> None:
             f"in a call of {kind} the worker died {deaths(folder, kind)} times, not once",
         )
         right = tree_sum(expected) if kind == "reduce" else expected
-        require(_bits(found) == _bits(right), f"{kind} differs after a worker died in the call")
+        require(bits(found) == bits(right), f"{kind} differs after a worker died in the call")
         now, kept = engine.gather(Shard.who), engine.gather(Shard.recall)
         require(
             now[WHO] != names[WHO] and len(set(now)) == N,
@@ -100,10 +101,6 @@ def check_bound(engine: Any, folder: str) -> None:
 def _require_usable(engine: Any, after: str) -> None:
     expected = tree_sum([Shard(Spec(i, N)).number() for i in range(N)])
     require(
-        _bits(engine.reduce(Shard.number)) == _bits(expected),
+        bits(engine.reduce(Shard.number)) == bits(expected),
         f"an engine must be usable after {after}",
     )
-
-
-def _bits(answer: Any) -> Any:
-    return [_bits(a) for a in answer] if isinstance(answer, list | tuple) else fingerprint(answer)

@@ -191,3 +191,16 @@ def fingerprint(thing: Any) -> str:
         bits = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
         return f"array {thing.dtype.str} {thing.shape} {bits}"
     return repr(thing)
+
+
+def bits(part: Any) -> Any:
+    """A part as something that compares equal only if every bit is."""
+    if isinstance(part, tuple | list):
+        return tuple(bits(p) for p in part)
+    if isinstance(part, Cut):
+        return bits((part.offset, part.plane))
+    if isinstance(part, SparseVector):
+        return bits((part.indices, part.values, part.size))
+    if isinstance(part, np.ndarray):
+        return (part.dtype.str, part.shape, part.tobytes())
+    return np.float64(part).tobytes()

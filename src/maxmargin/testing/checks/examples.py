@@ -76,10 +76,9 @@ def check_examples(
     X: Sequence[Any],
     Y: Sequence[Any],
     dim: int,
-    *,
-    outputs: Outputs | None = None,
-    n_trials: int = 20,
-    random_state: int = 0,
+    outputs: Outputs | None,
+    n_trials: int,
+    random_state: int,
 ) -> None:
     """Prove that packed examples answer as the task's plain methods do (margin rescaling).
 
@@ -93,7 +92,7 @@ def check_examples(
         The examples that were packed.
     dim : int
         Dimension of the joint features.
-    outputs : callable, optional
+    outputs : callable or None
         ``outputs(x)`` yields every output of ``x``.
     n_trials, random_state : int
         Number and seed of the weight vectors tried.

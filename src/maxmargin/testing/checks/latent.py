@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.latent import Completed, LatentTask
 from maxmargin.testing.checks._common import (
     Snapshot,
+    dimension,
     points,
     require,
     require_at_least,
@@ -68,23 +68,18 @@ def check_latent_task(
     ...     return [(-1, None)] + [(1, h) for h in range(len(x))]
     >>> check_latent_task(MultipleInstance(), X, [1, -1], outputs=outputs)
     """
-    require(len(X) == len(Y) > 0, "check_latent_task needs as many inputs as outputs, at least one")
     rng = np.random.default_rng(random_state)
-    dim = task.setup(X, Y)
-    require(
-        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
-        f"setup must return the dimension of joint_feature as a positive int, got {dim!r}",
-    )
+    dim = dimension(task, X, Y, "check_latent_task")
     before = Snapshot(task)
-    tries = list(points(int(dim), n_trials, rng))
+    tries = list(points(dim, n_trials, rng))
     first = [_first(task, x, y, tries[0]) for x, y in zip(X, Y, strict=True)]
     for trial, w in enumerate(tries):
         i = trial % len(X)
         where = f"example {i}, trial {trial}"
-        _check_completion(task, X[i], Y[i], first[i], w, int(dim), outputs, where)
-        _check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, where)
+        _check_completion(task, X[i], Y[i], first[i], w, dim, outputs, where)
+        _check_argmaxes(task, X[i], Y[i], w, dim, outputs, where)
     before.require_unchanged("an argmax")
-    _check_packed(task, X, Y, first, tries, int(dim), n_trials, random_state)
+    _check_packed(task, X, Y, first, tries, dim, n_trials, random_state)
     before.require_unchanged("the packed examples")
 
 
@@ -195,9 +190,7 @@ def _check_packed(
     held = list(first)
     for w in tries[1:4]:
         pairs = [Completed(y, h) for y, h in zip(Y, held, strict=True)]
-        check_examples(
-            packed, _Pairs(task), X, pairs, dim, n_trials=n_trials, random_state=random_state
-        )
+        check_examples(packed, _Pairs(task), X, pairs, dim, None, n_trials, random_state)
         answers = packed.complete(w, 0, len(X))
         for i, (x, y, h) in enumerate(zip(X, Y, answers.latent, strict=True)):
             old = latent_score(task, x, y, held[i], w)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,7 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.losses import TableLoss
 from maxmargin.testing.checks._common import require, require_at_least, require_close
-from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
-
-#: kinks asked for: more than any loss small enough to be checked has (a loss may allocate as many)
-LIMIT = 100_000
+from maxmargin.testing.checks._lines import check_line
 
 
 def check_loss(
@@ -182,24 +180,10 @@ def _check_line(
     def slopes(ts: Array) -> Array:
         return np.asarray(loss.slopes(scores, other, y, weight, ts), dtype=np.float64)
 
-    lo, hi = 0.0, 3.0
-    kinks = None
+    breakpoints = None
     if hasattr(loss, "breakpoints"):
-        kinks = loss.breakpoints(scores, other, y, weight, lo, hi, LIMIT)
-    check_slopes(
-        value,
-        slopes,
-        np.array([0.0, 0.37, 1.0, 2.2]),
-        f"slopes ({where})",
-        right_at_kinks=kinks is not None,
-    )
-    if kinks is not None:
-        check_breakpoints(kinks, slopes, lo, hi, rng, f"breakpoints ({where})")
-        none = loss.breakpoints(scores, other, y, weight, lo, hi, 0)
-        require(
-            none is None or len(none[0]) == 0,
-            f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
-        )
+        breakpoints = functools.partial(loss.breakpoints, scores, other, y, weight)
+    check_line(value, slopes, breakpoints, np.array([0.0, 0.37, 1.0, 2.2]), 3.0, rng, where)
 
 
 def _check_dual_terms(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,7 @@ from maxmargin.testing.checks._common import (
     require_vector,
     size_of,
 )
-from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
-
-#: kinks asked for: more than any risk small enough to be checked has (a risk may allocate as many)
-LIMIT = 100_000
+from maxmargin.testing.checks._lines import check_line
 
 
 def check_risk(
@@ -181,18 +179,6 @@ def _check_line(
     def slopes(ts: Array) -> Array:
         return np.asarray(line.slopes(b, ts), dtype=np.float64)
 
-    kinks = line.breakpoints(b, 0.0, 2.0, LIMIT) if hasattr(line, "breakpoints") else None
-    check_slopes(
-        lambda t: fresh(t).value,
-        slopes,
-        np.array([0.0, 0.3, 0.77, 1.0]),
-        f"slopes ({where})",
-        right_at_kinks=kinks is not None,
-    )
-    if kinks is not None:
-        check_breakpoints(kinks, slopes, 0.0, 2.0, rng, f"breakpoints ({where})")
-        none = line.breakpoints(b, 0.0, 2.0, 0)
-        require(
-            none is None or len(none[0]) == 0,
-            f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
-        )
+    breakpoints = functools.partial(line.breakpoints, b) if hasattr(line, "breakpoints") else None
+    ts = np.array([0.0, 0.3, 0.77, 1.0])
+    check_line(lambda t: fresh(t).value, slopes, breakpoints, ts, 2.0, rng, where)

@@ -13,6 +13,7 @@ from maxmargin.core.vectors import Array, add_scaled
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing.checks._common import (
     Snapshot,
+    dimension,
     points,
     require,
     require_at_least,
@@ -74,47 +75,33 @@ def check_task(
 
     Examples
     --------
+    >>> import itertools
     >>> import numpy as np
+    >>> from maxmargin.tasks import Chain
     >>> from maxmargin.testing import check_task
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> check_task(task, [np.array([1.0, 2.0]), np.array([0.5, -1.0])], [0, 1], outputs=task.outputs)
+    >>> def outputs(x):
+    ...     return itertools.product([0, 1], repeat=len(x))
+    >>> check_task(Chain(n_labels=2), [np.eye(3)], [np.array([0, 1, 1])], outputs=outputs)
     """
-    require(
-        len(X) == len(Y) and len(X) > 0, "check_task needs as many inputs as outputs, at least one"
-    )
     rng = np.random.default_rng(random_state)
-    dim = task.setup(X, Y)
-    require(
-        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
-        f"setup must return the dimension of joint_feature as a positive int, got {dim!r}",
-    )
+    dim = dimension(task, X, Y, "check_task")
     before = Snapshot(task)
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        _check_truth(task, x, y, int(dim), f"example {i}")
+        _check_truth(task, x, y, dim, f"example {i}")
     before.require_unchanged("joint_feature, loss or same")
-    trials = list(points(int(dim), n_trials, rng))
+    trials = list(points(dim, n_trials, rng))
     found: list[Any] = []
     for trial, w in enumerate(trials):
         i = trial % len(X)
         where = f"example {i}, trial {trial}"
-        found.append(_check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, where))
+        found.append(_check_argmaxes(task, X[i], Y[i], w, dim, outputs, where))
     if outputs is None and task.oracle_kind == "exact":
-        check_against_pool(task, X, Y, trials, found, int(dim), rng)
+        check_against_pool(task, X, Y, trials, found, dim, rng)
     before.require_unchanged("an argmax or difference")
     packed = task.pack(X, Y)
     before.require_unchanged("pack")
     if packed is not None:
-        check_examples(
-            packed,
-            task,
-            X,
-            Y,
-            int(dim),
-            outputs=outputs,
-            n_trials=n_trials,
-            random_state=random_state,
-        )
+        check_examples(packed, task, X, Y, dim, outputs, n_trials, random_state)
         before.require_unchanged("the packed examples")
 
 
