@@ -148,7 +148,7 @@ def test_slack_rescaled_training_is_certified(weights):
 
 def test_slack_rescaling_refuses_what_it_cannot_do(monkeypatch):
     p = Problem(0, costs=True)
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match="integers"):
         p.task.slack_augmented_inference(p.X[0], p.Y[0], p.w)
     p = Problem(0)
     monkeypatch.setattr("maxmargin.tasks.chains.chain.MOST_CELLS", 10)

@@ -379,5 +379,5 @@ def test_predictions_see_inputs_as_they_are_now():
 
 def test_labels_that_a_solver_left_unrounded_are_named():
     jobs = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}
-    with pytest.raises(ValueError, match=r"labelled 0\.999999999.*Round what a solver gave"):
+    with pytest.raises(ValueError, match=r"labeled 0\.999999999.*Round what a solver gave"):
         StructuredSVM(IntegerProgram()).fit([jobs], [np.array([0.0, 1.0 - 1e-9])])

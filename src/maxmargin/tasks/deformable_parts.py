@@ -8,7 +8,7 @@
                where its parent would have it, in units of its own size + bias
 
 A part hangs on the root or on another part. From the leaves to the root every part tells its parent what
-it is worth for each place of the parent, a generalised distance transform
+it is worth for each place of the parent, a generalized distance transform
 (:mod:`maxmargin.compiled.distance_transform`): the best of all placements is found exactly, in time
 linear in the size of the map. The weights a must not be negative to be springs:
 ``LatentStructuredSVM(task, nonnegative=task.springs)``.
@@ -53,7 +53,7 @@ class PartsDetector(LatentBinary):
     channels : int, default 1
         Features of a cell.
     bias : float, default 1.0
-        A constant feature; its weight, the last one, is penalised like the others.
+        A constant feature; its weight, the last one, is penalized like the others.
     labels : pair, optional
         (negative, positive); learned from the data by default.
 

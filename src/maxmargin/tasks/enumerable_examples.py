@@ -1,6 +1,6 @@
 """Candidates packed for compiled code: the examples, their constraint cache, their working sets.
 
-The mathematics is that of :mod:`maxmargin.compiled.candidates`. A labelling is a number: in answers that of
+The mathematics is that of :mod:`maxmargin.compiled.candidates`. A labeling is a number: in answers that of
 a candidate among those of its example, in caches and working sets that of its row in the stacked matrix.
 """
 

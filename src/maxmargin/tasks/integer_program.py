@@ -1,18 +1,18 @@
-"""Learned costs of an integer programme.
+"""Learned costs of an integer program.
 
-One example is a programme: variables y with bounds, integrality and linear constraints, and a matrix of
+One example is a program: variables y with bounds, integrality and linear constraints, and a matrix of
 ``features`` with one row per variable and one column per weight. The weights make its costs,
 
     costs = features @ w,     prediction = argmin <costs, y> over all feasible y,
 
-so Psi(x, y) = - features' y (the library maximises scores), and w are weights *of costs*. The loss is the
-weighted distance to the labelled solution, Delta(y*, y) = sum_j l_j |y_j - y*_j|: Hamming for 0/1 variables.
+so Psi(x, y) = - features' y (the library maximizes scores), and w are weights *of costs*. The loss is the
+weighted distance to the labeled solution, Delta(y*, y) = sum_j l_j |y_j - y*_j|: Hamming for 0/1 variables.
 It is linear in y where y*_j lies at a bound, as it does for 0/1 variables, so the loss-augmented problem
 
     max Delta(y*, y) - <costs, y>  =  const - min <costs - slope, y>,
     slope_j = +l_j at the lower bound, -l_j at the upper one
 
-is the same programme with other costs. Unlabelled variables have l_j = 0 and keep the value supplied for them
+is the same program with other costs. Unlabeled variables have l_j = 0 and keep the value supplied for them
 in Psi(x, y*): that keeps the problem convex (to complete them by the argmax would make them latent).
 
 A solve is expensive, and most of what it finds is known: on the way an answer is first sought among
@@ -44,14 +44,14 @@ AHEAD = 1e-9
 
 
 class WeightedSolution(NamedTuple):
-    """A labelled solution whose variables do not all count the same.
+    """A labeled solution whose variables do not all count the same.
 
     Parameters
     ----------
     values : array of shape (n_variables,)
         A feasible solution.
     weights : array of shape (n_variables,)
-        What an error in each variable costs; 0 (or False) for variables that are not labelled.
+        What an error in each variable costs; 0 (or False) for variables that are not labeled.
     """
 
     values: Any
@@ -60,7 +60,7 @@ class WeightedSolution(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """A programme in one form, and solutions it was seen to have. Holds on to ``x``: its id is the key."""
+    """A program in one form, and solutions it was seen to have. Holds on to ``x``: its id is the key."""
 
     x: Any
     program: Program
@@ -95,7 +95,7 @@ class _Memory(dict[int, _Known]):
 
 
 class IntegerProgram(Task):
-    """The costs of an integer linear programme, learned from labelled solutions.
+    """The costs of an integer linear program, learned from labeled solutions.
 
     An input is a dict, named tuple or object with
 
@@ -105,7 +105,7 @@ class IntegerProgram(Task):
     - ``integrality``: 1 for integer, 0 for continuous variables; optional, all integer by default.
 
     An output is an array, one value per variable. A label may also be a :class:`WeightedSolution`, with the
-    cost of an error in each variable and 0 for those that are not labelled.
+    cost of an error in each variable and 0 for those that are not labeled.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class IntegerProgram(Task):
         self._known = _Memory()
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """Check all programmes and labels; returns the number of weights."""
+        """Check all programs and labels; returns the number of weights."""
         self._known = _Memory()
         widths = set()
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
@@ -204,12 +204,12 @@ class IntegerProgram(Task):
             raise ValueError("the weights of the label must be finite and not negative")
         broken = program.violation(values)
         if broken is not None:
-            raise ValueError(f"the labelled solution is not feasible: {broken}")
+            raise ValueError(f"the labeled solution is not feasible: {broken}")
         inside = (values > program.low) & (values < program.high) & (weights > 0.0)
         if inside.any():
             k = np.flatnonzero(inside)[0]
             raise ValueError(
-                f"variable {k} is labelled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
+                f"variable {k} is labeled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
                 f"{program.high[k]:g}], where the loss |y - label| is not linear. Round what a solver "
                 "gave; else give the variable the weight 0 in a WeightedSolution, or use 0/1 variables"
             )

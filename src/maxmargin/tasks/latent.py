@@ -1,6 +1,6 @@
 """Tasks with latent variables: the one page to read before writing one of your own.
 
-What was labelled, y, does not say all that the features need: which instance of a bag is the positive one,
+What was labeled, y, does not say all that the features need: which instance of a bag is the positive one,
 where the parts of an object are, how two sentences are aligned. That rest is h, and
 
     score        <w, Psi(x, y, h)>                            ``joint_feature(x, y, h)``
@@ -90,11 +90,11 @@ class LatentTask(ABC):
 
     @abstractmethod
     def loss(self, y: Any, y_hat: Any, h_hat: Any) -> float:
-        """Delta(y, y_hat, h_hat) >= 0: what predicting (y_hat, h_hat) costs where y was labelled."""
+        """Delta(y, y_hat, h_hat) >= 0: what predicting (y_hat, h_hat) costs where y was labeled."""
 
     @abstractmethod
     def complete(self, x: Any, y: Any, w: Array) -> Any:
-        """The h of largest score for the labelled y."""
+        """The h of largest score for the labeled y."""
 
     @abstractmethod
     def inference(self, x: Any, w: Array) -> tuple[Any, Any]:
@@ -143,7 +143,7 @@ class LatentBinary(LatentTask):
     >>> import numpy as np
     >>> from maxmargin import LatentStructuredSVM
     >>> from maxmargin.tasks import LatentBinary
-    >>> class Window(LatentBinary):  # three neighbours of a signal
+    >>> class Window(LatentBinary):  # three neighbors of a signal
     ...     def n_features(self, X):
     ...         return 4
     ...     def features(self, x, h):

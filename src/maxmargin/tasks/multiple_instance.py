@@ -43,7 +43,7 @@ class MultipleInstance(LatentBinary):
     Parameters
     ----------
     intercept : float, default 1.0
-        A constant feature of every instance; its weight, the last one, is penalised like the others. 0: none.
+        A constant feature of every instance; its weight, the last one, is penalized like the others. 0: none.
     labels : pair, optional
         (negative, positive). Learned from the data by default; give them to a task for a model that was
         loaded.

@@ -1,6 +1,6 @@
-"""Integer programmes as users have them, checked, and their solution by HiGHS (``scipy.optimize.milp``).
+"""Integer programs as users have them, checked, and their solution by HiGHS (``scipy.optimize.milp``).
 
-A programme is ``min <c, y>`` over ``lower <= A y <= upper``, ``low <= y <= high``, y_j an integer where
+A program is ``min <c, y>`` over ``lower <= A y <= upper``, ``low <= y <= high``, y_j an integer where
 ``integrality_j`` is 1. The costs c come from the weights and change; all the rest is an example's own.
 """
 
@@ -25,7 +25,7 @@ COST_SCALE = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The parts of an example's programme, in one form. No constraints: ``matrix`` is None."""
+    """The parts of an example's program, in one form. No constraints: ``matrix`` is None."""
 
     features: Any
     matrix: sp.csr_array | None
@@ -63,7 +63,7 @@ class Program:
         return rows
 
     def box_bound(self, costs: Array) -> float:
-        """The smallest cost within the bounds of the variables alone: below that of the programme."""
+        """The smallest cost within the bounds of the variables alone: below that of the program."""
         at = np.where(costs > 0.0, self.low, self.high)
         return float(np.sum(costs[costs != 0.0] * at[costs != 0.0]))
 
@@ -158,7 +158,7 @@ def _is_triple(constraints: Any) -> bool:
 def solve_program(
     program: Program, costs: Array, time_limit: float | None, mip_rel_gap: float
 ) -> Outcome:
-    """Minimise by HiGHS.
+    """Minimize by HiGHS.
 
     The bound is HiGHS' dual bound, so it holds within HiGHS' feasibility tolerance whether the search ended
     or was cut short.
@@ -182,13 +182,13 @@ def solve_program(
         options=options,
     )
     if result.status == 2:
-        raise ValueError("the programme has no feasible solution.")
+        raise ValueError("the program has no feasible solution.")
     if result.status not in (0, 1):
-        raise ValueError(f"the programme could not be solved: {result.message}")
+        raise ValueError(f"the program could not be solved: {result.message}")
     bound = program.box_bound(costs)
     if result.mip_dual_bound is not None and np.isfinite(result.mip_dual_bound):
         bound = max(bound, float(result.mip_dual_bound) / scale)
-    elif result.status == 0 and result.fun is not None:  # no integers: a linear programme
+    elif result.status == 0 and result.fun is not None:  # no integers: a linear program
         bound = max(bound, float(result.fun) / scale)
     if result.x is None:
         return Outcome(None, bound, exact=False)

@@ -1,4 +1,4 @@
-"""New solutions of a programme from known ones, without a solve.
+"""New solutions of a program from known ones, without a solve.
 
 Let y and z be feasible and d = z - y. Two entries of d hang together if a constraint holds both variables;
 let d_1, d_2, ... be the parts that hang together. A constraint then sees the entries of one part only, so
@@ -6,7 +6,7 @@ let d_1, d_2, ... be the parts that hang together. A constraint then sees the en
     y + (any of the d_k)
 
 is feasible: in each constraint it has the value that y or z has. Parts can be judged one by one: those of
-negative cost are taken. A few solutions of a large programme, whose regions hardly know of each other,
+negative cost are taken. A few solutions of a large program, whose regions hardly know of each other,
 contain exponentially many others; the best of them often is as far ahead as the next solve would be.
 """
 

@@ -86,7 +86,7 @@ def solve_kernel_qp(
     weight: npt.ArrayLike | None = None,
     fit_intercept: bool = True,
 ) -> KernelOptimum:
-    """Bounds of the optimum of the kernel SVM with hinge loss and an intercept that is not penalised.
+    """Bounds of the optimum of the kernel SVM with hinge loss and an intercept that is not penalized.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def latent_objective(
     task : LatentTask
         A task after ``setup``.
     X, Y : sequences
-        Inputs and labelled outputs.
+        Inputs and labeled outputs.
     w : array of shape (dim,)
         The point.
     C : float
@@ -83,5 +83,5 @@ def example_value(task: LatentTask, x: Any, y: Any, w: Array, outputs: Pairs | N
         return worst - max(latent_score(task, x, a, h, w) for a, h in pairs if task.same(a, y))
     own = latent_score(task, x, y, task.complete(x, y, w), w)
     a, h = unwrap(task.loss_augmented_inference(x, y, w))
-    # where only wrong outputs are looked at the labelled one counts too
+    # where only wrong outputs are looked at the labeled one counts too
     return max(task.loss(y, a, h) + latent_score(task, x, a, h, w) - own, 0.0)

@@ -1,10 +1,10 @@
-"""The one quadratic programme behind every reference optimum, solved by clarabel and proved.
+"""The one quadratic program behind every reference optimum, solved by clarabel and proved.
 
 Every problem of the library is, once its outputs are listed,
 
     min over w of   1/2 sum_k d_k w_k^2 + sum_i c_i max(0, max_j (l_ij + <p_ij, w>))
 
-with d_k = 1, or 0 for an unpenalised intercept. clarabel solves it with one slack per example. What
+with d_k = 1, or 0 for an unpenalized intercept. clarabel solves it with one slack per example. What
 comes back is checked: F is evaluated at the w returned, the multipliers are repaired to a feasible
 point of the dual
 
@@ -38,7 +38,7 @@ class AffineMax(NamedTuple):
     caps: Array
     penalized: npt.NDArray[np.bool_]
     nonnegative: IntArray | None = None
-    """Penalised coordinates of w that must not be negative."""
+    """Penalized coordinates of w that must not be negative."""
 
     def allowed(self, w: Array) -> Array:
         """``w`` with what must not be negative clipped at zero."""
@@ -50,7 +50,7 @@ class AffineMax(NamedTuple):
 
 
 def solve_max_affine(problem: AffineMax) -> tuple[float, Array]:
-    """Minimise a sum of maxima of affine functions plus half the squared norm; see the module's text.
+    """Minimize a sum of maxima of affine functions plus half the squared norm; see the module's text.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def primal_value(problem: AffineMax, w: Array) -> float:
 
 
 def dual_value(problem: AffineMax, alpha: Array, w: Array) -> float:
-    """The dual value of feasible multipliers; what an unpenalised coordinate leaves is charged."""
+    """The dual value of feasible multipliers; what an unpenalized coordinate leaves is charged."""
     u = problem.allowed(-(problem.planes.T @ alpha))
     penalty = 0.5 * math.fsum((u * u)[problem.penalized])
     free = ~problem.penalized

@@ -59,7 +59,7 @@ def solve_binary_qp(
     F_star : float
         The optimal value.
     w : array of shape (d,) or (d + 1,)
-        A minimiser; with an intercept its last entry is the intercept itself, already scaled.
+        A minimizer; with an intercept its last entry is the intercept itself, already scaled.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def solve_multiclass_qp(
     F_star : float
         The optimal value.
     w : array of shape (K, d) or (K, d + 1)
-        A minimiser; with an intercept its last column holds the intercepts.
+        A minimizer; with an intercept its last column holds the intercepts.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def solve_regression_qp(
     F_star : float
         The optimal value.
     w : array of shape (d,) or (d + 1,)
-        A minimiser; with an intercept its last entry is the intercept itself, already scaled.
+        A minimizer; with an intercept its last entry is the intercept itself, already scaled.
 
     Examples
     --------
@@ -241,14 +241,14 @@ def solve_structured_qp(
     nonnegative : array of int
         Weights that must not be negative.
     fixed : mapping from index to value, optional
-        Weights that are not learned; they are not penalised either.
+        Weights that are not learned; they are not penalized either.
 
     Returns
     -------
     F_star : float
         The optimal value, without the fixed weights' share of the norm.
     w : array of shape (dim,)
-        The minimiser, fixed weights included.
+        The minimizer, fixed weights included.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def binary_objective(
     coef : array of shape (d,) or (1, d)
         Weights.
     intercept : float
-        Added to every score. A penalised intercept is the weight ``intercept / intercept_scaling`` of
+        Added to every score. A penalized intercept is the weight ``intercept / intercept_scaling`` of
         a constant feature ``intercept_scaling``, and that weight is what the penalty sees.
     X : array or scipy sparse matrix of shape (n, d)
         Rows.
@@ -288,9 +288,9 @@ def brute_force_inference(
     outputs : callable
         ``outputs(x)`` yields every output of ``x``.
     y : object, optional
-        The truth. Without it the score alone is maximised.
+        The truth. Without it the score alone is maximized.
     rescaling : {"margin", "slack"}
-        With a truth: what is maximised.
+        With a truth: what is maximized.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The dual state of chains: per example a few labellings with their multipliers.
+"""The dual state of chains: per example a few labelings with their multipliers.
 
 The mathematics is that of :mod:`maxmargin.compiled.chain_dual`; here live the storage, which grows
 between sweeps so that a plane is never refused, and the sums that become bounds.
@@ -190,7 +190,7 @@ class ChainWorkingSets:
     # -- keeping and resuming ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Labellings and multipliers without gaps, example by example, the truths included."""
+        """Labelings and multipliers without gaps, example by example, the truths included."""
         planes = self._planes
         plane = flat_ranges(planes.first_plane, planes.counts)
         label = flat_ranges(planes.first_label, planes.counts * self._lengths)

@@ -12,7 +12,7 @@ from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.tasks.graphs.inputs import Graph
 
-#: scales at which neighbouring pixels are compared, in mean squared differences
+#: scales at which neighboring pixels are compared, in mean squared differences
 CONTRASTS = (0.2, 2.0)
 
 
@@ -25,7 +25,7 @@ def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
         Features of pixels.
     edge_features : {"direction", "contrast", "neighbors"}, default "direction"
         "direction": whether an edge goes right or down, one-hot. "contrast": also the same times
-        ``exp(-|difference|^2 / (s mean |difference|^2))`` for s = 0.2 and s = 2, small where neighbours
+        ``exp(-|difference|^2 / (s mean |difference|^2))`` for s = 0.2 and s = 2, small where neighbors
         differ. "neighbors": the features of both pixels of an edge, for each direction apart, and its
         direction.
 

@@ -1,13 +1,13 @@
-"""The argmaxes of graph labelling: which method finds the best labelling of given scores.
+"""The argmaxes of graph labeling: which method finds the best labeling of given scores.
 
 ``exact``     forests by dynamic programming; two labels and submodular edges by a minimum cut; everything
-              else by messages, whose bound often meets their labelling; where it does not, by branching
-              with these bounds, and if that takes too long by an integer programme over the labels
+              else by messages, whose bound often meets their labeling; where it does not, by branching
+              with these bounds, and if that takes too long by an integer program over the labels
               that the bound leaves possible
-``messages``  the labelling and the bound that messages give, met or not
+``messages``  the labeling and the bound that messages give, met or not
 ``relaxed``   the optimum of the linear relaxation
 
-Each answers with what it found and an upper bound of the score of all labellings.
+Each answers with what it found and an upper bound of the score of all labelings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_SUBPROBLEMS = 500
 
 
 class Answer(NamedTuple):
-    """A labelling, its score, and a bound of the score of every labelling."""
+    """A labeling, its score, and a bound of the score of every labeling."""
 
     y: Any
     value: float
@@ -49,7 +49,7 @@ def size_of(scores: Scores) -> float:
 
 
 def exact(graph: Graph, scores: Scores) -> Answer:
-    """The best labelling. ``upper`` is above ``value`` only by what HiGHS cannot tell apart."""
+    """The best labeling. ``upper`` is above ``value`` only by what HiGHS cannot tell apart."""
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * size_of(scores)
@@ -84,7 +84,7 @@ def exact(graph: Graph, scores: Scores) -> Answer:
 
 
 def messages(graph: Graph, scores: Scores) -> Answer:
-    """A good labelling and a bound, in time linear in the graph."""
+    """A good labeling and a bound, in time linear in the graph."""
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * size_of(scores)
@@ -92,7 +92,7 @@ def messages(graph: Graph, scores: Scores) -> Answer:
 
 
 def relaxed(graph: Graph, scores: Scores) -> Answer:
-    """The optimum of the relaxation: a labelling where messages prove one optimal, or else HiGHS's vertex."""
+    """The optimum of the relaxation: a labeling where messages prove one optimal, or else HiGHS's vertex."""
     room = ROUNDING * size_of(scores)
     found = messages(graph, scores)
     if found.upper - found.value <= room:
@@ -108,7 +108,7 @@ def relaxed(graph: Graph, scores: Scores) -> Answer:
 
 
 def on_forest(graph: Graph, scores: Scores) -> Answer:
-    """The best labelling of a graph without cycles."""
+    """The best labeling of a graph without cycles."""
     labels = np.zeros(graph.n_nodes, dtype=np.int64)
     value = best_of_forest(*scores, graph.order, graph.up, labels)
     return Answer(labels, value, value)
@@ -121,7 +121,7 @@ def cut_strength(scores: Scores) -> Any:
 
 
 def by_cut(scores: Scores, strength: Any) -> Answer:
-    """The best labelling with two labels whose edges prefer to agree.
+    """The best labeling with two labels whose edges prefer to agree.
 
     With E = -score, the cost of an edge is
 

@@ -1,4 +1,4 @@
-"""Inputs of graph labelling: nodes with features, edges, and features of edges."""
+"""Inputs of graph labeling: nodes with features, edges, and features of edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maxmargin.core.vectors import IntArray
 
 
 class Graph:
-    """A graph whose nodes are to be labelled.
+    """A graph whose nodes are to be labeled.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Graph labelling: one label for every node of a graph.
+"""Graph labeling: one label for every node of a graph.
 
     Psi(x, y)     =  sum_i x_i in column y_i  +  sum over edges (u, v) of z_uv in column pair(y_u, y_v)
     Delta(y, y^)  =  sum_i cost[y_i, y^_i]
@@ -36,7 +36,7 @@ _METHODS = {
 
 
 class GraphLabeling(Task):
-    """Label every node of a graph, with scores for nodes and for pairs of neighbours.
+    """Label every node of a graph, with scores for nodes and for pairs of neighbors.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GraphLabeling(Task):
     inference : {"auto", "messages", "lp"}, default "auto"
         How the argmaxes are found. "auto" is exact: dynamic programming on forests, a minimum cut for two
         labels whose edges prefer to agree at these weights, else messages and, where their bound stays
-        open, an integer programme. "messages" stops at the bound (answers are
+        open, an integer program. "messages" stops at the bound (answers are
         :class:`maxmargin.tasks.Bounded`, the certificate stays true). "lp" answers with the optimum of the
         linear relaxation: bounds then hold for the relaxed risk, and ``oracle_kind`` is "overgenerating".
     cost : (K, K) array, optional
@@ -198,7 +198,7 @@ class GraphLabeling(Task):
             pairs[graph.flipped] = pairs[graph.flipped].transpose(0, 2, 1)
         return Scores(np.ascontiguousarray(nodes), graph.lo, graph.hi, np.ascontiguousarray(pairs))
 
-    # -- labellings as weights of labels and of kinds of pairs ---------------------------------------
+    # -- labelings as weights of labels and of kinds of pairs ---------------------------------------
 
     def _weights_of(self, graph: Graph, y: Any) -> tuple[Array, Array]:
         """(n, K) weights of labels, and (m, P) weights of kinds of pairs."""

@@ -1,11 +1,11 @@
-"""The best labelling of a graph as an integer or a linear programme, solved by HiGHS.
+"""The best labeling of a graph as an integer or a linear program, solved by HiGHS.
 
 Variables are indicators of labels, mu_i(k), and of pairs of labels, mu_e(k, l):
 
-    maximise   sum theta_i(k) mu_i(k) + sum theta_e(k, l) mu_e(k, l)
+    maximize   sum theta_i(k) mu_i(k) + sum theta_e(k, l) mu_e(k, l)
     subject to sum_k mu_i(k) = 1,  sum_l mu_e(k, l) = mu_lo(k),  sum_k mu_e(k, l) = mu_hi(l),  mu >= 0
 
-With mu_i(k) in {0, 1} this is the labelling problem; without, its relaxation, whose value is never below.
+With mu_i(k) in {0, 1} this is the labeling problem; without, its relaxation, whose value is never below.
 The multipliers of the last two constraints are messages (see :mod:`maxmargin.compiled.messages`): they give
 a bound that holds whatever the solver's tolerances were.
 """
@@ -24,12 +24,12 @@ from maxmargin.core.vectors import Array, IntArray
 
 #: of what HiGHS is asked for; its own tolerances are absolute, so scores are scaled to at most 1
 _PRECISION = 1e-9
-#: what HiGHS may leave open of an integer programme: its absolute gap, which cannot be set
+#: what HiGHS may leave open of an integer program: its absolute gap, which cannot be set
 _OPEN = 2e-6
 
 
 class Scores(NamedTuple):
-    """What is maximised: ``nodes[i, k]`` and ``pairs[e, k, l]`` for k at ``lo[e]`` and l at ``hi[e]``."""
+    """What is maximized: ``nodes[i, k]`` and ``pairs[e, k, l]`` for k at ``lo[e]`` and l at ``hi[e]``."""
 
     nodes: Array
     lo: IntArray
@@ -39,7 +39,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Relaxed:
-    """A labelling of the relaxation: weights of labels (n, K) and of pairs of labels (m, K, K).
+    """A labeling of the relaxation: weights of labels (n, K) and of pairs of labels (m, K, K).
 
     Pairs are written as the graph's edges are: [label of the first node, label of the second].
     """
@@ -96,7 +96,7 @@ def _scale(program: _Program) -> float:
 
 
 def best_integer(scores: Scores, alive: npt.NDArray[np.bool_]) -> tuple[IntArray, float]:
-    """The best labelling among the labels alive, and a bound of all of them."""
+    """The best labeling among the labels alive, and a bound of all of them."""
     program = _program(scores, alive)
     scale = _scale(program)
     integral = np.zeros(program.matrix.shape[1])
@@ -109,7 +109,7 @@ def best_integer(scores: Scores, alive: npt.NDArray[np.bool_]) -> tuple[IntArray
         options={"mip_rel_gap": 0.0},
     )
     if found.x is None:
-        raise RuntimeError(f"HiGHS found no labelling of a graph: {found.message}")
+        raise RuntimeError(f"HiGHS found no labeling of a graph: {found.message}")
     weights = np.where(alive, 0.0, -1.0)
     weights[alive] = found.x[: int(alive.sum())]
     bound = -found.mip_dual_bound if found.mip_dual_bound is not None else -found.fun
@@ -139,7 +139,7 @@ def best_relaxed(scores: Scores) -> tuple[Array, Array, float]:
     messages = scale * np.asarray(found.eqlin.marginals[n:])
     to_lo, to_hi = messages[: m * K].reshape(m, K), messages[m * K :].reshape(m, K)
     moved = nodes.copy()
-    # the multipliers belong to a minimisation: signs are turned
+    # the multipliers belong to a minimization: signs are turned
     np.add.at(moved, lo, -to_lo)
     np.add.at(moved, hi, -to_hi)
     left = pairs + to_lo[:, :, None] + to_hi[:, None, :]

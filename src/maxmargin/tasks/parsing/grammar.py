@@ -14,7 +14,7 @@ rules' counts are joint features, and nothing is in the grammar that was not see
 the class of all unknown words may have any tag that a rare word had.
 
 With ``attributes`` the counts of (attribute, tag) are joint features too: forms, endings, shapes and
-neighbours of words that occurred with the tag (:func:`maxmargin.tasks.parsing.lexicon.attributes`).
+neighbors of words that occurred with the tag (:func:`maxmargin.tasks.parsing.lexicon.attributes`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def signature(word: str) -> tuple[str, str]:
 
 
 def attributes(sentence: Sequence[str]) -> list[list[str]]:
-    """What tells the tag of each word: its form, endings and shape, and its neighbours.
+    """What tells the tag of each word: its form, endings and shape, and its neighbors.
 
     Examples
     --------

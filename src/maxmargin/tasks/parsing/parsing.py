@@ -4,11 +4,11 @@
 
 Psi counts the rules, and the attributes of words with their tags.
 
-Two losses between a labelled tree y and another one:
+Two losses between a labeled tree y and another one:
 
 * "span": wrong brackets plus missing brackets, as multisets of (label, first word, last word + 1). It
   is a sum over the other tree's brackets plus a constant, so CKY finds the argmax of loss + score.
-* "zero-one": 1 unless the trees are equal. The argmax is the best tree, or, if that is the labelled one,
+* "zero-one": 1 unless the trees are equal. The argmax is the best tree, or, if that is the labeled one,
   the better of it (loss 0) and the second best (loss 1).
 """
 
@@ -37,7 +37,7 @@ _NO_TRUTH = cky.Truth(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parse:
-    """A derivation (its rules in preorder) and its brackets (sorted codes); ``truth`` for labelled ones."""
+    """A derivation (its rules in preorder) and its brackets (sorted codes); ``truth`` for labeled ones."""
 
     rules: Ints
     brackets: npt.NDArray[np.int64]
@@ -54,11 +54,11 @@ class Parsing(Task):
     wrong_cost : float, default 1.0
         With the span loss: what a wrong bracket costs; a missing one costs 1.
     horizontal : int or None, default 1
-        How many sisters a symbol made by binarisation remembers; None for all.
+        How many sisters a symbol made by binarization remembers; None for all.
     parents : bool, default True
         Whether a phrase's symbol has its parent's label in it.
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: rule
+        Whether forms, endings, shapes and neighbors of words have weights for each tag. False: rule
         counts alone, as in the paper.
     min_count : int, default 2
         Words seen less often are known by their shape and ending only.
@@ -220,7 +220,7 @@ class Parsing(Task):
         best = search.read(_NO_EDGE)
         if best is None:
             if self._beam(len(self.sentence(x).words)):
-                return truth  # all is lost in the beam: the labelled tree itself has value 0
+                return truth  # all is lost in the beam: the labeled tree itself has value 0
             raise ValueError(
                 f"the grammar has no tree for {' '.join(self.sentence(x).words)!r}: it must be read from "
                 "the trees that are trained on."
@@ -228,7 +228,7 @@ class Parsing(Task):
         if self.loss_name == "span" or not self.same(best, truth):
             return best
         edge, cost = parses.second_edge(*search.found)
-        # the labelled tree is the best: the second best has loss 1 and scores less by ``cost``
+        # the labeled tree is the best: the second best has loss 1 and scores less by ``cost``
         return truth if cost >= 1.0 else search.read(edge) or truth
 
     def k_best(self, x: Any, w: Array, k: int) -> list[tuple[Tree, float]]:

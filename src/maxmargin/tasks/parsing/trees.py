@@ -219,7 +219,7 @@ def constituents(tree: Tree) -> list[tuple[str, int, int]]:
 
 
 class BracketScore(NamedTuple):
-    """Labelled brackets in common, of those predicted (precision) and of those wanted (recall)."""
+    """Labeled brackets in common, of those predicted (precision) and of those wanted (recall)."""
 
     precision: float
     recall: float
@@ -230,7 +230,7 @@ class BracketScore(NamedTuple):
 def bracket_score(
     gold: Iterable[Any], predicted: Iterable[Any], ignore: Sequence[str] = ()
 ) -> BracketScore:
-    """Labelled bracket precision, recall and F1 over all trees together, and the share of exact trees.
+    """Labeled bracket precision, recall and F1 over all trees together, and the share of exact trees.
 
     Brackets are compared as multisets of (label, first word, last word + 1); tags are not brackets.
     Unlike ``evalb`` nothing is left out: punctuation counts as words, and the outermost bracket counts

@@ -110,7 +110,7 @@ def _check_completion(
     )
     if outputs is not None:
         scores = [latent_score(task, x, a, b, w) for a, b in outputs(x) if task.same(a, y)]
-        require(len(scores) > 0, f"outputs(x) ({where}) does not list the labelled output")
+        require(len(scores) > 0, f"outputs(x) ({where}) does not list the labeled output")
         require_close(found, max(scores), f"complete ({where}): score against brute force", found)
     if task.wrong_only:
         require(own == 0.0, f"wrong_only needs loss(y, y, h) = 0 for all h ({where}), got {own!r}")
@@ -132,7 +132,7 @@ def _check_argmaxes(
     require_vector(task.joint_feature(x, b, k), dim, f"joint_feature of an argmax ({where})")
     value = loss + latent_score(task, x, b, k, w)
     if task.wrong_only:
-        require(not task.same(b, y), f"wrong_only ({where}): answered with the labelled output")
+        require(not task.same(b, y), f"wrong_only ({where}): answered with the labeled output")
     elif not isinstance(answer, Bounded):
         require_at_least(value, truth, f"loss_augmented_inference ({where}): below the truth's")
     if outputs is None or task.oracle_kind != "exact":

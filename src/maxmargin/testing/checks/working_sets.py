@@ -73,7 +73,7 @@ def check_cache(examples: Examples, dim: int, rng: np.random.Generator) -> None:
 
 
 def _prints_of_answers(examples: Examples, answers: Answers, probes: Array) -> list[Any]:
-    """Each labelling's values at a few random points: two labellings are one if all agree."""
+    """Each labeling's values at a few random points: two labelings are one if all agree."""
     prints: list[Any] = []
     for row in np.eye(answers.hi - answers.lo):
         cut = examples.cut(answers, row)
@@ -115,7 +115,7 @@ def _compare_entries(
         for wanted in expected:
             require(
                 any(_alike(found, wanted) for _, found in entries),
-                f"{what}: a labelling used more recently than others is gone, or changed its value",
+                f"{what}: a labeling used more recently than others is gone, or changed its value",
             )
 
 
