@@ -136,8 +136,8 @@ def test_weights_have_names_and_a_matrix():
     ("x", "y", "words"),
     [
         (("AB", "A"), [(0, 1)], "outside"),
-        (("AB", "AB"), [(1, 0), (0, 1)], "rise"),
-        (("AB", "AB"), [(0, 0), (1, 0)], "rise"),
+        (("AB", "AB"), [(1, 0), (0, 1)], "increasing"),
+        (("AB", "AB"), [(0, 0), (1, 0)], "increasing"),
     ],
 )
 def test_what_is_no_alignment_is_refused(x, y, words):
