@@ -394,7 +394,7 @@ class Favourite(Parity):
 
 @pytest.mark.parametrize(
     ("task", "word"),
-    [(Squares(), "not linear in the rows"), (Favourite(), "inner products of joint features")],
+    [(Squares(), "not affine in the rows"), (Favourite(), "inner products of joint features")],
 )
 def test_the_check_finds_what_may_not_have_a_kernel(task, word):
     rng = np.random.default_rng(12)

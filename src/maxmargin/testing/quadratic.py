@@ -1,7 +1,7 @@
-"""Exact optima of small problems by an independent interior-point solver (clarabel).
+"""Optima of small problems by an independent interior-point solver (clarabel).
 
-Each function lists all constraints of its problem and hands them to
-:mod:`maxmargin.testing.max_affine`, which solves and proves.
+Each function lists all constraints of its problem. :mod:`maxmargin.testing.max_affine` solves it and proves
+optimality.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def solve_binary_qp(
     intercept_scaling, penalize_intercept
         As in :func:`~maxmargin.testing.binary_objective`.
     margin : array of shape (n,), optional
-        What is asked of each row in place of 1.
+        The required margin of each sample; 1 by default.
 
     Returns
     -------
     F_star : float
         The optimal value.
     w : array of shape (d,) or (d + 1,)
-        A minimizer; with an intercept its last entry is the intercept itself, already scaled.
+        A minimizer; with an intercept its last entry is the intercept.
 
     Examples
     --------
@@ -105,11 +105,11 @@ def solve_multiclass_qp(
     y_index : array of shape (n,)
         Classes, 0 .. K-1.
     cost : array of shape (K, K), optional
-        ``cost[truth, predicted]`` with a zero diagonal; 0/1 by default.
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i; 0/1 by default.
     n_classes : int, optional
-        K; by default that of ``cost``, or one more than the largest class seen.
+        K. The default is the size of ``cost``, or one more than the largest class in ``y_index``.
     margin : array of shape (n,), optional
-        Factors of the rows' costs.
+        Multipliers of the costs of each sample; 1 by default.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def solve_regression_qp(
     intercept_scaling: float = 1.0,
     penalize_intercept: bool = True,
 ) -> tuple[float, Array]:
-    """The optimum of linear support vector regression with absolute errors.
+    """The optimum of linear support vector regression with the epsilon-insensitive loss.
 
     Parameters
     ----------
@@ -175,14 +175,14 @@ def solve_regression_qp(
     y : array of shape (n,)
         Targets.
     epsilon : float or array of shape (n,)
-        Half the width of the tube, common or of each row.
+        The epsilon of the epsilon-insensitive loss, common or per sample.
 
     Returns
     -------
     F_star : float
         The optimal value.
     w : array of shape (d,) or (d + 1,)
-        A minimizer; with an intercept its last entry is the intercept itself, already scaled.
+        A minimizer; with an intercept its last entry is the intercept.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def solve_structured_qp(
     nonnegative: npt.ArrayLike = (),
     fixed: Mapping[int, float] | None = None,
 ) -> tuple[float, Array]:
-    """The optimum of a structured problem whose outputs can be listed.
+    """The optimum of a structured problem whose outputs can be enumerated.
 
     Parameters
     ----------
@@ -235,18 +235,18 @@ def solve_structured_qp(
     weight : array of shape (n,), optional
         Weights of the examples.
     rescaling : {"margin", "slack"}
-        How loss and score difference are joined.
+        The loss rescaling.
     dim : int, optional
-        Dimension of the joint features, where ``setup`` was called before.
+        Dimension of the joint features. Pass it if ``setup`` was already called.
     nonnegative : array of int
-        Weights that must not be negative.
+        Indices of weights that must be nonnegative.
     fixed : mapping from index to value, optional
-        Weights that are not learned; they are not penalized either.
+        Weights that are fixed; they are not penalized.
 
     Returns
     -------
     F_star : float
-        The optimal value, without the fixed weights' share of the norm.
+        The optimal value, without the norm of the fixed weights.
     w : array of shape (dim,)
         The minimizer, fixed weights included.
 
@@ -297,7 +297,7 @@ def solve_structured_qp(
 def _with_intercept(
     X: Any, fit_intercept: bool, intercept_scaling: float, penalize_intercept: bool
 ) -> tuple[sp.csr_matrix, npt.NDArray[np.bool_]]:
-    """The rows, with the constant feature if there is an intercept, and which features are penalized."""
+    """The rows, with a constant feature if there is an intercept, and which features are penalized."""
     rows = sp.csr_matrix(X if sp.issparse(X) else np.asarray(X, dtype=np.float64), dtype=np.float64)
     n, d = rows.shape
     if not fit_intercept:

@@ -1,4 +1,4 @@
-"""Checks that anyone can run on a task, loss, risk or engine of their own."""
+"""Checks of user-defined tasks, losses, risks and engines."""
 
 from maxmargin.testing.checks.engine import check_engine
 from maxmargin.testing.checks.kernel_inputs import check_kernel_inputs
