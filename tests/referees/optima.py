@@ -25,7 +25,7 @@ def brute_force_objective(
     weight: npt.ArrayLike | None = None,
     rescaling: Rescaling = "margin",
 ) -> float:
-    """The structured objective with every maximum taken over all outputs, one by one.
+    """The structured objective, with every maximum by brute force over all outputs.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def solve_reduced_qp(
     blocks: npt.ArrayLike | None = None,
     nonnegative: npt.ArrayLike = (),
 ) -> tuple[float, Array]:
-    """The dual of a bundle: ``max <b, a> - |sum_j a_j p_j|^2 / 2``, a >= 0, ``sum a <= C`` per block.
+    """The dual of a bundle problem: ``max <b, a> - |sum_j a_j p_j|^2 / 2``, a >= 0, sum a <= C per block.
 
     Parameters
     ----------
