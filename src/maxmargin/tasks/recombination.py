@@ -45,8 +45,7 @@ def recombine(
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> from maxmargin.tasks.recombination import recombine
-    >>> A = sp.csc_array([[1, 1, 0, 0], [0, 0, 1, 1]])      # at most one of the first two, at most one of the
-    last two
+    >>> A = sp.csc_array([[1, 1, 0, 0], [0, 0, 1, 1]])  # constraints on y0 + y1 and on y2 + y3
     >>> y, z = np.array([1.0, 0, 1, 0]), np.array([0.0, 1, 0, 1])
     >>> recombine(A, np.array([0.0, 1, 0, -1]), y, [z])
     array([1., 0., 0., 1.])
