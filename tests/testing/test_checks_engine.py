@@ -313,7 +313,7 @@ class DropsTheDead(ProcessEngine):
     """The shards of a worker that died count nothing in the call."""
 
     def reduce(self, method, *args):
-        if method.__name__ != "deadly":
+        if method.__name__ != "killed_before_answer":
             return super().reduce(method, *args)
         total = super().reduce(method, *args)
         return total[0], total[1] - super().gather(method, *args)[2][1]
