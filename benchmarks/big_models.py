@@ -264,11 +264,12 @@ def _save(
     bench.save(
         TITLE,
         [
-            ("Fits", fits, f"{about} {WALL} {failed}"),
-            ("Memory, GB", memories, "Largest values seen. The peak counts shared pages and files."),
-            ("A vector of the length of w on its way, wall seconds", travels,
+            ("fits", "Fits", fits, f"{about} {WALL} {failed}"),
+            ("memory", "Memory, GB", memories,
+             "Largest values seen. The peak counts shared pages and files."),
+            ("transfer", "A vector of the length of w on its way, wall seconds", travels,
              "To the object store; from there to two workers; a sum of two back to the driver."),
-            ("Where rows are better: CPU seconds of an iteration in one process", ratios,
+            ("iteration_time", "Where rows are better: CPU seconds of an iteration in one process", ratios,
              f"{RATIO_ITERATIONS} iterations from zero, all planes kept."),
         ],
     )  # fmt: skip

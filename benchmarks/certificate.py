@@ -85,8 +85,8 @@ news20 and {LIMIT:.0f} for the others (the CPU column shows which fits were stop
     bench.save(
         TITLE,
         [
-            ("Certified gap 1e-3 for C_mean from 10 to 10^4", claimed, notes),
-            ("Other values of C, no claim", other, described),
+            ("certified", "Certified gap 1e-3 for C_mean from 10 to 10^4", claimed, notes),
+            ("other_C", "Other values of C, no claim", other, described),
         ],
     )
 

@@ -113,7 +113,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
 def deaths() -> dict[str, float]:
     """Seconds that a death added, from the committed table."""
-    path = HERE / "results" / "cluster_scaling_3.csv"
+    path = HERE / "results" / "cluster_scaling_deaths.csv"
     found: dict[str, list[float]] = {}
     if path.exists():
         with path.open() as file:
@@ -191,8 +191,9 @@ def table(bench: Bench) -> None:
     note = f"A vector goes into the object store at {rounds['put']:.2f} ns a feature."
     bench.save(
         TITLE,
-        [("Units, one thread", measured, note), ("Rounds", empty, ""),
-         (f"Extrapolated: {ROWS:,} rows of {NONZEROS} entries, {MACHINES} machines", columns, ASSUMED)],
+        [("units", "Units, one thread", measured, note), ("rounds", "Rounds", empty, ""),
+         ("extrapolated", f"Extrapolated: {ROWS:,} rows of {NONZEROS} entries, {MACHINES} machines", columns,
+          ASSUMED)],
     )  # fmt: skip
     if not bench.quick:
         write_page(HERE.parent / "docs" / "_cluster_model.inc", measured, columns, rounds)

@@ -192,8 +192,9 @@ def table(bench: Bench) -> None:
         })  # fmt: skip
     bench.save(
         TITLE,
-        [("Against bare Ray, wall time", totals, NOTE), ("Against threads", notes, ""),
-         ("Where a round's time goes", split, SPLIT)],
+        [("against_ray", "Against bare Ray, wall time", totals, NOTE),
+         ("against_threads", "Against threads", notes, ""),
+         ("rounds", "Where a round's time goes", split, SPLIT)],
     )  # fmt: skip
 
 

@@ -208,9 +208,9 @@ def report(bench: Bench, cells: list[Cell]) -> None:
     bench.save(
         TITLE,
         [
-            ("A pass by the number of rows", rows, NOTE.format(*slopes)),
-            (f"Messages, {cells[-1]['rows']:,} rows", sent, SENT),
-            ("Deaths", died, DIED),
+            ("rows", "A pass by the number of rows", rows, NOTE.format(*slopes)),
+            ("messages", f"Messages, {cells[-1]['rows']:,} rows", sent, SENT),
+            ("deaths", "Deaths", died, DIED),
         ],
     )
 

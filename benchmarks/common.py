@@ -33,6 +33,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 Cell = dict[str, Any]
 Row = dict[str, Any]
+#: (slug, heading, rows, notes): the slug ends the name of the table's CSV file
+Table = tuple[str, str, Sequence[Row], str]
 
 
 def cpu() -> float:
@@ -178,8 +180,8 @@ class Bench:
             )
         return found
 
-    def save(self, title: str, sections: Sequence[tuple[str, Sequence[Row], str]]) -> None:
-        """Print and save the tables: ``sections`` of (heading, rows, notes)."""
+    def save(self, title: str, tables: Sequence[Table]) -> None:
+        """Print the tables and save them: all in ``NAME.md``, each one also in ``NAME_SLUG.csv``."""
         dates = sorted({json.loads(p.read_text())["date"] for p in self.cells.glob("*.json")})
         marks = sorted({json.loads(p.read_text())["sources"] for p in self.cells.glob("*.json")})
         when = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "–"
@@ -190,12 +192,11 @@ class Bench:
             f"Made by `python -m benchmarks.{self.name}`; seconds are CPU seconds unless a column says "
             "otherwise."
         )
-        for number, (heading, rows, notes) in enumerate(sections):
+        for slug, heading, rows, notes in tables:
             lines += ["", f"## {heading}", ""]
             if rows:
                 lines += markdown(rows)
-                part = "" if number == 0 else f"_{number + 1}"
-                _write_csv(self.folder / f"{self.name}{part}.csv", rows)
+                _write_csv(self.folder / f"{self.name}_{slug}.csv", rows)
             if notes:
                 lines += ["", notes.strip()]
         text = "\n".join(lines) + "\n"

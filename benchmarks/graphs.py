@@ -216,10 +216,10 @@ def table(bench: Bench) -> None:
     bench.save(
         TITLE,
         [
-            ("Snakes", snakes, SNAKE_NOTE),
-            ("Horses, 32 x 32 pixels", horses, HORSE_NOTE),
-            ("Several labels per row", labels, LABEL_NOTE),
-            ("Minimum cut of a grid, 200 x 200", flows, FLOW_NOTE),
+            ("snakes", "Snakes", snakes, SNAKE_NOTE),
+            ("horses", "Horses, 32 x 32 pixels", horses, HORSE_NOTE),
+            ("multilabel", "Several labels per row", labels, LABEL_NOTE),
+            ("minimum_cut", "Minimum cut of a grid, 200 x 200", flows, FLOW_NOTE),
         ],
     )
 

@@ -261,7 +261,10 @@ peak memory of the process while the grid is trained. *score* is the accuracy on
 
 {described}
 """
-    bench.save(TITLE, [("Grids", rows, notes), ("Cells of the first fold", cells, "")])
+    bench.save(
+        TITLE,
+        [("grids", "Grids", rows, notes), ("first_fold", "Cells of the first fold", cells, "")],
+    )
 
 
 def _cell_row(name: str, setting: Any, k: int, mine: Cell, fit: Cell | None) -> Row:

@@ -77,7 +77,7 @@ def table(bench: Bench) -> None:
 **check**: pointers ascend and end inside the arrays, column indices are in range, no entry is duplicated, all
 entries are finite; once per matrix. **product**: one X w. Minimum wall times of 15, one thread.
 """
-    bench.save(TITLE, [("Milliseconds", rows, notes)])
+    bench.save(TITLE, [("milliseconds", "Milliseconds", rows, notes)])
 
 
 if __name__ == "__main__":

@@ -127,11 +127,13 @@ def report(bench: Bench) -> None:
         TITLE,
         [
             (
+                "rows",
                 "(a) Iterations against rows: covertype class 2, C_mean 10^4, gap 1e-3",
                 grown,
                 verdict,
             ),
             (
+                "line_search",
                 "(b) OCA against plain CPA to gap 1e-3 at the best C",
                 rows,
                 f"Claim: OCA needs at most half the iterations. {held}. A fit has at most "
@@ -139,6 +141,7 @@ def report(bench: Bench) -> None:
                 "“>” marks one that did not reach the gap in them. ![bounds](iterations.png)",
             ),
             (
+                "choice_of_C",
                 "Choice of C: 80 % of the training rows, accuracy on the other 20 %",
                 tuning,
                 f"At most {TUNE_LIMIT:.0f} CPU seconds per fit; the gap says what was reached.\n\n"

@@ -133,15 +133,18 @@ def table(bench: Bench) -> None:
 def report(bench: Bench) -> None:
     """Tables from the finished cells."""
     sections = []
-    for size, heading in (("small", "Trained on fold 0"), ("large", "Trained on folds 0 to 8")):
+    for size, slug, heading in (
+        ("small", "fold_0", "Trained on fold 0"),
+        ("large", "folds_0_to_8", "Trained on folds 0 to 8"),
+    ):
         rows: list[Row] = []
         for name in KERNELS:
             for method in METHODS:
                 c = bench.get(f"{size} {name} {method}")
                 if c is not None and "error" in c:
                     rows.append(_row(name, method, c))
-        sections.append((heading, rows, NOTES if size == "small" else ""))
-    bench.save(TITLE, [section for section in sections if section[1]])
+        sections.append((slug, heading, rows, NOTES if size == "small" else ""))
+    bench.save(TITLE, [section for section in sections if section[2]])
 
 
 def _row(name: str, method: str, c: Cell) -> Row:

@@ -55,11 +55,11 @@ class Found:
 def report(runs: Runs) -> None:
     """Write all tables for which there are runs."""
     sections = [
-        ("Fits", fits(runs), FITS),
-        ("Prediction", predictions(runs), PREDICTION),
-        ("Where one method overtakes another", crossovers(runs), CROSSOVER),
-        ("Small fits, which the crossovers are read from", small(runs), ""),
-        ("What auto chose", choices(runs), CHOICES),
+        ("fits", "Fits", fits(runs), FITS),
+        ("prediction", "Prediction", predictions(runs), PREDICTION),
+        ("crossovers", "Where one method overtakes another", crossovers(runs), CROSSOVER),
+        ("small_fits", "Small fits, which the crossovers are read from", small(runs), ""),
+        ("auto", "What auto chose", choices(runs), CHOICES),
     ]
     dates = sorted({run["date"] for run in runs.values()})
     marks = sorted({run["sources"] for run in runs.values() if run["method"] != "svc"} - {""})
@@ -70,11 +70,11 @@ def report(runs: Runs) -> None:
         f"Fits were measured with library sources {', '.join(marks)}." if marks else "",
         "Made by `python -m benchmarks.kernels`; all runs are in `kernels_runs.csv`. " + HEAD,
     ]
-    for number, (heading, rows, notes) in enumerate(sections):
+    for slug, heading, rows, notes in sections:
         lines += ["", f"## {heading}", ""]
         if rows:
             lines += markdown(rows) + ([""] if notes else [])
-            _write(FOLDER / f"kernels{'' if number == 0 else f'_{number + 1}'}.csv", rows)
+            _write(FOLDER / f"kernels_{slug}.csv", rows)
         lines += [notes.strip()] if notes else []
     (FOLDER / "kernels.md").write_text("\n".join(lines).rstrip() + "\n")
     from benchmarks.kernel_plot import plot

@@ -253,8 +253,8 @@ def report(bench: Bench) -> None:
     bench.save(
         TITLE,
         [
-            ("Warm and cold convex steps", warm, WARM_NOTES),
-            ("Bags of MNIST digits: does it hold a nine?", digits, BAGS_NOTES),
+            ("warm_start", "Warm and cold convex steps", warm, WARM_NOTES),
+            ("digit_bags", "Bags of MNIST digits: does it hold a nine?", digits, BAGS_NOTES),
         ],
     )
 

@@ -339,9 +339,9 @@ the limit. Ratios between 0.67 and 1.5 are ties on a shared machine.
     bench.save(
         TITLE,
         [
-            ("Summary", summary, notes),
-            ("Two classes", binary, reading),
-            ("Several classes (Crammer and Singer)", several, ""),
+            ("summary", "Summary", summary, notes),
+            ("binary", "Two classes", binary, reading),
+            ("multiclass", "Several classes (Crammer and Singer)", several, ""),
         ],
     )
     names = [s for s in BINARY + SEVERAL if bench.get(f"trace {s}")]

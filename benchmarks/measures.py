@@ -259,11 +259,13 @@ def table(bench: Bench) -> None:
         TITLE,
         [
             (
+                "cuts",
                 f"One cut from given scores, {cuts['n']:,} rows",
                 cut_rows(cuts),
                 "The last row is one product with X and one with its transpose, 50 dense float64 columns.",
             ),
             (
+                "test_scores",
                 "F1 and ROC area on test rows",
                 rows,
                 "a9a with its own test set; w8a split 70 : 30. Five values of C, 1e-3 to 10 (a9a), 1e-2 to "
@@ -272,6 +274,7 @@ def table(bench: Bench) -> None:
                 "bootstrap samples of the test rows).",
             ),
             (
+                "line_search",
                 "Slopes asked by the line search, C 1, certified to 1e-3",
                 line_rows,
                 "A slope of a non-decomposable metric costs a sort. Both searches reach the same "

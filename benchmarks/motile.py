@@ -214,10 +214,11 @@ def table(bench: Bench) -> None:
         "Objectives are recomputed by maxmargin.testing at the returned weights. structsvm solves with SCIP, "
         "maxmargin with HiGHS: seconds compare both the number of solves and the solvers."
     )
-    sections = [("To the same gap", rows, notes)]
+    sections = [("equal_gap", "To the same gap", rows, notes)]
     if rows2:
         sections.append(
             (
+                "signed_and_fixed",
                 "Signed and fixed weights",
                 rows2,
                 "Appearances, disappearances and splits have nonnegative costs; the last constant is fixed "

@@ -147,7 +147,9 @@ def report(bench: Bench) -> None:
                     "of that rows": one.get("held"),
                 }
             )
-    bench.save("Landmarks, against scikit-learn's Nystroem", [("One thread", out, NOTES)])
+    bench.save(
+        "Landmarks, against scikit-learn's Nystroem", [("landmarks", "One thread", out, NOTES)]
+    )
 
 
 NOTES = f"""

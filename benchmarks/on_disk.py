@@ -179,9 +179,9 @@ def run(bench: Bench) -> None:
     bench.save(
         TITLE,
         [
-            ("Products over all rows, files in the page cache", rows, NOTES),
-            ("Writing, verifying, and a pass from disk", more, COLD),
-            ("svmlight files", reading, ""),
+            ("products", "Products over all rows, files in the page cache", rows, NOTES),
+            ("writing", "Writing, verifying, and a pass from disk", more, COLD),
+            ("svmlight", "svmlight files", reading, ""),
         ],
     )
 

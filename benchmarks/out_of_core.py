@@ -259,9 +259,10 @@ def report(bench: Bench) -> None:
     bench.save(
         TITLE,
         [
-            ("Training within a limit of private memory", trained, RUN_NOTE),
-            ("Growth with the number of rows", passes, f"Slope of log time against log rows: {slope:.3f}."),
-            ("After rows were appended", refits, REFIT_NOTE),
+            ("training", "Training within a limit of private memory", trained, RUN_NOTE),
+            ("growth", "Growth with the number of rows", passes,
+             f"Slope of log time against log rows: {slope:.3f}."),
+            ("appended_rows", "After rows were appended", refits, REFIT_NOTE),
         ],
     )  # fmt: skip
 

@@ -78,7 +78,7 @@ def table(bench: Bench) -> None:
                 found = bench.run(f"{noise} {C} {method}", spec)
                 bare = {k: v for k, v in found.items() if k not in ("key", "date", "sources")}
                 rows.append(spec | bare)
-    bench.save(TITLE, [("Alone and around the last month", rows, NOTES)])
+    bench.save(TITLE, [("last_month", "Alone and around the last month", rows, NOTES)])
 
 
 if __name__ == "__main__":

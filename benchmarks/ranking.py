@@ -7,7 +7,7 @@ LIBLINEAR.
 
 from __future__ import annotations
 
-from benchmarks.common import Bench, Cell, Row, command_line, cpu
+from benchmarks.common import Bench, Cell, Row, Table, command_line, cpu
 
 # ruff: isort: split
 import itertools
@@ -245,11 +245,11 @@ def table(bench: Bench) -> None:
     """All cells, then the tables."""
     bench.save(
         TITLE,
-        [oracle_table(bench), *fold_tables(bench), size_table(bench), explicit_table(bench)],
+        [oracle_table(bench), fold_table(bench), size_table(bench), explicit_table(bench)],
     )
 
 
-def oracle_table(bench: Bench) -> tuple[str, list[Row], str]:
+def oracle_table(bench: Bench) -> Table:
     """Brute force."""
     rows: list[Row] = []
     for loss, against in (
@@ -267,10 +267,10 @@ def oracle_table(bench: Bench) -> tuple[str, list[Row], str]:
                 "claim: < 1e-10": found["worst"] < 1e-10,
             }
         )
-    return "Argmaxes against brute force, ties in scores and relevances", rows, ""
+    return "brute_force", "Argmaxes against brute force, ties in scores and relevances", rows, ""
 
 
-def fold_tables(bench: Bench) -> list[tuple[str, list[Row], str]]:
+def fold_table(bench: Bench) -> Table:
     """Web search."""
     names = [POINTWISE, *RANKERS]
     found = {
@@ -314,10 +314,10 @@ def fold_tables(bench: Bench) -> list[tuple[str, list[Row], str]]:
         "folds of queries; the difference is paired over the folds. C from 1e-5 to 0.1 by tens, by NDCG@10 "
         "of 3 inner folds, the same for all. LinearSVR has at most 3,000 epochs (its default is 1,000)."
     )
-    return [("Web search", rows, notes)]
+    return "web_search", "Web search", rows, notes
 
 
-def size_table(bench: Bench) -> tuple[str, list[Row], str]:
+def size_table(bench: Bench) -> Table:
     """Large data."""
     rows: list[Row] = []
     for name in SIZES:
@@ -349,10 +349,10 @@ def size_table(bench: Bench) -> tuple[str, list[Row], str]:
         "C = 0.1, 2.4 s at its C = 10. Its stopping rule, its C and the set differ: only orders of magnitude "
         "can be compared."
     )
-    return "Size and time", rows, notes
+    return "size", "Size and time", rows, notes
 
 
-def explicit_table(bench: Bench) -> tuple[str, list[Row], str]:
+def explicit_table(bench: Bench) -> Table:
     """Explicit pairs."""
     rows: list[Row] = []
     for C in (1e-3, 1e-1, 1e1):
@@ -369,7 +369,8 @@ def explicit_table(bench: Bench) -> tuple[str, list[Row], str]:
                 "claim: equal to 1e-5": abs(found["theirs"] - found["F"]) <= 1e-5 * found["F"],
             }
         )
-    return "The same optimum from explicit differences of pairs", rows, "RankSVM to a gap of 1e-6."
+    heading = "The same optimum from explicit differences of pairs"
+    return "explicit_pairs", heading, rows, "RankSVM to a gap of 1e-6."
 
 
 if __name__ == "__main__":

@@ -270,7 +270,7 @@ threads work on 32 shards through `ThreadEngine`, like a fit with `n_jobs=2`. Lo
 counterpart elsewhere. The row *arithmetic only* touches no memory: its speedup shows how much of a
 second core was available in this run.
 """
-    bench.save(TITLE, [("Bytes per second", rows, notes)])
+    bench.save(TITLE, [("bandwidth", "Bytes per second", rows, notes)])
 
 
 def _row(key: str, c: Cell) -> Row:

@@ -223,9 +223,9 @@ def report(bench: Bench) -> None:
     bench.save(
         "Sampled cuts",
         [
-            ("Iterations by form, and the error against SVC", forms_, FORM_NOTES),
-            ("Time and error against rows", scaling_, SCALING_NOTES),
-            ("Time and error against the size of a sample", sizes_, SIZE_NOTES),
+            ("forms", "Iterations by form, and the error against SVC", forms_, FORM_NOTES),
+            ("rows", "Time and error against rows", scaling_, SCALING_NOTES),
+            ("sample_size", "Time and error against the size of a sample", sizes_, SIZE_NOTES),
         ],
     )
     from benchmarks.sampled_cuts_plot import plot

@@ -289,9 +289,10 @@ gives no gap. The regularization and the iterations are those of the tuning tabl
     bench.save(
         TITLE,
         [
-            ("Full training sets", rows, notes),
-            ("Claims", claims, ""),
+            ("training", "Full training sets", rows, notes),
+            ("claims", "Claims", claims, ""),
             (
+                "tuning",
                 f"Tuning: {TUNE_TRAIN:,} training sentences, accuracy on {TUNE_TEST:,} others",
                 tuning,
                 f"lbfgs was tuned with at most {LBFGS_TUNE} iterations, and run with at most {LBFGS_FULL} "

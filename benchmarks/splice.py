@@ -333,16 +333,19 @@ def table(bench: Bench) -> None:
         TITLE,
         [
             (
+                "passes",
                 "One pass",
                 pass_rows(passes),
                 pass_notes(passes),
             ),
             (
+                "choice_of_C",
                 "Choosing C on the last fifth of the first file",
                 grid,
                 "Stopped at a gap of 2 %; planes are kept from C to C.",
             ),
             (
+                "training",
                 f"Training on the first file, C = {C:g}, classes {best['classes']}",
                 fit_rows(cells),
                 fit_notes(cells, whole),

@@ -225,9 +225,13 @@ C = {best["C"]:g}, the best of {{{scores}}} ({score}). The optimum is certified:
 nonzero dual variable (cutting planes: planes). *passes*: rows read divided by the number of rows, *read* in
 blocks, *X w* and *X'a* in products, including those of the certificate.
 """
-        sections.append((f"To a certified gap of 1e-3: {what}", [r for r in rows if r], notes))
-    sections.append(("partial_fit, then verify: covertype, batches of 5,000", _once(bench), ONCE))
-    bench.save(TITLE, [section for section in sections if section[1]])
+        sections.append(
+            (name, f"To a certified gap of 1e-3: {what}", [r for r in rows if r], notes)
+        )
+    sections.append(
+        ("partial_fit", "partial_fit, then verify: covertype, batches of 5,000", _once(bench), ONCE)
+    )
+    bench.save(TITLE, [section for section in sections if section[2]])
 
 
 ONCE = """

@@ -7,8 +7,7 @@ import signal
 import time
 
 import numpy as np
-
-from maxmargin.testing.examples import TinyMulticlass
+from tests.referees.tiny_tasks import TinyMulticlass
 
 
 class Sleepy(TinyMulticlass):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, load
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain
 from maxmargin.testing import solve_structured_qp, structured_objective
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 def problem(seed, n=12, d=3, K=3):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.referees.tiny_tasks import TinyChain
 
 from maxmargin import SequenceTagger, StructuredSVM, StructuredSVMCV, load, structured_path
 from maxmargin.core import SquaredNorm
@@ -20,7 +21,6 @@ from maxmargin.risks.kernels.sampled_structured import SampledStructuredRisk
 from maxmargin.solvers import SampledCuts
 from maxmargin.tasks import Chain, Enumerable, Graph, GraphLabeling
 from maxmargin.testing import structured_objective
-from maxmargin.testing.examples import TinyChain
 from maxmargin.testing.reference import dense
 
 RBF = {"kernel": "rbf", "gamma": 0.5}

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
+from tests.referees.optima import solve_reduced_qp
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, StructuredSVMCV, structured_path
 from maxmargin.kernels import EmpiricalMap, Nystrom, Polynomial
 from maxmargin.solvers import CuttingPlane
 from maxmargin.tasks import Chain, Enumerable, Graph, GraphLabeling, Task
-from maxmargin.testing import check_kernel_inputs, solve_reduced_qp, structured_objective
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
+from maxmargin.testing import check_kernel_inputs, structured_objective
 
 KERNELS = {
     "poly": (
@@ -395,7 +396,7 @@ class Favourite(Parity):
 
 @pytest.mark.parametrize(
     ("task", "word"),
-    [(Squares(), "not linear in the rows"), (Favourite(), "inner products of joint features")],
+    [(Squares(), "not affine in the rows"), (Favourite(), "inner products of joint features")],
 )
 def test_the_check_finds_what_may_not_have_a_kernel(task, word):
     rng = np.random.default_rng(12)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.svm import LinearSVC as ScikitSVC
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
 from maxmargin.losses import CrammerSinger, Hinge
@@ -11,7 +12,6 @@ from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
 from maxmargin.tasks import Chain
 from maxmargin.testing import binary_objective, multiclass_objective
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 def overlap(intervals, slack=1e-9):

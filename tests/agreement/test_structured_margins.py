@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import GaussianPrior, SequenceTagger, StructuredSVM
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Bounded, Chain
 from maxmargin.testing import check_risk, solve_structured_qp
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 class Scaled(TinyChain):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import weights_qp
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GaussianPrior,
@@ -16,7 +17,6 @@ from maxmargin import (
 )
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain, Choice, Enumerable, Graph, MultipleInstance
-from maxmargin.testing.examples import TinyMulticlass
 
 C = 0.7
 SOLVERS = [

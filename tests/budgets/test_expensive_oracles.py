@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tests.data import datasets, require
 from tests.pressed import interrupted
+from tests.referees.tiny_tasks import TinyMulticlass
 from tests.slow_tasks import examples
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.solvers import DualCoordinate
 from maxmargin.testing import structured_objective
-from maxmargin.testing.examples import TinyMulticlass
 
 EXPENSIVE = DualCoordinate(oracle="expensive")
 

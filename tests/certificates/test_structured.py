@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.referees.optima import brute_force_objective
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RiskEpsilon
 from maxmargin.tasks import Bounded, Chain, Task
-from maxmargin.testing import brute_force_objective, solve_structured_qp
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
+from maxmargin.testing import solve_structured_qp
 
 SOLVERS = {
     "stream": DualCoordinate(),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.referees.optima import solve_reduced_qp
 
 from maxmargin.core import Bundle, Cut, SquaredNorm
 from maxmargin.core.qp import SimplexQP
-from maxmargin.testing import solve_reduced_qp
 
 
 def planes_of(rng, count, dim, rank):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.referees.optima import solve_reduced_qp
 
 from maxmargin import minimize
 from maxmargin.core import Bundle, Cut, SquaredNorm
@@ -12,7 +13,6 @@ from maxmargin.core.vectors import from_pairs
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane, DualCoordinate, Newton, RelativeGap
-from maxmargin.testing import solve_reduced_qp
 from maxmargin.testing.max_affine import AffineMax, solve_max_affine
 
 

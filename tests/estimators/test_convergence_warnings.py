@@ -9,6 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from tests.latent_tasks import WrongRows, rows_problem
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GrammarParser,
@@ -29,7 +30,6 @@ from maxmargin import (
 )
 from maxmargin.solvers import DualCoordinate
 from maxmargin.tasks import Graph
-from maxmargin.testing.examples import TinyMulticlass
 
 RAW, Y = load_breast_cancer(return_X_y=True)
 X = scale(RAW)

@@ -151,9 +151,9 @@ def test_clone_and_pickle():
     ("change", "text"),
     [
         ({"loss": "f1"}, "'span' or 'zero-one'"),
-        ({"min_count": 0}, "min_count=0"),
-        ({"beam": 0}, "beam=0"),
-        ({"horizontal": -1}, "horizontal=-1"),
+        ({"min_count": 0}, "min_count must be"),
+        ({"beam": 0}, "beam must be"),
+        ({"horizontal": -1}, "horizontal must be"),
     ],
 )
 def test_wrong_parameters(change, text):
@@ -162,7 +162,7 @@ def test_wrong_parameters(change, text):
 
 
 def test_wrong_input():
-    with pytest.raises(ValueError, match="different words"):
+    with pytest.raises(ValueError, match="must have the same words"):
         GrammarParser().fit([["a", "cat"], *X[1:]], TREES)
     with pytest.raises(ValueError, match="X has 4 examples"):
         GrammarParser().fit(X[1:], TREES)
@@ -170,7 +170,7 @@ def test_wrong_input():
         GrammarParser().fit([], [])
     parser = GrammarParser().fit(X, TREES)
     for wrong in ("a text", [], [1, 2]):
-        with pytest.raises(ValueError, match="list of words"):
+        with pytest.raises(ValueError, match="list of strings"):
             parser.predict([wrong])
     with pytest.raises(ValueError, match="k=0"):
         parser.predict_k_best(X, 0)
@@ -190,12 +190,12 @@ def test_brackets_round_trip():
     ("text", "error"),
     [
         ("(S (A a)", "not closed"),
-        ("(S (A a)))", "not opened"),
+        ("(S (A a)))", "without an opening bracket"),
         ("word", "outside"),
         ("(S)", "no children"),
-        ("(S (A a) b)", "tag of its own"),
-        ("(S a b)", "tag of its own"),
-        ("(A a) (B b)", "holds 2"),
+        ("(S (A a) b)", "its own tag"),
+        ("(S a b)", "its own tag"),
+        ("(A a) (B b)", "has 2"),
     ],
 )
 def test_bad_brackets(text, error):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import f1_score, log_loss
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GrammarParser,
@@ -34,7 +35,6 @@ from maxmargin.losses import FBeta, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain, MultipleInstance
-from maxmargin.testing.examples import TinyMulticlass
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))

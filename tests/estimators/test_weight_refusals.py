@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, StructuredSVM
 from maxmargin.solvers import DualCoordinate, Newton
-from maxmargin.testing.examples import TinyMulticlass
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))

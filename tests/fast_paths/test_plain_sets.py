@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.python_sets import PythonWorkingSets
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM
 from maxmargin.core import SparseVector, SquaredNorm
 from maxmargin.risks.structured.python_examples import Labeling, PlainExamples
 from maxmargin.risks.structured.working_sets import PlainWorkingSets
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 
 class Recorder:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from tests.referees.tiny_tasks import TinyMulticlass
 
 import maxmargin
 from maxmargin import (
@@ -34,7 +35,6 @@ from maxmargin.persistence import ModelFileError
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate, Newton
 from maxmargin.tasks import Chain, Enumerable, Graph, MultipleInstance
 from maxmargin.tasks.parsing.trees import words
-from maxmargin.testing.examples import TinyMulticlass
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 6))

@@ -7,13 +7,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from tests.data import datasets, require
 from tests.pressed import interrupted
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, StructuredSVMCV, minimize, return_on_interrupt, structured_path
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain
 from maxmargin.testing import structured_objective
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 CS = [1e-3, 1e-2, 0.1, 1.0, 10.0]
 

@@ -10,10 +10,10 @@ import time
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, LinearSVCCV, StructuredSVM, return_on_interrupt, svc_path
 from maxmargin.testing import binary_objective, structured_objective
-from maxmargin.testing.examples import TinyMulticlass
 
 X, Y = load_breast_cancer(return_X_y=True)
 SIGNED = np.where(Y == 1, 1.0, -1.0)

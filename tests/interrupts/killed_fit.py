@@ -13,12 +13,12 @@ import traceback
 from pathlib import Path
 
 import numpy as np
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import Checkpoint, LinearSVC, SequenceTagger, StructuredSVM
 from maxmargin.checkpoints import read_file
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.testing import binary_objective, structured_objective
-from maxmargin.testing.examples import TinyMulticlass
 
 KILLS = 20
 

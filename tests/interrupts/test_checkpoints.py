@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from sklearn.base import clone
 from tests.pressed import interrupted
+from tests.referees.tiny_tasks import TinyMulticlass
 
 import maxmargin
 from maxmargin import (
@@ -44,7 +45,6 @@ from maxmargin.solvers import checkpointing as recorder
 from maxmargin.solvers.requirements import Needs
 from maxmargin.tasks import Enumerable, Graph
 from maxmargin.testing import binary_objective
-from maxmargin.testing.examples import TinyMulticlass
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6))

@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from tests.pressed import interrupted
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     LinearSVC,
@@ -27,7 +28,6 @@ from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, driver, minimization
 from maxmargin.testing import binary_objective, structured_objective
-from maxmargin.testing.examples import TinyMulticlass
 
 X, Y = load_breast_cancer(return_X_y=True)
 SIGNED = np.where(Y == 1, 1.0, -1.0)

@@ -14,14 +14,19 @@ import pytest
 from maxmargin.checkpoints import read_file, remove_leftovers, write_file
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked and killed")
-SCRIPT = Path(__file__).with_name("killed_fit.py")
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "tests.interrupts.killed_fit"
 
 
 @posix
 @pytest.mark.parametrize("kind", ["planes", "coordinate", "tagger", "plain"])
 def test_twenty_kills_in_a_row(kind, tmp_path):
     found = subprocess.run(
-        [sys.executable, SCRIPT, kind, tmp_path], capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", SCRIPT, kind, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert found.returncode == 0, found.stderr
     report = json.loads(found.stdout)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("interrupted_fit.py")
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "tests.interrupts.interrupted_fit"
 CASES = [
     *("fit", "returned", "structured"),
     *("grid_search", "cross_validation", "svc_cv", "path"),
@@ -17,7 +18,8 @@ CASES = [
 
 def start(*cases):
     return subprocess.Popen(
-        [sys.executable, str(SCRIPT), *cases],
+        [sys.executable, "-m", SCRIPT, *cases],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

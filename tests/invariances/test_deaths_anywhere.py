@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from tests.forgetful import Mortal
 from tests.latent_tasks import Rows
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     LatentStructuredSVM,
@@ -22,7 +23,6 @@ from maxmargin.risks.structured import risk as task
 from maxmargin.risks.structured import shard as task_shard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Enumerable
-from maxmargin.testing.examples import TinyMulticlass
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 6)) * (RNG.random((60, 6)) < 0.6)

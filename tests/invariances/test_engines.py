@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.doomed import Doom, DoomedEngine
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
@@ -11,7 +12,6 @@ from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
 from maxmargin.tasks import Chain, Enumerable
-from maxmargin.testing.examples import TinyMulticlass
 
 
 def rows(seed=0, n=20_000, d=30):

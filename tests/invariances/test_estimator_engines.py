@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from tests.referees.tiny_tasks import TinyMulticlass
 from tests.slow_tasks import examples
 
 from maxmargin import (
@@ -30,7 +31,6 @@ from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Graph, MultipleInstance
-from maxmargin.testing.examples import TinyMulticlass
 
 PLANES = CuttingPlane()
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "stop_reason_", "n_iter_")

@@ -7,6 +7,7 @@ import pytest
 from tests.doomed import Doom, DoomedEngine
 from tests.latent_tasks import Rows
 from tests.pressed import interrupted
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine
@@ -16,7 +17,6 @@ from maxmargin.risks.structured import shard as task_shard
 from maxmargin.risks.structured.shard import TaskShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap, minimize_latent
 from maxmargin.tasks import Chain, Enumerable, MultipleInstance
-from maxmargin.testing.examples import TinyMulticlass
 
 
 def chain(engine, n=200):

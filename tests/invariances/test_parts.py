@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.latent_tasks import Rows
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import data
 from maxmargin.compiled.chain import oracle_range
@@ -25,7 +26,6 @@ from maxmargin.risks.weight_map import WeightMap
 from maxmargin.tasks import Chain, Choice, Enumerable, MultipleInstance
 from maxmargin.tasks.enumerable_examples import EnumerableExamples
 from maxmargin.tasks.latent import Completed
-from maxmargin.testing.examples import TinyMulticlass
 
 
 def from_a_store(thing: Any) -> Any:

@@ -355,7 +355,7 @@ def test_tagger(files, path):
         refused(path, joined(wrong, tensors), text)
     for name, tensor, text in [
         ("allowed", tensors["allowed"][:3].copy(), "describes"),
-        ("cost", -tensors["cost"], "cost must be finite, non-negative"),
+        ("cost", -tensors["cost"], "cost must be finite and nonnegative"),
     ]:
         refused(path, joined(header, {**tensors, name: tensor}), text)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from tests.keeping.test_damaged_files import joined, parts, refused
+from tests.referees.tiny_tasks import TinyChain
 
 from maxmargin import SequenceTagger, StructuredSVM, load
 from maxmargin.kernels import Nystrom
 from maxmargin.tasks import Chain
-from maxmargin.testing.examples import TinyChain
 
 
 def chains(n=12, sparse=False):

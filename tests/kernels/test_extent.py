@@ -55,7 +55,9 @@ def test_rows_that_single_precision_does_not_hold(options, scale):
 )
 def test_values_that_are_not_finite_are_refused(method, options, scale):
     X, y = rows()
-    with pytest.raises(ValueError, match="not finite: check the kernel's parameters and the scale"):
+    with pytest.raises(
+        ValueError, match=r"not finite\. Check the kernel's parameters and the scale"
+    ):
         KernelSVC(method=method, max_iter=20, **options).fit(X * scale, y)
 
 
@@ -133,7 +135,7 @@ def best_constant(y, C=1.0):
 @pytest.mark.parametrize("kernel", [negative, lopsided, rounded])
 def test_functions_that_are_no_kernels_are_found_out(kernel, method):
     X, y = rows()
-    with pytest.warns(UserWarning, match="not positive semidefinite, or not symmetric"):
+    with pytest.warns(UserWarning, match="not symmetric and positive semidefinite"):
         svc = KernelSVC(kernel=kernel, method=method, max_iter=100).fit(X, y)
     assert svc.certificate_ == "measured"
     assert svc.lower_bound_ == -np.inf
@@ -176,7 +178,7 @@ def test_a_bound_above_the_best_constant_is_a_proof(monkeypatch):
         )
         return -(A @ B.T) + 100.0 * np.outer(*seen) * (A @ B.T)
 
-    with pytest.warns(UserWarning, match="not positive semidefinite"):
+    with pytest.warns(UserWarning, match="not symmetric and positive semidefinite"):
         svc = KernelSVC(kernel=sly, method="exact", max_iter=20).fit(X, y)
     assert svc.certificate_ == "measured"
     assert svc.objective_ <= best_constant(y) * (1.0 + 1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin import KernelSVC
-from maxmargin.kernels import RBF, KernelRows, Polynomial, centre_of
+from maxmargin.kernels import RBF, KernelRows, Polynomial, center_of
 from maxmargin.testing import solve_kernel_qp
 
 
@@ -58,7 +58,7 @@ def test_a_row_far_off_leaves_the_others_their_certificate():
 
 def test_distances_by_differences_are_those_of_extended_precision():
     X = board()[0] * 1e6 + 1e9
-    rows = KernelRows(RBF(1e-11), X, np.float64, centre_of(X))
+    rows = KernelRows(RBF(1e-11), X, np.float64, center_of(X))
     K = values(X, 1e-11)
     assert np.abs(rows.block(rows) - K).max() <= rows.rounding().value
     assert np.abs(rows.times(rows, np.ones(len(X))) - K.sum(axis=1)).max() < 1e-12
@@ -68,7 +68,7 @@ def test_distances_by_differences_are_those_of_extended_precision():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
 def test_the_error_of_a_value_is_bounded(kernel, scale):
     X = np.random.default_rng(1).normal(size=(80, 20)) * scale
-    rows = KernelRows(kernel, X, np.float64, centre_of(X))
+    rows = KernelRows(kernel, X, np.float64, center_of(X))
     long = X.astype(np.longdouble)
     if isinstance(kernel, RBF):
         K = values(X, kernel.gamma)
@@ -80,4 +80,4 @@ def test_the_error_of_a_value_is_bounded(kernel, scale):
 
 def test_the_centre_is_among_the_rows():
     X = far_off(board()[0])
-    assert np.abs(centre_of(X)).max() < 1.0
+    assert np.abs(center_of(X)).max() < 1.0

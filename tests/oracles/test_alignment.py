@@ -136,8 +136,8 @@ def test_weights_have_names_and_a_matrix():
     ("x", "y", "words"),
     [
         (("AB", "A"), [(0, 1)], "outside"),
-        (("AB", "AB"), [(1, 0), (0, 1)], "rise"),
-        (("AB", "AB"), [(0, 0), (1, 0)], "rise"),
+        (("AB", "AB"), [(1, 0), (0, 1)], "increasing"),
+        (("AB", "AB"), [(0, 0), (1, 0)], "increasing"),
     ],
 )
 def test_what_is_no_alignment_is_refused(x, y, words):
@@ -148,13 +148,13 @@ def test_what_is_no_alignment_is_refused(x, y, words):
 def test_symbols_without_a_score_are_refused():
     task = Alignment()
     task.setup([("AB", "A")], [[]])
-    with pytest.raises(ValueError, match="'Z' is not one of"):
+    with pytest.raises(ValueError, match="'Z' is unknown"):
         task.inference(("Z", "A"), np.zeros(task.dim))
     with pytest.raises(ValueError, match="example 0: the symbol 'B'"):
         Alignment(symbols="AC").setup([("AB", "A")], [[]])
-    with pytest.raises(ValueError, match="two gaps"):
+    with pytest.raises(ValueError, match="both rows have a gap"):
         Alignment.from_rows("A-", "B-")
-    with pytest.raises(ValueError, match="different lengths"):
+    with pytest.raises(ValueError, match="equal lengths"):
         Alignment.from_rows("A-", "B")
 
 

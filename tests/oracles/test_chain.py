@@ -229,7 +229,7 @@ def test_forbidden_truth_is_refused_by_name():
     task = Chain(2, allowed=allowed)
     with pytest.raises(ValueError, match=r"example 2 goes from label 0 to label 1 at token 1"):
         task.setup(X, Y)
-    with pytest.raises(ValueError, match=r"example 2 .* Correct the labelling"):
+    with pytest.raises(ValueError, match=r"example 2 .* Correct the labels"):
         task.pack(X, Y)
     with pytest.raises(ValueError, match=r"example 1 has label 0 at its stop"):
         Chain(2, 1, allowed_stop=[False, True]).pack(X, Y)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles.test_chain import LENGTHS, VARIANTS, Problem
+from tests.referees.optima import brute_force_objective
 
 from maxmargin import StructuredSVM
 from maxmargin.risks import TaskRisk
@@ -19,7 +20,6 @@ from maxmargin.tasks import Chain, WeightedLabels
 from maxmargin.tasks.chains.examples import predict_stacked, stack_rows
 from maxmargin.tasks.chains.k_best import k_best_stacked, max_marginals_stacked
 from maxmargin.testing import check_task
-from maxmargin.testing.reference import brute_force_objective
 
 variants = pytest.mark.parametrize("options", VARIANTS)
 
@@ -84,7 +84,7 @@ def test_no_legal_labelling_is_told_by_name():
     for ask in (max_marginals_stacked, lambda *a: k_best_stacked(*a, 3)):
         with pytest.raises(ValueError, match="sequence 1, of length 2"):
             ask(task, np.zeros(task.dim), np.ones((3, 1)), [1, 2])
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1"):
         k_best_stacked(task, np.zeros(task.dim), np.ones((1, 1)), [1], 0)
 
 
@@ -148,7 +148,7 @@ def test_slack_rescaled_training_is_certified(weights):
 
 def test_slack_rescaling_refuses_what_it_cannot_do(monkeypatch):
     p = Problem(0, costs=True)
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match="integers"):
         p.task.slack_augmented_inference(p.X[0], p.Y[0], p.w)
     p = Problem(0)
     monkeypatch.setattr("maxmargin.tasks.chains.chain.MOST_CELLS", 10)

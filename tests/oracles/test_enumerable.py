@@ -170,11 +170,11 @@ def test_sets_are_carried_over_to_other_caps():
 @pytest.mark.parametrize(
     ("X", "Y", "words"),
     [
-        ([np.ones((2, 2)), np.ones((2, 3))], [0, 0], "different numbers of features"),
-        ([np.ones((2, 2)), np.ones((2, 2))], [0, 2], "example 1: .* number 2"),
-        ([np.ones((2, 2))], [Choice(0, np.ones(2))], "zero for the right"),
-        ([np.ones((2, 2))], [Choice(0, np.zeros(3))], "do not fit 2"),
-        ([], [], "no examples"),
+        ([np.ones((2, 2)), np.ones((2, 3))], [0, 0], "same number of columns"),
+        ([np.ones((2, 2)), np.ones((2, 2))], [0, 2], "example 1: .* candidate is 2"),
+        ([np.ones((2, 2))], [Choice(0, np.ones(2))], "0 for the correct"),
+        ([np.ones((2, 2))], [Choice(0, np.zeros(3))], "there are 2 candidates"),
+        ([], [], "X is empty"),
     ],
 )
 def test_what_does_not_fit_is_refused(X, Y, words):
@@ -186,7 +186,7 @@ def test_bad_costs_and_labels_are_refused():
     for cost in (np.ones((2, 2)), np.zeros((2, 3)), -np.ones((2, 2))):
         with pytest.raises(ValueError, match="cost"):
             Enumerable(cost)
-    with pytest.raises(ValueError, match="size 3"):
+    with pytest.raises(ValueError, match="cost matrix is for 3"):
         Enumerable(np.zeros((3, 3))).setup([np.ones((2, 1))], [0])
     with pytest.raises(ValueError, match="rescaling"):
         CandidateHinge("none")

@@ -306,12 +306,12 @@ def test_grids():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ((np.zeros((2, 1)), [[0, 2]]), "edge 0 joins nodes"),
+        ((np.zeros((2, 1)), [[0, 2]]), "edge 0 joins the nodes"),
         ((np.zeros((2, 1)), [[1, 1]]), "with itself"),
-        ((np.zeros((2, 1)), [[0.5, 1.0]]), "array of node numbers"),
-        ((np.zeros(2), [[0, 1]]), "one row each"),
+        ((np.zeros((2, 1)), [[0.5, 1.0]]), "array of integers"),
+        ((np.zeros(2), [[0, 1]]), "must be a matrix"),
         ((np.array([[np.nan], [0]]), [[0, 1]]), "NaN"),
-        ((np.zeros((2, 1)), [[0, 1]], np.ones((2, 1))), "rows of edge features"),
+        ((np.zeros((2, 1)), [[0, 1]], np.ones((2, 1))), "edge_features has 2 rows"),
     ],
 )
 def test_wrong_graphs(x, message):

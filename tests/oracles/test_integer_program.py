@@ -291,21 +291,21 @@ def test_sparse_features_agree_with_dense_ones():
         (
             {},
             [1, 1],
-            "example 1: the labelled solution is not feasible: constraint 0 has the value 2",
+            "example 1: the labeled solution is not feasible: constraint 0 has the value 2",
         ),
         ({}, [2, 0], "variable 0 has the value 2, not in"),
         ({}, [0.5, 0], "not an integer"),
         ({}, [1, 0, 0], "3 values"),
-        ({"features": None}, [1, 0], "no 'features'"),
+        ({"features": None}, [1, 0], "'features' is missing"),
         ({"features": [[np.nan], [0.0]]}, [1, 0], "NaN"),
         ({"features": [1.0, 2.0]}, [1, 0], "must be a matrix"),
-        ({"constraints": ([[1, 1, 1]], 0, 1)}, [1, 0], "3 columns for 2 variables"),
+        ({"constraints": ([[1, 1, 1]], 0, 1)}, [1, 0], "3 columns, but there are 2 variables"),
         ({"constraints": 3}, [1, 0], "LinearConstraint"),
         ({"bounds": (1, 0)}, [1, 0], "lower bound above"),
         ({"integrality": 2}, [1, 0], "1 .integer. or 0"),
         ({"bounds": (0, 3), "constraints": None}, [1, 0], "inside its bounds"),
-        ({}, WeightedSolution([1, 0], [1, -1]), "not negative"),
-        ({"features": np.ones((2, 2))}, [1, 0], "different numbers of features"),
+        ({}, WeightedSolution([1, 0], [1, -1]), "nonnegative"),
+        ({"features": np.ones((2, 2))}, [1, 0], "same number of features"),
     ],
 )
 def test_what_is_wrong_is_named(change, label, match):
@@ -320,7 +320,7 @@ def test_programmes_without_a_solution_are_named_at_prediction():
     with pytest.raises(ValueError, match="no feasible solution") as caught:
         svm.predict([good, {**good, "constraints": ([[1, 1]], 3, 3)}])
     assert "input 1" in str(caught.value.__notes__)
-    with pytest.raises(ValueError, match="2 features, but there are 1 weights"):
+    with pytest.raises(ValueError, match="2 features, but the model has 1 weights"):
         svm.predict([{"features": np.ones((2, 2))}])
     x, _ = knapsack(np.random.default_rng(0), 60)
     with pytest.raises(RuntimeError, match="time_limit"):
@@ -365,7 +365,7 @@ def test_pickled_and_saved(tmp_path):
 def test_a_bound_of_the_users_solver_that_is_nan_is_refused():
     jobs = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}
     task = IntegerProgram(solver=lambda costs, x: Bounded(np.array([0, 1]), np.nan))
-    with pytest.raises(ValueError, match="give infinity if it is not known"):
+    with pytest.raises(ValueError, match="Return infinity if there is no bound"):
         StructuredSVM(task).fit([jobs], [np.array([0, 1])])
 
 
@@ -379,5 +379,7 @@ def test_predictions_see_inputs_as_they_are_now():
 
 def test_labels_that_a_solver_left_unrounded_are_named():
     jobs = {"features": np.eye(2), "constraints": ([[1, 1]], 0, 1)}
-    with pytest.raises(ValueError, match=r"labelled 0\.999999999.*Round what a solver gave"):
+    with pytest.raises(
+        ValueError, match=r"labeled 0\.999999999.*If a solver produced it, round it"
+    ):
         StructuredSVM(IntegerProgram()).fit([jobs], [np.array([0.0, 1.0 - 1e-9])])

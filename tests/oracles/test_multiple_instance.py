@@ -50,9 +50,9 @@ def test_labels():
         svm = LatentStructuredSVM(MultipleInstance()).fit(X, np.array(named))
         assert set(svm.predict(X)) == set(labels)
         assert svm.score(X, named) == -np.mean(np.array(svm.predict(X)) != np.array(named))
-    with pytest.raises(ValueError, match="two labels are needed"):
+    with pytest.raises(ValueError, match="must contain two labels"):
         LatentStructuredSVM(MultipleInstance()).fit(X, [1] * len(y))
-    with pytest.raises(ValueError, match="labels other than"):
+    with pytest.raises(ValueError, match=r"must contain the labels \(0, 1\) only"):
         LatentStructuredSVM(MultipleInstance(labels=(0, 1))).fit(X, y)
     svm = LatentStructuredSVM(MultipleInstance(labels=(1, -1))).fit(X, y)  # -1 is the positive one
     assert all(h is None for h, label in zip(svm.latent_, y, strict=True) if label == 1)
@@ -63,7 +63,7 @@ def test_labels():
     [
         ([np.zeros((2, 3)), np.zeros((0, 3))], "bag 1"),
         ([np.zeros((2, 3)), np.zeros(3)], "bag 1"),
-        ([np.zeros((2, 3)), np.zeros((2, 4))], "different numbers of features"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], "same number of features"),
         ([np.zeros((2, 3)), np.full((2, 3), np.nan)], "NaN"),
     ],
 )

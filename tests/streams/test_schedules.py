@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.solvers import DualCoordinate
-from maxmargin.testing.examples import TinyMulticlass
 
 
 def sentences(n=60, seed=0):

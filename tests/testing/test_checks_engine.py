@@ -280,26 +280,26 @@ class NotAWorker(PlainEngine):
         (ByWorkers, "tree_sum"),
         (DensePlanes, "sparse_cut"),
         (Reversed, "shard order"),
-        (DropsNone, "without an answer"),
-        (OneForAll, "changed with a later call"),
+        (DropsNone, "return None"),
+        (OneForAll, "a later call changed it"),
         (NoCopy, "snapshot|written"),
         (Writable, "written to"),
         (WritableIfLarge, "written to"),
-        (Flat, "did not arrive"),
-        (ShortMemory, "did not arrive"),
-        (ForgetsWithOpen, "let go of"),
+        (Flat, "did not receive"),
+        (ShortMemory, "did not receive"),
+        (ForgetsWithOpen, "others were released"),
         (Rebuilds, "the same objects"),
         (Anonymous, "name its shard"),
         (AnonymousBuilding, "name its shard"),
-        (Wraps, "as itself"),
+        (Wraps, "its own type"),
         (LosesText, "first failing shard"),
-        (Swallows, "did not reach"),
-        (Retries, "once, no more"),
+        (Swallows, "raised none"),
+        (Retries, "do not repeat it"),
         (CallsTwice, "each shard once"),
         (KeepsOldShards, "shard order"),
         (BreaksOnError, "error|usable|zip"),
-        (AnswersWhenClosed, "did not reach"),
-        (Rounds, "every bit"),
+        (AnswersWhenClosed, "raised none"),
+        (Rounds, "bit-identical"),
         (LiveSpecs, "snapshot of its specs"),
         (NotAWorker, "not a worker"),
     ],
@@ -313,7 +313,7 @@ class DropsTheDead(ProcessEngine):
     """The shards of a worker that died count nothing in the call."""
 
     def reduce(self, method, *args):
-        if method.__name__ != "deadly":
+        if method.__name__ != "killed_before_answer":
             return super().reduce(method, *args)
         total = super().reduce(method, *args)
         return total[0], total[1] - super().gather(method, *args)[2][1]
@@ -384,8 +384,8 @@ class SpecsOfToday(ProcessEngine):
     [
         (DropsTheDead, "reduce differs"),
         (GivesUpAtOnce, "ended 1 times"),
-        (NeverGivesUp, "given up after a few"),
-        (KeepsMemory, "must have forgotten"),
+        (NeverGivesUp, "give up after a worker died a few"),
+        (KeepsMemory, "must have None"),
         (AnotherError, "must raise a RuntimeError"),
         (ClosedByDeath, "usable after"),
         (StaleArrays, "published before"),

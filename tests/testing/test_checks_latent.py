@@ -55,10 +55,10 @@ class ExpensiveTruth(WrongRows):
         (LazyArgmax, "loss_augmented_inference"),
         (LazyInference, "inference"),
         (Liar, "wrong_only"),
-        (Negative, "must not be negative"),
+        (Negative, "must not be negative|nonnegative"),
         (Long, "joint_feature"),
         (Writes, "argmax"),
-        (ExpensiveTruth, "wrong_only needs loss"),
+        (ExpensiveTruth, "wrong_only requires loss"),
     ],
 )
 def test_what_is_wrong_is_found(make, what):

@@ -251,7 +251,7 @@ def test_a_cache_may_answer_low():
 
     check_risk(Risk())
     Cached.upper = 0.0
-    with pytest.raises(AssertionError, match="upper below the exact"):
+    with pytest.raises(AssertionError, match="upper is below the exact"):
         check_risk(Risk())
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
 from tests.testing.packed import NaiveCache, NaiveExamples, NaiveSets
 
 from maxmargin.core import Cut, SweepStats
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing import check_task
-from maxmargin.testing.examples import TinyChain, TinyMulticlass
 
 RNG = np.random.default_rng(3)
 VECTORS = [RNG.normal(size=3) for _ in range(5)]
@@ -139,7 +139,7 @@ class UnsortedFeature(TinyChain):
     [
         (WrongDim(), "shape"),
         (FloatDim(), "positive int"),
-        (NegativeLoss(), "not negative"),
+        (NegativeLoss(), "nonnegative"),
         (LossAtTruth(), r"loss\(y, y\)"),
         (WrongInference(), "inference"),
         (WrongOracle(), "loss_augmented_inference"),
@@ -149,8 +149,8 @@ class UnsortedFeature(TinyChain):
         (Writes(), "wrote to last"),
         (WritesDeep(), "wrote to seen"),
         (ChangesInput(), "changed their input"),
-        (FalseUpper(), "upper below the value attained"),
-        (UpperBelowBest(), "upper below brute force"),
+        (FalseUpper(), "upper is below the value attained"),
+        (UpperBelowBest(), "upper is below brute force"),
     ],
     ids=lambda v: type(v).__name__ if not isinstance(v, str) else "",
 )
@@ -306,17 +306,17 @@ class WrongConfirm(NaiveSets):
 @pytest.mark.parametrize(
     ("packed", "message"),
     [
-        (WrongValues, "against plain Python"),
-        (IgnoresRange, "against plain Python|offset"),
+        (WrongValues, "against the Python methods"),
+        (IgnoresRange, "against the Python methods|offset"),
         (ForgetsWeights, "weighted sum"),
         (WrongOffset, "offset against the loss"),
         (WrongPredict, "predict"),
-        (_spoil(cache=Overfull), "entries held"),
+        (_spoil(cache=Overfull), "entries are held"),
         (_spoil(cache=NeverTouches), "more recently|entries"),
         (_spoil(cache=WrongCacheCut), "chosen scores"),
         (_spoil(sets=VisitsZeroCaps), "cap 0"),
         (_spoil(sets=OverCap), "above the objective|not optimal"),
-        (_spoil(sets=StaleW), "recomputed|fell"),
+        (_spoil(sets=StaleW), "recomputed|decreased"),
         (_spoil(sets=NoExchange), "not optimal"),
         (_spoil(sets=DropsSupport), "drop_idle"),
         (_spoil(sets=AsksForAll), "begin"),

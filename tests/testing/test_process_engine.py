@@ -11,12 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.referees.tiny_tasks import TinyMulticlass
 from tests.slow_tasks import Deadly, Failing, Sleepy, examples
 
 from maxmargin import StructuredSVM
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine, make_engine
 from maxmargin.testing import check_engine
-from maxmargin.testing.examples import TinyMulticlass
 
 
 @pytest.fixture(scope="module")

@@ -106,9 +106,9 @@ class KernelDesign:
     def largest_square(self) -> float:
         """Upper bound on the squared norm of a row: the largest k(x, x)."""
         if self._largest is None:
-            kernel, centre = self.features.kernel, self.features.centre
+            kernel, center = self.features.kernel, self.features.center
             packed = (
-                KernelRows(kernel, rows, np.float64, centre)
+                KernelRows(kernel, rows, np.float64, center)
                 for _, _, rows in self._walk(0, self.shape[0])
             )
             self._largest = max((float(part.diagonal().max()) for part in packed), default=0.0)

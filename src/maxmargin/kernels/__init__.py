@@ -1,7 +1,7 @@
-"""Kernels k(x, z), rows packed for them, and functions made of them.
+"""Kernel functions k(x, z), rows prepared for them, and kernel expansions.
 
-A kernel is an inner product of features that are never written down, k(x, z) = <phi(x), phi(z)>. All that
-is ever computed are blocks of its values, by one matrix product and one function of each product.
+A kernel is an inner product of implicit features, k(x, z) = <phi(x), phi(z)>. The library computes kernel
+values in blocks: one matrix product, then one elementwise function.
 """
 
 from maxmargin.kernels.expansion import KernelExpansion
@@ -15,7 +15,7 @@ from maxmargin.kernels.functions import (
     make_kernel,
 )
 from maxmargin.kernels.lowrank import EmpiricalMap, Nystrom, NystromMap
-from maxmargin.kernels.rows import KernelRows, centre_of
+from maxmargin.kernels.rows import KernelRows, center_of
 
 __all__ = [
     "RBF",
@@ -29,6 +29,6 @@ __all__ = [
     "NystromMap",
     "Polynomial",
     "Sigmoid",
-    "centre_of",
+    "center_of",
     "make_kernel",
 ]

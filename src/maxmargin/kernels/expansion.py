@@ -1,4 +1,4 @@
-"""Functions made of a kernel: f(x) = sum_j coef_j k(x, z_j) + intercept, one per output."""
+"""Kernel expansions: f(x) = sum_j coef_j k(x, z_j) + intercept, one function per output."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.kernels.functions import Kernel
-from maxmargin.kernels.rows import KernelRows, centre_of
+from maxmargin.kernels.rows import KernelRows, center_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelExpansion:
-    """The functions of a fitted tagger with a kernel, one per label.
+    """The decision functions of a fitted tagger with a kernel, one per label.
 
-    ``rows`` are the z_j, an array or CSR matrix; ``coef`` has one column per output. Kernels of
-    differences see rows as they are from the middle of the z_j.
+    ``rows`` holds the z_j, an array or CSR matrix. ``coef`` has one column per output. For shift-invariant
+    kernels, all rows are first centered at the medians of the z_j, which reduces rounding errors.
 
     Examples
     --------
@@ -34,9 +34,9 @@ class KernelExpansion:
     intercept: Array
 
     def __call__(self, X: Any) -> Array:
-        """The outputs at some rows, one column each, in double precision."""
-        centre = centre_of(self.rows) if self.kernel.shift_invariant else None
-        basis = KernelRows(self.kernel, self.rows, np.float64, centre)
+        """Evaluate the functions at the rows of ``X``, in double precision; one column per output."""
+        center = center_of(self.rows) if self.kernel.shift_invariant else None
+        basis = KernelRows(self.kernel, self.rows, np.float64, center)
         return (
-            KernelRows(self.kernel, X, np.float64, centre).times(basis, self.coef) + self.intercept
+            KernelRows(self.kernel, X, np.float64, center).times(basis, self.coef) + self.intercept
         )

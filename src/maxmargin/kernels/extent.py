@@ -1,12 +1,11 @@
-"""How large kernel values can be, before any is computed; and whether a function is a kernel at all.
+"""Bounds of the size of kernel values, and a test whether a user's function is a kernel.
 
-For rows with |x|^2 <= m, values of a kernel of <x, z> are those of arguments up to gamma m + |coef0|, and the
-exponents of the RBF kernel up to 4 gamma m. What single precision cannot hold is computed in double
-precision, and what that cannot hold is refused: infinite values, and their differences, would end in scores
-that are no numbers.
+For rows with |x|^2 <= m, the argument of a kernel of <x, z> is at most gamma m + |coef0|, and the exponent of
+the RBF kernel is at most 4 gamma m in size. Values that would overflow in single precision are computed in
+double precision. Values that would overflow there too raise an error, because they lead to NaN scores.
 
-A function that a user calls a kernel is looked at on some of the rows. Values that are not symmetric, or a
-negative eigenvalue, prove that it is none.
+A user's function is evaluated on some of the rows. If the values are not symmetric or have a negative
+eigenvalue, the function is not a positive semidefinite kernel.
 """
 
 from __future__ import annotations
@@ -20,17 +19,19 @@ import scipy.sparse as sp
 from maxmargin.kernels.functions import RBF, FromCallable, Kernel
 from maxmargin.kernels.rows import NOT_FINITE, KernelRows
 
-#: what sums of kernel values in single precision may come to, at most: their squares are held too
+#: largest sum of kernel values allowed in single precision: its square must not overflow either
 LARGEST = 1e18
-#: rows that a function is looked at on; rows that are squared at a time
+#: rows on which a user's function is tested; rows squared at a time
 LOOKED_AT, STEP = 256, 4096
-#: eigenvalues this far below zero, for each row and in units of the largest, are rounding
+#: negative eigenvalues down to this share of the largest one, times the number of rows, count as rounding
 ROUNDING = 1e-10
 
 
 def precision(kernel: Kernel, X: Any, factor: float = 1.0) -> Any:
-    """float32 if that holds kernel values between these rows, times ``factor``; else float64. Raises where
-    values are not finite."""
+    """float32 if kernel values between these rows, times ``factor``, do not overflow in it; else float64.
+
+    Raises a ValueError if values are not finite in double precision.
+    """
     top = greatest(kernel, X)
     if not np.isfinite(top):
         raise ValueError(NOT_FINITE)
@@ -38,7 +39,7 @@ def precision(kernel: Kernel, X: Any, factor: float = 1.0) -> Any:
 
 
 def greatest(kernel: Kernel, X: Any) -> float:
-    """A bound of all numbers on the way to kernel values between these rows."""
+    """An upper bound of all intermediate numbers when kernel values between these rows are computed."""
     if isinstance(kernel, FromCallable):
         some = _some(kernel, X)
         return float(np.abs(some.block(some)).max(initial=0.0))
@@ -52,8 +53,11 @@ def greatest(kernel: Kernel, X: Any) -> float:
 
 
 def looks_semidefinite(kernel: Kernel, X: Any) -> bool:
-    """What the kernel says of itself, and for functions of a user also what is seen: a warning if that is
-    otherwise."""
+    """Whether the kernel is positive semidefinite.
+
+    Built-in kernels know. A user's function that claims to be is also tested on some rows; if the test fails,
+    a warning is issued.
+    """
     if not kernel.positive_semidefinite or not isinstance(kernel, FromCallable):
         return kernel.positive_semidefinite
     some = _some(kernel, X)
@@ -65,7 +69,7 @@ def looks_semidefinite(kernel: Kernel, X: Any) -> bool:
 
 
 def semidefinite(K: Any, eigenvalues: Any = None) -> bool:
-    """Whether a square matrix is symmetric and positive semidefinite, to rounding."""
+    """Whether a square matrix is symmetric and positive semidefinite, up to rounding."""
     allowed = ROUNDING * len(K) * max(float(np.abs(K).max(initial=0.0)), 1e-300)
     if float(np.abs(K - K.T).max(initial=0.0)) > allowed:
         return False
@@ -74,18 +78,18 @@ def semidefinite(K: Any, eigenvalues: Any = None) -> bool:
 
 
 def warn_of_no_kernel() -> None:
-    """Say why there is no lower bound."""
+    """Warn that there is no lower bound, and say why."""
     warnings.warn(
-        "the kernel function is not positive semidefinite, or not symmetric, beyond the rounding of double "
-        "precision: no lower bound is claimed. If that is by rounding, let it compute in double precision; "
-        "if it is meant, set its attribute positive_semidefinite to False.",
+        "the kernel function is not symmetric and positive semidefinite, by more than rounding in double "
+        "precision explains: the fit has no lower bound. If the function computes in single precision, use "
+        "double precision. If it is indefinite on purpose, set its attribute positive_semidefinite to False.",
         UserWarning,
         stacklevel=2,
     )
 
 
 def looked_at(kernel: Kernel, n: int) -> int:
-    """Values that one look at so many rows takes."""
+    """Number of kernel values that one test of a user's function on ``n`` rows computes."""
     return min(n, LOOKED_AT) ** 2 if isinstance(kernel, FromCallable) else 0
 
 

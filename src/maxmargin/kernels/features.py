@@ -1,4 +1,4 @@
-"""Rows seen through a kernel: features k(x, B) T of a basis B of rows."""
+"""Explicit features k(x, B) T of a kernel, for a basis B of rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.linalg.lapack import dpstrf
 
 from maxmargin.core.vectors import Array
 from maxmargin.kernels.functions import FromCallable, Kernel
-from maxmargin.kernels.rows import KernelRows, centre_of
+from maxmargin.kernels.rows import KernelRows, center_of
 
-#: rows whose kernel values are held at a time
+#: rows whose kernel values are computed at a time
 ROWS = 1024
-#: rows that depend on others to this share of the largest k(x, x) do so to rounding
+#: a row is linearly dependent on others if the rest of k(x, x) is below this share of the largest
 ROUNDING = 1e-13
-#: what features of a user's function may lack, by row, as a share of the largest k(x, x)
+#: error allowed per row for a user's function, as a share of the largest k(x, x)
 INDEFINITE = 1e-10
 
 
@@ -25,8 +25,8 @@ INDEFINITE = 1e-10
 class KernelFeatures:
     """A map of rows to features ``k(x, rows) @ factor``, in double precision.
 
-    ``factor`` is None where the kernel values are the features themselves. Kernels of differences see rows
-    as they are from the middle of the basis.
+    If ``factor`` is None, the kernel values themselves are the features. For shift-invariant kernels, all
+    rows are first centered at the medians of the basis, which reduces rounding errors.
 
     Examples
     --------
@@ -44,14 +44,14 @@ class KernelFeatures:
 
     @property
     def n_features(self) -> int:
-        """Columns of what a call returns."""
+        """Number of features."""
         return int(self.rows.shape[0] if self.factor is None else self.factor.shape[1])
 
     def __call__(self, X: Any) -> Array:
         """The features of these rows."""
-        centre = centre_of(self.rows) if self.kernel.shift_invariant else None
-        basis = KernelRows(self.kernel, self.rows, np.float64, centre)
-        rows = KernelRows(self.kernel, X, np.float64, centre)
+        center = center_of(self.rows) if self.kernel.shift_invariant else None
+        basis = KernelRows(self.kernel, self.rows, np.float64, center)
+        rows = KernelRows(self.kernel, X, np.float64, center)
         out = np.empty((len(rows), self.n_features))
         for lo in range(0, len(rows), ROWS):
             values = rows.take(slice(lo, lo + ROWS)).block(basis)
@@ -60,17 +60,17 @@ class KernelFeatures:
 
 
 def no_features(kernel: Kernel, X: Any) -> KernelFeatures:
-    """What is left where all k(x, x) are zero: one feature that is zero too."""
+    """The map for the case that all k(x, x) are zero: one feature, always zero."""
     return KernelFeatures(kernel, X[:1], np.zeros((1, 1)))
 
 
 def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, float]:
-    """Features Z with the very inner products of the kernel: rows of a Cholesky factor with pivots.
+    """Features Z with Z Z' = K, the kernel matrix, by a pivoted Cholesky factorization.
 
-    Also, what rows that depend on others lost by rounding: a bound of the norm of K - Z Z'. Infinite, where
-    that is no rounding: the kernel is not positive semidefinite.
+    Returns the map, Z, and a bound of the norm of K - Z Z'. The bound is infinite if the difference is larger
+    than rounding explains; then the kernel is not positive semidefinite.
     """
-    rows = KernelRows(kernel, X, np.float64, centre_of(X) if kernel.shift_invariant else None)
+    rows = KernelRows(kernel, X, np.float64, center_of(X) if kernel.shift_invariant else None)
     K = np.asarray(rows.block(rows), dtype=np.float64)
     K = 0.5 * (K + K.T)
     diagonal = K.diagonal().copy()
@@ -79,16 +79,16 @@ def complete_features(kernel: Kernel, X: Any) -> tuple[KernelFeatures, Array, fl
         return no_features(kernel, X), np.zeros((len(K), 1)), 0.0
     if not (top > 0.0 and np.isfinite(K).all()):
         raise ValueError(
-            "kernel values are not finite, or none of k(x, x) is positive: there are no features. Check the "
-            "kernel's parameters and the scale of the inputs."
+            "the kernel has no features: some kernel values are not finite, or no k(x, x) is positive. Check "
+            "the kernel's parameters and the scale of the inputs."
         )
     known = kernel.positive_semidefinite and not isinstance(kernel, FromCallable)
     lower, pivots, rank, _ = dpstrf(K, lower=1, tol=ROUNDING * top, overwrite_a=int(known))
     order = np.asarray(pivots, dtype=np.int64) - 1
     L = np.tril(lower)[:, :rank]
     Z = np.empty_like(L)
-    Z[order] = L  # triangular: half of it is zero
-    # of a remainder that is positive semidefinite the trace bounds the norm
+    Z[order] = L  # in the order of the rows
+    # the remainder is positive semidefinite, so its trace bounds its norm
     error = float(np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0.0).sum())
     if not known:
         error = float(np.linalg.norm(K - Z @ Z.T))

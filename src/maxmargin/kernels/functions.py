@@ -1,15 +1,14 @@
-"""The kernels, with scikit-learn's names and conventions.
+"""The kernel functions, with scikit-learn's names and conventions.
 
     rbf       exp(-gamma |x - z|^2)
     poly      (gamma <x, z> + coef0)^degree
     sigmoid   tanh(gamma <x, z> + coef0)        not positive semidefinite
     linear    <x, z>
 
-All are functions of <x, z>, |x|^2 and |z|^2. Each says how rows are *lifted* so that one matrix product
-of lifted rows gives the argument of that function, which is then applied in place (:meth:`finish`). For the
-RBF kernel the lifted rows are (sqrt(2 gamma) x, -gamma |x|^2, 1) and (sqrt(2 gamma) z, 1, -gamma |z|^2):
-their product is the exponent. It depends on differences only, so rows may be centred first, which keeps the
-cancellation in it small.
+All are functions of <x, z>, |x|^2 and |z|^2. Each kernel *lifts* rows to vectors whose inner product is the
+argument of an elementwise function, which is then applied in place (``finish``). For the RBF kernel the
+lifted rows are (sqrt(2 gamma) x, -gamma |x|^2, 1) and (sqrt(2 gamma) z, 1, -gamma |z|^2); their product is
+the exponent. The RBF kernel depends on x - z only, so rows can be centered first, which reduces cancellation.
 """
 
 from __future__ import annotations
@@ -27,34 +26,38 @@ from maxmargin.kernels.rounding import UNIT
 
 Block: TypeAlias = npt.NDArray[np.floating[Any]]
 
-#: exponents below this are no different from it: in single precision numbers smaller than e^-87 are slow
+#: smaller exponents are clipped to this: below e^-87 single precision has slow subnormal numbers
 LEAST_EXPONENT = -80.0
 
 
 class Kernel(Protocol):
-    """A function of two rows."""
+    """The protocol of kernel functions."""
 
     @property
     def positive_semidefinite(self) -> bool:
-        """Whether every matrix of its values is: only then has a fit a lower bound."""
+        """Whether every kernel matrix is positive semidefinite. Only then does a fit have a lower bound."""
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether it depends on differences of rows only."""
+        """Whether k(x, z) depends on x - z only."""
 
     def lift(self, X: Block, squares: Array, *, left: bool) -> Block:
-        """Rows whose products with lifted rows of the other side are what :meth:`finish` takes.
-        ``squares`` are |x|^2 in double precision."""
+        """Lift rows: the product of a left and a right lifted row is the argument of :meth:`finish`.
+
+        ``squares`` holds |x|^2 in double precision.
+        """
 
     def finish(self, products: Block) -> Block:
-        """The kernel's values, in place."""
+        """Turn products of lifted rows into kernel values, in place."""
 
     def diagonal(self, squares: Array) -> Array:
-        """k(x, x), given |x|^2."""
+        """k(x, x) from |x|^2."""
 
     def rounding(self, largest: float, d: int) -> float:
-        """A bound of the error of a value in double precision, for rows of d features with |x|^2 not above
-        ``largest``."""
+        """A bound of the rounding error of a value in double precision.
+
+        It holds for rows of ``d`` features with |x|^2 <= ``largest``.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class RBF:
         return np.exp(products, out=products)
 
     def of_distances(self, squares: Block) -> Block:
-        """The values, in place, from the squared distances themselves."""
+        """Turn squared distances into kernel values, in place."""
         squares *= -self.gamma
         return self.finish(squares)
 
@@ -90,7 +93,7 @@ class RBF:
 
     def rounding(self, largest: float, d: int) -> float:
         """See :class:`Kernel`."""
-        # the exponent's terms add up to 4 gamma |x|^2 at most; then the squares, the factor, the centre
+        # the terms of the exponent sum to at most 4 gamma |x|^2; the rest is for squares, factor and center
         exponent = (2 * d + 8) * UNIT * 4.0 * self.gamma * largest
         return float(np.expm1(min(exponent, 1.0))) + 4.0 * UNIT
 
@@ -145,7 +148,7 @@ class Polynomial(_DotKernel):
 
     @property
     def positive_semidefinite(self) -> bool:
-        """For whole degrees and a coef0 that is not negative."""
+        """True if the degree is a nonnegative integer and coef0 and gamma are not negative."""
         whole = self.degree >= 0 and float(self.degree).is_integer()
         return whole and self.coef0 >= 0.0 and self.gamma >= 0.0
 
@@ -170,15 +173,17 @@ class Sigmoid(_DotKernel):
 
 @dataclass(frozen=True, slots=True)
 class FromCallable:
-    """A function ``f(X, Z)`` that returns the matrix of values; its user says whether it is a kernel in the
-    strict sense (a function's attribute ``positive_semidefinite``)."""
+    """A user's function ``f(X, Z)`` that returns the matrix of kernel values.
+
+    If the function is not positive semidefinite, set its attribute ``positive_semidefinite`` to False.
+    """
 
     function: Callable[[Any, Any], Any]
     shift_invariant = False
 
     @property
     def positive_semidefinite(self) -> bool:
-        """What the function says of itself; True unless it says otherwise."""
+        """The function's own attribute; True if it has none."""
         return bool(getattr(self.function, "positive_semidefinite", True))
 
     def lift(self, X: Block, squares: Array, *, left: bool) -> Block:
@@ -190,19 +195,21 @@ class FromCallable:
         return products
 
     def diagonal(self, squares: Array) -> Array:
-        """Not a function of |x|^2: rows know theirs."""
+        """Not implemented: k(x, x) is not a function of |x|^2 here; see :meth:`KernelRows.diagonal`."""
         raise NotImplementedError
 
     def rounding(self, largest: float, d: int) -> float:
-        """What the function returns is what it is."""
+        """0: the values of the function are taken as exact."""
         return 0.0
 
 
 def make_kernel(
     kernel: Any, *, gamma: Any, degree: int, coef0: float, n_features: int, variance: float
 ) -> Kernel:
-    """A kernel from scikit-learn's parameters; ``gamma`` may be "scale" or "auto". ``variance`` is that of
-    all entries of X."""
+    """Make a kernel from scikit-learn's parameters.
+
+    ``gamma`` can be "scale" or "auto". ``variance`` is the variance of all entries of X.
+    """
     if callable(kernel):
         return FromCallable(kernel)
     if isinstance(gamma, str) and gamma == "scale":
@@ -210,12 +217,12 @@ def make_kernel(
     elif isinstance(gamma, str) and gamma == "auto":
         gamma = 1.0 / n_features
     elif not isinstance(gamma, Real) or not 0.0 <= float(gamma) < np.inf:
-        raise ValueError(f"gamma={gamma!r}: use 'scale', 'auto' or a number that is not negative.")
+        raise ValueError(f"gamma must be 'scale', 'auto' or a nonnegative number, got {gamma!r}.")
     gamma = float(gamma)
     if kernel == "poly" and not (isinstance(degree, Integral) and degree >= 0):
-        raise ValueError(f"degree={degree!r}: use a whole number that is not negative.")
+        raise ValueError(f"degree must be a nonnegative integer, got {degree!r}.")
     if kernel in ("poly", "sigmoid") and not (isinstance(coef0, Real) and np.isfinite(coef0)):
-        raise ValueError(f"coef0={coef0!r}: use a number.")
+        raise ValueError(f"coef0 must be a finite number, got {coef0!r}.")
     match kernel:
         case "rbf":
             return RBF(gamma)
@@ -226,6 +233,6 @@ def make_kernel(
         case "linear":
             return Linear()
     raise ValueError(
-        f"kernel={kernel!r}: use 'rbf', 'poly', 'sigmoid', 'linear' or a function f(X, Z) that returns the "
-        "matrix of values."
+        "kernel must be 'rbf', 'poly', 'sigmoid', 'linear' or a function f(X, Z) that returns the matrix of "
+        f"kernel values, got {kernel!r}."
     )

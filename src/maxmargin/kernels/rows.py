@@ -1,11 +1,12 @@
-"""Rows packed for a kernel, and blocks of its values by one matrix product each.
+"""Rows prepared for a kernel, and blocks of kernel values, one matrix product each.
 
-Packed rows are dense, in the precision asked for, lifted for the left and for the right side of a product
-(:mod:`maxmargin.kernels.functions`). Sparse rows stay sparse until a block needs them, and altogether where
-they have very few entries (:mod:`maxmargin.kernels.thin`).
+Prepared rows are dense, in the requested precision, and lifted for the left or the right side of a product
+(see :mod:`maxmargin.kernels.functions`). Sparse rows are converted when a block needs them. Very sparse rows
+are never converted (see :mod:`maxmargin.kernels.thin`).
 
-A kernel of differences loses digits by cancellation when rows are far from the centre, for their distances.
-In double precision, whose values bounds are made of, such blocks are computed by differences.
+If rows are far from the center compared with their distances, a shift-invariant kernel loses digits by
+cancellation. The bounds of a fit use values in double precision, so there such blocks are computed from
+differences of rows instead.
 """
 
 from __future__ import annotations
@@ -21,19 +22,18 @@ from maxmargin.kernels.functions import RBF, Block, FromCallable, Kernel
 from maxmargin.kernels.rounding import UNIT, Rounding
 from maxmargin.kernels.thin import is_thin, thin_block, thin_squares
 
-#: rows and columns of the tiles that products with coefficients are made of: a tile stays in the cache
+#: rows and columns of a tile of kernel values, which fits into the cache
 TILE = (512, 512)
-#: an error of a value that is worth avoiding
+#: rounding error of a kernel value above which blocks are computed from differences
 NOTICED = 1e-10
-#: rows from which a centre is taken; rows that are made dense at a time
+#: rows from which the center is estimated; rows converted to dense at a time
 SAMPLE, STEP = 1001, 4096
-#: what is said of values that are not numbers, by whoever notices first
-NOT_FINITE = "some kernel values are not finite: check the kernel's parameters and the scale of X."
+#: the error message for kernel values that are not finite
+NOT_FINITE = "some kernel values are not finite. Check the kernel's parameters and the scale of X."
 
 
-def centre_of(X: Any) -> Array:
-    """A point in the middle of the rows: medians, since the mean of a row that is far off would be far from
-    all others, and of some rows only."""
+def center_of(X: Any) -> Array:
+    """The medians of the features over a sample of the rows. (A mean would follow outliers.)"""
     n = X.shape[0]
     some = X[np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))]
     middle: Array = np.median(some.toarray() if sp.issparse(some) else np.asarray(some), axis=0)
@@ -41,7 +41,7 @@ def centre_of(X: Any) -> Array:
 
 
 class KernelRows:
-    """Rows of data, ready for blocks of kernel values.
+    """Rows prepared for computing blocks of kernel values.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class KernelRows:
         The rows.
     dtype : float32 or float64
         Precision of the products and of the values.
-    centre : array of shape (d,), optional
-        What is subtracted from the rows before anything else: both sides of a block need the same. Only for
-        kernels of differences.
+    center : array of shape (d,), optional
+        Subtracted from the rows first; both sides of a block need the same center. Used by shift-invariant
+        kernels only.
 
     Examples
     --------
@@ -67,10 +67,10 @@ class KernelRows:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, dtype: Any = np.float32, centre: Array | None = None
+        self, kernel: Kernel, X: Any, dtype: Any = np.float32, center: Array | None = None
     ) -> None:
         self.kernel, self.X, self.dtype = kernel, X, np.dtype(dtype)
-        self.centre = centre if kernel.shift_invariant else None
+        self.center = center if kernel.shift_invariant else None
         self._left: Block | None = None
         self._right: Block | None = None
         self._thin = not isinstance(kernel, FromCallable) and is_thin(X)
@@ -80,8 +80,8 @@ class KernelRows:
         return int(self.X.shape[0])
 
     def take(self, rows: IntArray | slice) -> Self:
-        """Some of the rows."""
-        out = type(self)(self.kernel, self.X[rows], self.dtype, self.centre)
+        """A subset of the rows."""
+        out = type(self)(self.kernel, self.X[rows], self.dtype, self.center)
         out._thin, out._far = self._thin, self._far
         if self._left is not None:
             out._left = self._left[rows]
@@ -90,19 +90,20 @@ class KernelRows:
         return out
 
     def keep(self) -> Self:
-        """Lift the rows once and for all, for the left side of blocks."""
+        """Lift the rows now and store the result for the left side of blocks."""
         if not isinstance(self.kernel, FromCallable) and not self._thin:
             self._left = self._lifted(True)
         return self
 
     def block(self, other: KernelRows, out: Block | None = None) -> Block:
-        """k of each of these rows with each of the other ones."""
+        """The matrix of kernel values between these rows and those of ``other``."""
         if isinstance(self.kernel, FromCallable):
             values = _of_function(self.kernel.function(self.X, other.X), self.dtype)
             if values.shape != (len(self), len(other)):
                 raise ValueError(
-                    f"the kernel function returned shape {values.shape} for {len(self)} and {len(other)} "
-                    "rows: one row for each of the first and one column for each of the second are needed."
+                    f"the kernel function returned an array of shape {values.shape} for {len(self)} and "
+                    f"{len(other)} rows. It must return one row for each row of its first argument and one "
+                    "column for each row of its second argument."
                 )
             if out is None:
                 return values
@@ -120,14 +121,13 @@ class KernelRows:
         for k in range(0, len(self), TILE[0]):
             for lo in range(0, len(other), TILE[1]):
                 part = out[k : k + TILE[0], lo : lo + TILE[1]]
-                # a tile stays in the cache between the product and the function of it
+                # the tile is still in the cache when the function is applied
                 np.matmul(left[k : k + TILE[0]], right[lo : lo + TILE[1]].T, out=part)
                 self.kernel.finish(part)
         return out
 
     def times(self, other: KernelRows, coef: Array) -> Array:
-        """The functions sum_j coef_j k(., z_j) at these rows: ``block(other) @ coef``, a tile at a time,
-        summed over tiles in double precision."""
+        """``block(other) @ coef``, one tile at a time; the sum over tiles is in double precision."""
         out = np.zeros((len(self), *coef.shape[1:]))
         if not len(other) or not len(self):
             return out
@@ -155,7 +155,7 @@ class KernelRows:
         return out
 
     def diagonal(self) -> Array:
-        """k of each row with itself."""
+        """The kernel value of each row with itself."""
         if isinstance(self.kernel, FromCallable):
             each = [self.take(slice(i, i + 1)) for i in range(len(self))]
             return np.array([row.block(row)[0, 0] for row in each], dtype=np.float64)
@@ -164,7 +164,7 @@ class KernelRows:
         return self.kernel.diagonal(self._squares(self._dense(np.float64)))
 
     def rounding(self) -> Rounding:
-        """Errors of values in double precision, between these rows or some of them."""
+        """Rounding errors of kernel values between these rows in double precision."""
         if isinstance(self.kernel, FromCallable):
             return Rounding(0.0, 0.0)
         largest, d = self._largest(), int(self.X.shape[1])
@@ -175,14 +175,14 @@ class KernelRows:
         return Rounding(value, top)
 
     def _largest(self) -> float:
-        """The largest |x|^2, after the centre."""
+        """The largest |x|^2 after centering."""
         if self._thin:
             return float(thin_squares(self.X).max(initial=0.0))
         parts = (self.take(slice(lo, lo + STEP)) for lo in range(0, len(self), STEP))
         return max((float(self._squares(p._dense(np.float64)).max()) for p in parts), default=0.0)
 
     def _by_differences(self, other: KernelRows) -> bool:
-        """Whether a block needs them."""
+        """Whether a block must be computed from differences of rows."""
         if self.dtype != np.float64 or not isinstance(self.kernel, RBF):
             return False
         return self._is_far() or other._is_far()
@@ -195,8 +195,8 @@ class KernelRows:
 
     def _dense(self, dtype: Any) -> Block:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)
-        if self.centre is not None:
-            X = X - self.centre  # in double precision
+        if self.center is not None:
+            X = X - self.center  # in double precision
         return np.ascontiguousarray(X, dtype=dtype)
 
     @staticmethod
@@ -216,7 +216,7 @@ class KernelRows:
 
 
 def _of_function(values: Any, dtype: Any) -> Block:
-    """What a user's function returned, checked."""
+    """Validate what a user's function returned."""
     values = np.asarray(values.toarray() if sp.issparse(values) else values)
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
@@ -225,7 +225,7 @@ def _of_function(values: Any, dtype: Any) -> Block:
     top = np.finfo(dtype).max
     if values.size and values.dtype != dtype and float(np.abs(values).max()) > top:
         raise ValueError(
-            f"the kernel function returned values above {top:.1e}: divide them by a constant, and multiply C "
-            "by it."
+            f"the kernel function returned values above {top:.1e}. Divide its values by a constant, and "
+            "multiply C by the same constant."
         )
     return np.asarray(values, dtype=dtype)

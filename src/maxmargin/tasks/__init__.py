@@ -1,4 +1,4 @@
-"""Structured models: what is predicted, and the argmax that predicts it."""
+"""Structured prediction tasks: joint features, loss and inference of a model."""
 
 from maxmargin.tasks.alignment import Alignment
 from maxmargin.tasks.base import Bounded, Task

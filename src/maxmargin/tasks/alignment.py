@@ -1,11 +1,12 @@
-"""Alignment of two sequences: learn what pairs of symbols and gaps are worth.
+"""Sequence alignment: learn substitution and gap scores.
 
-x          (a, b), two sequences of symbols (strings, or lists of anything hashable)
-y          the aligned pairs (i, j), rising in both
-Psi        how often each pair of symbols is aligned; unpaired symbols; runs of unpaired symbols
-Delta      pairs in one alignment and not in the other
-           = |y| + sum over pairs of y^ of (-1 if in y, else +1): a sum over pairs, so
-argmax     is the same dynamic programme with other pair scores (:mod:`maxmargin.compiled.alignment`)
+x          (a, b), two sequences of symbols (strings, or lists of hashable objects)
+y          the aligned pairs of positions (i, j), increasing in both
+Psi        counts of aligned pairs of symbols, of unpaired symbols, and of runs of unpaired symbols
+Delta      number of pairs that are in one alignment only
+           = |y| + sum over pairs of y^ of (-1 if the pair is in y, else +1)
+argmax     a dynamic program (:mod:`maxmargin.compiled.alignment`). Delta is a sum over pairs, so
+           loss-augmented inference runs the same program with other pair scores.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ Pairs = npt.NDArray[np.int64]
 
 
 class Alignment(Task):
-    """Align pairs of sequences with learned scores for substitutions and gaps.
+    """Align pairs of sequences with learned substitution and gap scores.
 
-    Inputs are pairs of sequences (a, b); outputs are arrays of shape (k, 2) with the aligned positions,
-    rising in both columns (lists of pairs are accepted in training). Losses count the pairs in which
-    two alignments differ.
+    Inputs are pairs of sequences (a, b). Outputs are arrays of shape (k, 2) with the aligned positions,
+    increasing in both columns; for training, lists of pairs are also accepted. The loss is the number of
+    pairs that are in one of the two alignments only.
 
     Parameters
     ----------
     symmetric : bool, default True
-        Whether aligning p with q is worth as much as q with p. If not, the two sequences may have
-        different alphabets.
+        Whether the score of aligning p with q equals that of aligning q with p. If False, the two sequences
+        can have different sets of symbols.
     affine : bool, default False
-        Whether a run of gaps has a score of its own, besides that of each unpaired symbol.
+        Whether each run of gaps has a score, in addition to the score of each unpaired symbol (affine gap
+        costs).
     symbols : sequence, optional
-        The alphabet; by default the symbols that occur in the training data.
+        The set of symbols. The default is the symbols that occur in the training data.
 
     Attributes
     ----------
@@ -88,16 +90,16 @@ class Alignment(Task):
     def _learn(self, symbols: Iterable[Hashable]) -> None:
         seen: set[Any] = set(symbols)
         if any(isinstance(symbol, float) and symbol != symbol for symbol in seen):
-            raise ValueError("a symbol is NaN, which is not equal to itself: leave it out.")
+            raise ValueError("symbols must not be NaN. Remove it, or replace it by another symbol.")
         try:
             self.symbols_: list[Any] = sorted(seen)
-        except TypeError:  # symbols of several kinds have no order: that of their names
+        except TypeError:  # symbols of different types cannot be compared: sort by repr
             self.symbols_ = sorted(seen, key=repr)
         self._number = {symbol: k for k, symbol in enumerate(self.symbols_)}
 
     @property
     def dim(self) -> int:
-        """Number of weights: pairs of symbols, gaps, openings."""
+        """Number of weights: pairs of symbols, gap and, if ``affine``, gap opening."""
         K = len(self.symbols_)
         return (K * (K + 1) // 2 if self.symmetric else K * K) + 1 + int(self.affine)
 
@@ -142,12 +144,12 @@ class Alignment(Task):
     # -- scores -----------------------------------------------------------------------------------
 
     def substitutions(self, w: Array) -> Array:
-        """The weights of pairs of symbols as a matrix, in the order of ``symbols_``."""
+        """The substitution scores as a matrix, in the order of ``symbols_``."""
         every = np.arange(len(self.symbols_))
         return w[self._place(every[:, None], every)]
 
     def _place(self, p: IntArray, q: IntArray) -> IntArray:
-        """Where the weight of a pair of symbols is."""
+        """Index of the weight of a pair of symbols."""
         if not self.symmetric:
             return p * len(self.symbols_) + q
         low, high = np.minimum(p, q), np.maximum(p, q)
@@ -169,20 +171,22 @@ class Alignment(Task):
             a, b = (np.array([self._number[s] for s in part], dtype=np.int64) for part in x)
         except KeyError as error:
             raise ValueError(
-                f"the symbol {error.args[0]!r} is not one of the alphabet's: it has no score."
+                f"the symbol {error.args[0]!r} is unknown: it is neither in the training data nor in symbols."
             ) from None
         return a, b
 
-    # -- reading and writing alignments -----------------------------------------------------------
+    # -- conversion from and to strings -----------------------------------------------------------
 
     @staticmethod
     def from_rows(top: Sequence[Any], bottom: Sequence[Any], gap: Any = "-") -> tuple[Any, Pairs]:
-        """(x, y) from two rows of equal length in which ``gap`` stands for nothing."""
+        """Make (x, y) from two rows of equal length, padded with ``gap`` where a symbol is unpaired."""
         if len(top) != len(bottom):
-            raise ValueError(f"the rows have different lengths, {len(top)} and {len(bottom)}.")
+            raise ValueError(
+                f"the two rows must have equal lengths, got {len(top)} and {len(bottom)}."
+            )
         upper, lower = ([s != gap for s in row] for row in (top, bottom))
         if any(not (p or q) for p, q in zip(upper, lower, strict=True)):
-            raise ValueError("a column of the rows holds two gaps.")
+            raise ValueError("both rows have a gap in the same column. Remove that column.")
         i, j = np.cumsum(upper) - 1, np.cumsum(lower) - 1
         both = np.array(upper, dtype=bool) & np.array(lower, dtype=bool)
         parts = [[s for s in row if s != gap] for row in (top, bottom)]
@@ -192,7 +196,7 @@ class Alignment(Task):
 
     @staticmethod
     def to_rows(x: Any, y: Any, gap: str = "-") -> tuple[str, str]:
-        """Two rows of text, unpaired symbols against ``gap``."""
+        """Write an alignment as two strings, with ``gap`` opposite each unpaired symbol."""
         a, b = x
         top, bottom = [], []
         i = j = 0
@@ -217,6 +221,8 @@ def _as_set(y: Any) -> set[tuple[int, int]]:
 def _check(x: Any, y: Pairs) -> None:
     a, b = x
     if len(y) and (y.min() < 0 or y[:, 0].max() >= len(a) or y[:, 1].max() >= len(b)):
-        raise ValueError(f"a pair lies outside sequences of lengths {len(a)} and {len(b)}.")
+        raise ValueError(
+            f"an aligned pair is outside the sequences, whose lengths are {len(a)} and {len(b)}."
+        )
     if (np.diff(y, axis=0) < 1).any():
-        raise ValueError("the pairs of an alignment must rise in both sequences.")
+        raise ValueError("the aligned pairs must be strictly increasing in both positions.")

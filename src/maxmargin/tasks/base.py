@@ -1,11 +1,11 @@
-"""The one page to read before writing a structured model of your own.
+"""The base class of structured prediction tasks. Start here to write your own.
 
-A task says what is predicted and how: the features of an input-output pair, the loss between two
-outputs, and two argmaxes. Five plain Python methods are enough; everything else on this page is
-optional and only makes things faster. After :meth:`Task.setup` a task must not change its answers: its
-methods are called from several threads, and whatever it remembers must be safe there.
+A task defines the joint feature of an input and an output, the loss between two outputs, and two argmaxes.
+These five Python methods are required. All others are optional; they only make training faster or add
+features. After :meth:`Task.setup`, the answers of a task must not change. Its methods are called from
+several threads, so any state they keep must be thread-safe.
 
-The names and the order of the arguments are those of the literature:
+Names and argument order follow the literature:
 
     score        <w, Psi(x, y)>                       ``joint_feature(x, y)``
     prediction   argmax_y <w, Psi(x, y)>              ``inference(x, w)``
@@ -26,11 +26,10 @@ from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, from
 
 
 class Bounded(NamedTuple):
-    """Answer of an oracle that was stopped early: the best output found and what it may have
-    missed.
+    """The answer of an argmax that was stopped early: the best output found, and an upper bound.
 
-    ``upper`` bounds max over y^ of ``Delta(y, y^) + <w, Psi(x, y^)>``, the oracle's own objective.
-    The certificate stays true: the risk is then known from both sides.
+    ``upper`` is an upper bound of max over y^ of ``Delta(y, y^) + <w, Psi(x, y^)>``. With it, the bounds of a
+    fit remain valid.
     """
 
     y: Any
@@ -67,12 +66,12 @@ class Task(ABC):
     4
     """
 
-    #: what the two argmaxes find; it decides what the certificate may claim
+    #: what the two argmaxes find; it determines what the certificate guarantees
     oracle_kind: OracleKind = "exact"
 
     @abstractmethod
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """Learn alphabets from the training data and return the dimension of Psi."""
+        """Learn labels and sizes from the training data, and return the dimension of Psi."""
 
     @abstractmethod
     def joint_feature(self, x: Any, y: Any) -> Vector:
@@ -84,18 +83,19 @@ class Task(ABC):
 
     @abstractmethod
     def inference(self, x: Any, w: Array) -> Any:
-        """The output of largest score."""
+        """The output with the largest score."""
 
     @abstractmethod
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
-        """The output of largest loss plus score, or a :class:`Bounded` if the search was cut short."""
+        """The output with the largest loss plus score, or a :class:`Bounded` if the search stopped early."""
 
     # -- optional ---------------------------------------------------------------------------------
 
     def slack_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
-        """The output of largest ``Delta(y, y^) * (1 + <w, Psi(x, y^) - Psi(x, y)>)``.
+        """The output with the largest ``Delta(y, y^) * (1 + <w, Psi(x, y^) - Psi(x, y)>)``.
 
-        Needed for slack rescaling only: the margin argmax would give a false upper bound there.
+        Required for slack rescaling only. The argmax of margin rescaling would give an invalid upper bound
+        there.
         """
         raise NotImplementedError(
             f"{type(self).__name__} cannot use slack rescaling: it does not define "
@@ -104,16 +104,16 @@ class Task(ABC):
         )
 
     def quick_augmented_inference(self, x: Any, y: Any, w: Array) -> Any | None:
-        """A good output at little cost, or None: then the argmax is asked.
+        """A good output that is cheap to find, or None to call ``loss_augmented_inference`` instead.
 
-        For expensive argmaxes, margin rescaling only. Solvers may take it on the way, never for a bound. A
-        task that always has a quick answer would never be asked for a true one there: answer with None
-        unless the output is new and ahead of those given before.
+        Override it if the argmax is expensive; margin rescaling only. Solvers may use the answer to make
+        progress, but never for a bound. Return None unless the output is new and has a larger loss plus score
+        than the outputs returned before. Otherwise the exact argmax is never called.
         """
         return None
 
     def difference(self, x: Any, y_a: Any, y_b: Any) -> Vector:
-        """Psi(x, y_a) - Psi(x, y_b). Override it where only a small part of Psi differs."""
+        """Psi(x, y_a) - Psi(x, y_b). Override it if the difference is cheaper than two joint features."""
         a, b = self.joint_feature(x, y_a), self.joint_feature(x, y_b)
         if isinstance(a, SparseVector) and isinstance(b, SparseVector):
             return from_pairs(
@@ -132,39 +132,44 @@ class Task(ABC):
         return bool(y_a == y_b)
 
     def kernel_inputs(self, x: Any) -> Any:
-        """The rows of ``x`` that a kernel acts on: a matrix, dense or CSR, of feature vectors.
+        """The feature vectors in ``x`` that a kernel replaces: a dense or CSR matrix, one per row.
 
-        For kernels, together with :meth:`with_kernel_inputs`. The joint feature must be linear in these
-        rows, apart from parts that do not depend on them: Psi = sum_r row_r (x) e_r(y) + rest(y). Then
-        phi(row) can take the place of a row, and nothing else of the task changes: at a w made of
-        functions sum_b V_b k(., u_b) the scores are those of the rows (k(row, u_b))_b with the weights V.
+        Required for kernels, together with :meth:`with_kernel_inputs`. The joint feature must be linear in
+        these rows, apart from a part that does not depend on them: Psi = sum_r row_r (x) e_r(y) + rest(y).
+        Then each row can be replaced by phi(row), and the rest of the task stays the same: if w consists of
+        functions sum_b V_b k(., u_b), the scores are those of the rows (k(row, u_b))_b with the weights V.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} cannot use a kernel: it does not define kernel_inputs(x), the rows that "
-            "the kernel acts on, and with_kernel_inputs(x, rows), the same input with other rows."
+            f"{type(self).__name__} cannot be used with a kernel: define kernel_inputs(x), which returns the "
+            "rows the kernel acts on, and with_kernel_inputs(x, rows), which returns x with other rows."
         )
 
     def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
-        """The input ``x`` with these rows in place of ``kernel_inputs(x)``; they may have another number of
-        columns, the same for all inputs. ``setup`` is called on such inputs."""
-        raise NotImplementedError(f"{type(self).__name__} defines no with_kernel_inputs(x, rows).")
+        """The input ``x`` with ``rows`` in place of ``kernel_inputs(x)``.
+
+        The new rows can have another number of columns, the same for all inputs. ``setup`` is called on such
+        inputs.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must define with_kernel_inputs(x, rows) to be used with a kernel."
+        )
 
     def project_weights(self, w: Array, factor: Array) -> Array | None:
-        """The weights v whose scores at inputs with rows ``r`` are those of ``w`` at rows ``r @ factor``.
+        """The weights v whose scores at inputs with rows ``r`` equal those of ``w`` at rows ``r @ factor``.
 
-        Optional, where a kernel is used: it makes fitted models smaller and their predictions faster. With
-        None the product is taken for every input instead.
+        Optional, for kernels only: it makes fitted models smaller and predictions faster. If it returns None,
+        ``r @ factor`` is computed for every input.
         """
         return None
 
     def pack(self, X: Sequence[Any], Y: Sequence[Any]) -> Examples | None:
-        """The examples in a compiled form that answers for many at a time, or None.
+        """The examples in a compiled form that answers for many examples at a time, or None.
 
-        With None the library calls the Python methods above. ``maxmargin.testing.check_task``
-        proves that a compiled form agrees with them.
+        If it returns None, the library calls the Python methods above. Use ``maxmargin.testing.check_task``
+        to check that a compiled form agrees with them.
         """
         return None
 
     def pack_slack(self, X: Sequence[Any], Y: Sequence[Any]) -> Examples | None:
-        """The same for slack rescaling, where the oracle is another one."""
+        """As :meth:`pack`, for slack rescaling."""
         return None

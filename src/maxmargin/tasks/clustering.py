@@ -1,17 +1,18 @@
-"""Supervised clustering: learn which pairs belong together from sets that were clustered by hand.
+"""Supervised clustering: learn from clustered sets which pairs of items belong together.
 
-x          features of pairs, an array (n, n, d); only i < j is read
+x          features of pairs of items, an array (n, n, d); only entries with i < j are used
 y          a cluster label for each of the n items
 Z          co-membership: Z_ij = 1 if i and j share a cluster
 Psi        sum over i < j of Z_ij x_ij
-Delta      sum over i < j of |Y_ij - Z_ij| (pairs joined or parted wrongly), linear in Z for 0/1 Y:
+Delta      sum over i < j of |Y_ij - Z_ij|, the number of misclassified pairs; linear in Z for Y in {0, 1}:
            sum Y_ij + sum Z_ij (1 - 2 Y_ij)
-argmax     correlation clustering: the Z of largest sum Z_ij s_ij. It is hard, so there are three:
+argmax     correlation clustering: the Z with the largest sum Z_ij s_ij. This is NP-hard; there are three
+           algorithms:
 
-"exact"    dynamic programme over subsets, for at most 16 items          certificate "exact"
-"greedy"   merges, then single moves: may miss the maximum               certificate "lower-only"
-"lp"       Z_ij in [0, 1] with Z_ij + Z_jk - Z_ik <= 1: more than the    certificate "relaxed"
-           clusterings, so the maximum is never missed, but Z may be fractional
+"exact"    dynamic program over subsets, for at most 16 items            certificate "exact"
+"greedy"   merges, then single moves; may miss the maximum               certificate "lower-only"
+"lp"       linear program: Z_ij in [0, 1], Z_ij + Z_jk - Z_ik <= 1;      certificate "relaxed"
+           never misses the maximum, but Z may be fractional
 """
 
 from __future__ import annotations
@@ -35,31 +36,31 @@ KINDS: dict[Inference, OracleKind] = {
     "greedy": "undergenerating",
     "lp": "overgenerating",
 }
-#: items up to which the exact argmax is offered: 3^16 / 2 steps, some tenths of a second
+#: maximum number of items for the exact argmax: 3^16 / 2 steps take a few tenths of a second
 MOST_ITEMS = 16
-#: what the programme's solver is asked for, scores scaled to one
+#: tolerance of the solver of linear programs, for scores scaled to 1
 PRECISION = 1e-9
-#: a triangle violated by less is not added
+#: triangle constraints violated by less are not added
 VIOLATED = 1e-7
-#: triangles added at a time
+#: triangle constraints added at a time
 MOST_ROWS = 1000
 
 
 class Clustering(Task):
-    """Cluster sets of items by learned scores of pairs.
+    """Cluster sets of items by learned scores of pairs of items.
 
-    Inputs are arrays of shape (n, n, d) with features of every pair (those of i < j are read); the sets
-    may differ in size. Outputs are arrays of n labels, equal for items that share a cluster;
-    with ``inference="lp"`` they are n x n matrices with entries in [0, 1].
+    Inputs are arrays of shape (n, n, d) with the features of every pair; only entries with i < j are used.
+    The sets can have different sizes n. Outputs are arrays of n labels, equal for items in the same cluster.
+    With ``inference="lp"``, outputs are n x n matrices with entries in [0, 1].
 
     Parameters
     ----------
     inference : {"greedy", "lp", "exact"}, default "greedy"
-        How the best clustering is looked for; it decides what the certificate may claim. "exact" is for
-        at most 16 items.
+        Algorithm that finds the best clustering. It determines what the certificate guarantees. "exact" takes
+        at most 16 items per set.
     normalize : bool, default False
-        Whether the loss is the share of pairs that are wrong (one minus the Rand index) instead of
-        their number.
+        Whether the loss is the fraction of misclassified pairs (one minus the Rand index) instead of their
+        number.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class Clustering(Task):
 
     def __init__(self, inference: Inference = "greedy", normalize: bool = False) -> None:
         if inference not in KINDS:
-            raise ValueError(f"inference={inference!r}: use one of {', '.join(KINDS)}.")
+            raise ValueError(f"inference={inference!r} is unknown: use one of {', '.join(KINDS)}.")
         self.kind = inference
         self.normalize = normalize
         self.oracle_kind = KINDS[inference]  # type: ignore[misc]  # the class's is a default
@@ -86,18 +87,22 @@ class Clustering(Task):
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         if len(X) == 0:
-            raise ValueError("no examples given: the number of features is not known.")
+            raise ValueError(
+                "X is empty: the number of features is unknown. Pass at least one example."
+            )
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             if np.ndim(x) != 3 or x.shape[0] != x.shape[1] or x.shape[2] != X[0].shape[2]:
                 raise ValueError(
-                    f"example {i} has shape {np.shape(x)}: features of pairs are arrays (n, n, d), with the "
-                    "same d for all."
+                    f"example {i} has shape {np.shape(x)}: inputs must have shape (n, n, d), with the same d "
+                    "for all examples."
                 )
             if len(y) != len(x):
-                raise ValueError(f"example {i} has {len(x)} items but {len(y)} labels.")
+                raise ValueError(
+                    f"example {i} has {len(x)} items but {len(y)} labels: each item needs one label."
+                )
             if self.kind == "exact" and len(x) > MOST_ITEMS:
                 raise ValueError(
-                    f"example {i} has {len(x)} items; inference='exact' takes at most {MOST_ITEMS}. Use "
+                    f"example {i} has {len(x)} items, but inference='exact' takes at most {MOST_ITEMS}. Use "
                     "'greedy' or 'lp'."
                 )
         return int(X[0].shape[2])
@@ -112,7 +117,7 @@ class Clustering(Task):
         return wrong * self._unit(len(truth))
 
     def same(self, y_a: Any, y_b: Any) -> bool:
-        """Whether the same items are together, whatever the clusters are called."""
+        """Whether two clusterings are equal up to renaming of the clusters."""
         return bool(np.array_equal(together(y_a), together(y_b)))
 
     def inference(self, x: Any, w: Array) -> Any:
@@ -128,7 +133,7 @@ class Clustering(Task):
         missing = bound - float(np.triu(Z * scores, 1).sum())
         if missing <= 1e-14 * float(np.abs(scores).sum()):
             return Z
-        # what the solver's tolerance left open is said, not hidden
+        # report the gap that the tolerance of the solver leaves
         constant = self._unit(len(truth)) * float(np.triu(truth, 1).sum())
         return Bounded(Z, constant + bound)
 
@@ -142,7 +147,7 @@ class Clustering(Task):
             return relaxed_partition(scores)[0]
         if self.kind == "exact" and len(scores) > MOST_ITEMS:
             raise ValueError(
-                f"{len(scores)} items are too many for inference='exact', which takes {MOST_ITEMS}."
+                f"the input has {len(scores)} items, but inference='exact' takes at most {MOST_ITEMS}."
             )
         labels = np.zeros(len(scores), dtype=np.int64)
         (best_partition if self.kind == "exact" else greedy_partition)(scores, labels)
@@ -150,7 +155,7 @@ class Clustering(Task):
 
     @staticmethod
     def round(Z: npt.ArrayLike) -> IntArray:
-        """Labels from a fractional answer: greedily, pairs above one half attract."""
+        """Round a fractional co-membership matrix to labels, greedily; entries above 1/2 attract."""
         matrix = together(Z)
         labels = np.zeros(len(matrix), dtype=np.int64)
         greedy_partition(_symmetric(matrix - 0.5), labels)
@@ -158,7 +163,7 @@ class Clustering(Task):
 
 
 def together(y: Any) -> Array:
-    """Co-membership of labels; a matrix is one already."""
+    """The co-membership matrix of labels; a matrix is returned as it is."""
     y = np.asarray(y)
     if y.ndim == 2:
         return y.astype(np.float64)
@@ -166,11 +171,12 @@ def together(y: Any) -> Array:
 
 
 def relaxed_partition(scores: Array) -> tuple[Array, float]:
-    """The best co-membership in [0, 1] that violates no triangle, and a bound of what any can score.
+    """The best co-membership matrix in [0, 1] that satisfies all triangle constraints, and an upper bound.
 
-    Triangles are added as they are violated; a solution that breaks some within the solver's tolerance is
-    scaled until it breaks none. The bound is that of the multipliers, clipped at zero: with A the triangles
-    added, ``sum lambda + sum max(0, s - A' lambda)``, true whatever the tolerance.
+    Violated triangle constraints are added until there are none. A solution that violates some within the
+    tolerance of the solver is scaled until it is feasible. The upper bound is the dual value of the
+    multipliers lambda >= 0 of the added constraints A, ``sum lambda + sum max(0, s - A' lambda)``. It holds
+    for any tolerance.
     """
     n = len(scores)
     Z = np.eye(n)
@@ -195,7 +201,9 @@ def relaxed_partition(scores: Array) -> tuple[Array, float]:
             },
         )
         if answer.x is None:
-            raise RuntimeError(f"the linear programme of {n} items failed: {answer.message}")
+            raise RuntimeError(
+                f"the linear program for {n} items could not be solved: {answer.message}"
+            )
         z = np.clip(answer.x, 0.0, 1.0)
         z = np.where(np.abs(z - np.round(z)) < VIOLATED, np.round(z), z)
         Z[i, j] = Z[j, i] = z
@@ -209,7 +217,7 @@ def relaxed_partition(scores: Array) -> tuple[Array, float]:
 
 
 def _excess(Z: Array) -> Array:
-    """By how much Z_ij + Z_jk - Z_ik exceeds 1, at [i, j, k]; 0 where two of them are the same."""
+    """Z_ij + Z_jk - Z_ik - 1 at [i, j, k]; 0 if two of the indices are equal."""
     excess = Z[:, :, None] + Z[None, :, :] - Z[:, None, :] - 1.0
     every = np.arange(len(Z))
     excess[every, every, :] = excess[:, every, every] = excess[every, :, every] = 0.0
@@ -217,7 +225,7 @@ def _excess(Z: Array) -> Array:
 
 
 def _violated_triangles(excess: Array, number: IntArray) -> Any:
-    """Rows Z_ij + Z_jk - Z_ik <= 1 that do not hold, the worst first."""
+    """The most violated constraints Z_ij + Z_jk - Z_ik <= 1 as rows of a matrix."""
     n = len(number)
     i, j, k = np.nonzero(excess > VIOLATED)
     once = i < k
@@ -232,12 +240,12 @@ def _violated_triangles(excess: Array, number: IntArray) -> Any:
 
 
 def _symmetric(scores: Array) -> Array:
-    """The part above the diagonal on both sides, zeros on it."""
+    """The symmetric matrix with the entries above the diagonal, and a zero diagonal."""
     upper = np.triu(scores, 1)
     return upper + upper.T
 
 
 def _numbered(labels: IntArray) -> IntArray:
-    """Clusters numbered in the order of their first items."""
+    """Renumber clusters in the order of their first items."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)

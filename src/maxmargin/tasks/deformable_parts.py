@@ -1,16 +1,18 @@
-"""A tree of parts on springs: is the object in the picture, and where are its parts?
+"""Deformable part models: decide whether an image shows an object, and locate its parts.
 
-    x          a map of features, (height, width) or (height, width, channels): a picture, or what was
-    made of it y          one of two labels: the object is there, or not h          the place (upper left
-    corner) of the root's template and of every part's, an array (1 + parts, 2) score      sum of the
-    templates' products with what they lie on
-               - springs: a_y dy^2 + a_x dx^2 - b_y dy - b_x dx for every part, d = what it is away from
-               where its parent would have it, in units of its own size + bias
+    x          a feature map, (height, width) or (height, width, channels): an image or features of it
+    y          one of two labels: the object is present, or not
+    h          the positions (upper left corners) of the root template and of all part templates, an array
+               (1 + parts, 2)
+    score      the sum of the inner products of the templates with the cells they cover
+               - deformation costs: a_y dy^2 + a_x dx^2 - b_y dy - b_x dx for each part, where d is the
+                 displacement from the anchor at its parent, in units of the size of the part
+               + bias
 
-A part hangs on the root or on another part. From the leaves to the root every part tells its parent what
-it is worth for each place of the parent, a generalised distance transform
-(:mod:`maxmargin.compiled.distance_transform`): the best of all placements is found exactly, in time
-linear in the size of the map. The weights a must not be negative to be springs:
+The parent of a part is the root or another part. From the leaves to the root, each part sends its parent the
+best score for each position of the parent, by a generalized distance transform
+(:mod:`maxmargin.compiled.distance_transform`). This finds the best of all placements exactly, in time linear
+in the size of the map. The weights a must not be negative; use
 ``LatentStructuredSVM(task, nonnegative=task.springs)``.
 """
 
@@ -30,10 +32,10 @@ from maxmargin.tasks.latent import LatentBinary
 
 
 class Part(NamedTuple):
-    """A template of a part.
+    """The template of a part.
 
-    ``size``: its (height, width). ``anchor``: where its parent would have it, (down, right) of the
-    parent's corner. ``parent``: 0 for the root, k for the k-th part, which must come before.
+    ``size`` is its (height, width). ``anchor`` is its ideal position, (down, right) of the parent's upper
+    left corner. ``parent`` is 0 for the root and k for the k-th part, which must come earlier in the list.
     """
 
     size: tuple[int, int]
@@ -47,20 +49,21 @@ class PartsDetector(LatentBinary):
     Parameters
     ----------
     root : (height, width)
-        Size of the root's template, in cells of the map.
+        Size of the root template, in cells of the map.
     parts : list of Part
-        The parts; none at all is a rigid template.
+        The parts. Without parts, the model is one rigid template.
     channels : int, default 1
-        Features of a cell.
+        Number of features per cell.
     bias : float, default 1.0
-        A constant feature; its weight, the last one, is penalised like the others.
+        Value of the constant feature. Its weight, the last one, is penalized like the others.
     labels : pair, optional
-        (negative, positive); learned from the data by default.
+        (negative, positive). By default the labels are learned from the data.
 
     Attributes
     ----------
     springs : list of int
-        The weights of the squares, which must not be negative: pass them as ``nonnegative``.
+        Indices of the weights of the squared displacements, which must not be negative: pass them as
+        ``nonnegative``.
 
     Examples
     --------
@@ -69,7 +72,7 @@ class PartsDetector(LatentBinary):
     >>> from maxmargin.tasks import Part, PartsDetector
     >>> rng = np.random.default_rng(0)
     >>> X, y = 0.2 * rng.normal(size=(40, 10, 10)), np.repeat([1, 0], 20)
-    >>> for x in X[:20]:  # a bright cell, and another some three cells to its right
+    >>> for x in X[:20]:  # a bright cell, and another about three cells to its right
     ...     v, u = rng.integers(1, 9), rng.integers(0, 6)
     ...     x[v, u], x[v + rng.integers(-1, 2), u + 3] = 2.0, 2.0
     >>> for x in X[20:]:  # the same cells, far from each other
@@ -96,11 +99,13 @@ class PartsDetector(LatentBinary):
         for k, part in enumerate(self.parts, start=1):
             if not 0 <= part.parent < k:
                 raise ValueError(
-                    f"part {k} hangs on {part.parent}: its parent must come before it."
+                    f"part {k} has parent {part.parent}: the parent must be 0 (the root) or an earlier part."
                 )
         sizes = [self.root, *(part.size for part in self.parts)]
         if min(min(size) for size in sizes) < 1 or self.channels < 1:
-            raise ValueError("templates need at least one cell, and cells one channel.")
+            raise ValueError(
+                "templates must have at least one cell, and channels must be at least 1."
+            )
         self._sizes = sizes
         ends = np.cumsum([height * width * self.channels for height, width in sizes])
         self._templates = [
@@ -111,28 +116,28 @@ class PartsDetector(LatentBinary):
 
     @property
     def springs(self) -> list[int]:
-        """The weights of the squares: two for every part."""
+        """Indices of the weights of the squared displacements, two for each part."""
         return [self._first_spring + 4 * k + j for k in range(len(self.parts)) for j in range(2)]
 
     def template(self, w: Array, k: int) -> Array:
-        """The weights of template k (0: the root) as (height, width, channels)."""
+        """The weights of template ``k`` (0 is the root), of shape (height, width, channels)."""
         return w[self._templates[k]].reshape(*self._sizes[k], self.channels)
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """Learn the labels, check the maps."""
+        """Learn the labels and validate the feature maps."""
         for i, x in enumerate(X):
             shape = self._map(x).shape
             if shape[2] != self.channels or any(
                 shape[0] < height or shape[1] < width for height, width in self._sizes
             ):
                 raise ValueError(
-                    f"input {i}: a map of shape {shape} is too small for a template, or has not "
+                    f"input {i} has shape {shape}: it must be at least as large as every template and have "
                     f"{self.channels} channels."
                 )
         dim = super().setup(X, [y.item() if isinstance(y, np.generic) else y for y in Y])
         if self.labels is not None:
             if {self.negative, self.positive} != set(self.labels):
-                raise ValueError(f"y holds labels other than labels={self.labels!r}.")
+                raise ValueError(f"y must contain the labels {self.labels!r} only.")
             self.negative, self.positive = self.labels
         return dim
 
@@ -140,7 +145,7 @@ class PartsDetector(LatentBinary):
         return self.dim
 
     def initial(self, x: Any, y: Any) -> IntArray | None:
-        """The root where most energy is, the parts at their anchors (inside the map)."""
+        """The root where the sum of squares is largest, and the parts at their anchors (inside the map)."""
         if y != self.positive:
             return None
         cells = self._map(x)
@@ -166,7 +171,7 @@ class PartsDetector(LatentBinary):
         cells, own = self._map(x), writable(w)
         worth = [responses(cells, self.template(own, k)) for k in range(len(self._sizes))]
         places: list[IntArray] = []
-        for k in range(len(self.parts), 0, -1):  # children come after their parents
+        for k in range(len(self.parts), 0, -1):  # children before their parents
             part = self.parts[k - 1]
             size, spring = (
                 np.array(part.size, dtype=float),

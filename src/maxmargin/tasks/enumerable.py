@@ -1,11 +1,11 @@
-"""Outputs that can be listed: every input brings its candidates, each with joint features of its own.
+"""Enumerable outputs: each input comes with its candidates and their joint features.
 
-    x          a matrix with a row of features per candidate: row j is Psi(x, j)
-    y          the number of the right row, or a Choice with a loss for every row
-    argmax     look at all of them; so margin and slack rescaling are both exact
+    x          a matrix with one row of features per candidate: row j is Psi(x, j)
+    y          the index of the correct row, or a Choice with a loss for each row
+    argmax     try all candidates; so margin and slack rescaling are both exact
 
-Answers to choose from, translations or parses to re-rank, moves in a game, classes with features of
-their own: anything a few hundred rows can hold.
+Use it to choose among answers, to rerank translations or parses, for moves in a game, or for classes with
+features of their own: for any problem with at most a few hundred candidates per input.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from maxmargin.tasks.enumerable_examples import EnumerableExamples
 
 
 class Choice(NamedTuple):
-    """The right candidate of an example, and what each candidate would cost (0 for the right one)."""
+    """The correct candidate of an example, and the loss of each candidate (0 for the correct one)."""
 
     right: int
     losses: Array
 
 
 class Enumerable(Task):
-    """Choose one of the candidates that come with each input.
+    """Choose one of the candidates that each input consists of.
 
-    Inputs are matrices (dense or CSR) with a row per candidate; they may differ in their number of rows.
-    Outputs are row numbers.
+    Inputs are dense or CSR matrices with one row per candidate. They can have different numbers of rows.
+    Outputs are row indices.
 
     Parameters
     ----------
     cost : (K, K) array, optional
-        ``cost[y, y_hat]`` of choosing y_hat where y is right, for inputs of K candidates each:
-        non-negative, zero on the diagonal. The default is 0/1. Losses of a single example are given
-        with its output, as a :class:`Choice`.
+        ``cost[i, j]`` is the cost of choosing candidate j when candidate i is correct: nonnegative, zero on
+        the diagonal. It requires inputs with K candidates each. The default is 0/1. To set the losses of a
+        single example, pass its output as a :class:`Choice`.
 
     Examples
     --------
@@ -59,14 +59,18 @@ class Enumerable(Task):
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         if len(X) == 0:
-            raise ValueError("no examples given: the number of features is not known.")
+            raise ValueError(
+                "X is empty: the number of features is unknown. Pass at least one example."
+            )
         for i, x in enumerate(X):
             if np.ndim(x) != 2 or not hasattr(x, "shape"):
-                raise ValueError(f"example {i}: candidates must be a matrix with one row each.")
+                raise ValueError(
+                    f"example {i}: the input must be a matrix with one row per candidate."
+                )
         widths = {int(x.shape[1]) for x in X}
         if len(widths) > 1:
             raise ValueError(
-                f"the candidates have different numbers of features: {sorted(widths)}."
+                f"all inputs must have the same number of columns, got {sorted(widths)}."
             )
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             try:
@@ -76,7 +80,7 @@ class Enumerable(Task):
         return widths.pop()
 
     def joint_feature(self, x: Any, y: Any) -> Vector:
-        """The candidate's row."""
+        """The row of the candidate."""
         row = x[_index(y)]
         if not sp.issparse(row):
             return np.asarray(row, dtype=np.float64)
@@ -88,7 +92,7 @@ class Enumerable(Task):
         )
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """The example's own losses if it has any, else the cost matrix, else 0/1."""
+        """The losses of the :class:`Choice`, else those of the cost matrix, else 0/1."""
         if isinstance(y, Choice):
             return float(y.losses[_index(y_hat)])
         if self.cost is not None:
@@ -109,7 +113,7 @@ class Enumerable(Task):
         return int(np.argmax(self.losses(x, y) * (1.0 + scores - scores[_index(y)])))
 
     def losses(self, x: Any, y: Any) -> Array:
-        """What each candidate of ``x`` would cost."""
+        """The loss of each candidate of ``x``."""
         if isinstance(y, Choice):
             return np.asarray(y.losses, dtype=np.float64)
         if self.cost is not None:
@@ -119,7 +123,7 @@ class Enumerable(Task):
         return out
 
     def kernel_inputs(self, x: Any) -> Any:
-        """The rows of the candidates: k((x, i), (x', j)) is the kernel of two rows."""
+        """The rows of the candidates."""
         return x
 
     def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
@@ -127,7 +131,7 @@ class Enumerable(Task):
         return rows
 
     def project_weights(self, w: Array, factor: Array) -> Array:
-        """A score is a product with one row."""
+        """Multiply the weights by ``factor``: a score is the product of one row with them."""
         return np.asarray(factor @ w, dtype=np.float64)
 
     def pack(
@@ -136,7 +140,7 @@ class Enumerable(Task):
         Y: Sequence[Any],
         rescaling: Literal["margin", "slack"] = "margin",
     ) -> EnumerableExamples:
-        """The examples in compiled form; ``rescaling`` says which argmax its oracle takes."""
+        """The examples in compiled form, for the given rescaling."""
         return EnumerableExamples(
             stacked(X, "the candidates' features", "example", "candidate"),
             [x.shape[0] for x in X],
@@ -146,7 +150,7 @@ class Enumerable(Task):
         )
 
     def pack_slack(self, X: Sequence[Any], Y: Sequence[Any]) -> EnumerableExamples:
-        """The same for slack rescaling."""
+        """The examples in compiled form, for slack rescaling."""
         return self.pack(X, Y, rescaling="slack")
 
     def _check(self, x: Any, y: Any) -> None:
@@ -157,17 +161,19 @@ class Enumerable(Task):
         m, index = x.shape[0], _index(y)
         if not 0 <= index < m:
             raise ValueError(
-                f"the right candidate is number {index}, but there are {m} candidates."
+                f"the index of the correct candidate is {index}, but there are {m} candidates."
             )
         if self.cost is not None and not isinstance(y, Choice) and m != len(self.cost):
-            raise ValueError(f"{m} candidates do not fit a cost matrix of size {len(self.cost)}.")
+            raise ValueError(
+                f"there are {m} candidates, but the cost matrix is for {len(self.cost)}."
+            )
         if isinstance(y, Choice):
             losses = np.asarray(y.losses)
             if losses.shape != (m,):
-                raise ValueError(f"losses of shape {losses.shape} do not fit {m} candidates.")
+                raise ValueError(f"losses has shape {losses.shape}, but there are {m} candidates.")
             if not np.isfinite(losses).all() or (losses < 0).any() or losses[index] != 0:
                 raise ValueError(
-                    "losses must be finite, not negative, and zero for the right candidate."
+                    "losses must be finite and nonnegative, and 0 for the correct candidate."
                 )
 
 
@@ -178,7 +184,7 @@ def _index(y: Any) -> int:
 def _cost_matrix(cost: npt.ArrayLike) -> Array:
     matrix = np.array(cost, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"cost must be a square matrix; its shape is {matrix.shape}.")
+        raise ValueError(f"cost must be a square matrix, got shape {matrix.shape}.")
     if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-        raise ValueError("cost must be finite, not negative and zero on its diagonal.")
+        raise ValueError("cost must be finite and nonnegative, with a zero diagonal.")
     return matrix

@@ -1,7 +1,7 @@
-"""Candidates packed for compiled code: the examples, their constraint cache, their working sets.
+"""Enumerable examples for compiled code, with their constraint cache and working sets.
 
-The mathematics is that of :mod:`maxmargin.compiled.candidates`. A labelling is a number: in answers that of
-a candidate among those of its example, in caches and working sets that of its row in the stacked matrix.
+See :mod:`maxmargin.compiled.candidates` for the mathematics. A labeling is an integer: in answers, the index
+of a candidate within its example; in caches and working sets, the index of its row in the stacked matrix.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from maxmargin.core.ragged import check_multipliers
 from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
-#: multipliers are scaled back when their sum left the cap by more than this share of it
+#: multipliers are rescaled if their sum differs from the cap by more than this share of it
 DRIFT = 1e-14
 
 
 class EnumerableExamples:
-    """Examples whose candidates lie below one another in one CSR matrix (``core.Examples``).
+    """Examples whose candidates are stacked in one CSR matrix (``core.Examples``).
 
     Parameters
     ----------
     X : CSR matrix, (candidates of all examples, n_features)
-        Data of type float32 or float64 is used in place.
+        Data of type float32 or float64 is used without a copy.
     counts : (n,) ints
-        Candidates of each example.
+        Number of candidates of each example.
     truth : (n,) ints
-        The right one of each, counted from its first.
+        Index of the correct candidate within each example.
     losses : array
-        What each row would cost; 0 for the right ones.
+        The loss of each row; 0 for the correct ones.
     rescaling : {"margin", "slack"}
-        How the loss enters.
+        The loss rescaling.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class EnumerableExamples:
         loss = np.ascontiguousarray(losses, dtype=np.float64)
         if X.shape[0] != starts[-1] or loss.shape != (X.shape[0],) or right.shape != sizes.shape:
             raise ValueError(
-                f"X has {X.shape[0]} rows; counts add up to {starts[-1]}, losses has shape {loss.shape}."
+                f"X has {X.shape[0]} rows, but counts sum to {starts[-1]} and losses has shape {loss.shape}."
             )
         if (loss < 0).any() or not np.isfinite(loss).all() or loss[right].any():
-            raise ValueError("losses must be finite, not negative, and zero for the right rows.")
+            raise ValueError("losses must be finite and nonnegative, and 0 for the correct rows.")
         X = canonical(X, "the candidates' features", place_in(starts[1:], "example", "candidate"))
         self.dim = int(X.shape[1])
         rho = loss if rescaling == "slack" else np.ones(len(loss))
@@ -87,7 +87,7 @@ class EnumerableExamples:
         return len(self.candidates.truth)
 
     def part(self, lo: int, hi: int) -> EnumerableExamples:
-        """The examples ``lo .. hi-1`` alone: views, until they are pickled."""
+        """The examples ``lo .. hi-1``, as views of the same arrays."""
         c = self.candidates
         first, last = int(c.starts[lo]), int(c.starts[hi])
         entries = slice(int(c.indptr[first]), int(c.indptr[last]))
@@ -104,7 +104,7 @@ class EnumerableExamples:
         return other
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """``labelings`` are numbers of candidates, the true one where none is violated."""
+        """``labelings`` holds indices of candidates: the correct one if no other violates the margin."""
         rows, values = np.empty(hi - lo, dtype=np.int64), np.empty(hi - lo)
         oracle_range(self.candidates, writable(w), lo, hi, rows, values)
         starts, losses = self.candidates.starts[lo:hi], self.candidates.loss[rows]
@@ -115,7 +115,7 @@ class EnumerableExamples:
         return _cut(self, self.rows(answers), owners, np.asarray(weights, dtype=np.float64))
 
     def rows(self, answers: Answers) -> IntArray:
-        """The rows of the candidates that were answered."""
+        """The rows of the candidates in ``answers``."""
         rows: IntArray = answers.labelings + self.candidates.starts[answers.lo : answers.hi]
         return rows
 
@@ -138,7 +138,7 @@ def _cut(examples: EnumerableExamples, rows: IntArray, owners: IntArray, weights
 
 
 class CandidateCache:
-    """The rows used last, at most ``size`` for each of the examples ``lo .. hi-1``."""
+    """The most recently used rows, at most ``size`` for each of the examples ``lo .. hi-1``."""
 
     def __init__(self, examples: EnumerableExamples, lo: int, hi: int, size: int) -> None:
         self._examples, self._lo = examples, lo
@@ -156,7 +156,9 @@ class CandidateCache:
         new = self._examples.rows(answers)
         known = (self._rows == new[:, None]).argmax(axis=1)
         is_known = (self._rows == new[:, None]).any(axis=1)
-        place = np.where(is_known, known, self._clock.argmin(axis=1))  # an empty or the oldest one
+        place = np.where(
+            is_known, known, self._clock.argmin(axis=1)
+        )  # an empty slot, or the oldest
         which = np.flatnonzero(new != self._examples.candidates.truth[answers.lo : answers.hi])
         self._rows[which, place[which]] = new[which]
         self._clock[which, place[which]] = self._now
@@ -181,14 +183,16 @@ class CandidateCache:
 
 
 class CandidateSets:
-    """The dual state: a multiplier for every candidate (``core.WorkingSets``)."""
+    """The dual variables: one multiplier for each candidate (``core.WorkingSets``)."""
 
     def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
         self._examples = examples
         c = self._candidates = examples.candidates
         caps = np.array(caps, dtype=np.float64)
         if caps.shape != c.truth.shape or not (np.isfinite(caps) & (caps >= 0)).all():
-            raise ValueError(f"caps must hold {len(c.truth)} finite, non-negative numbers.")
+            raise ValueError(
+                f"caps must hold {len(c.truth)} finite, nonnegative numbers, one per example."
+            )
         rows, widest = len(c.loss), int(np.diff(c.starts).max(initial=0))
         gaps = np.where(caps > 0.0, np.inf, 0.0)
         self._held = Held(caps, gaps, np.zeros(rows), np.full(rows, -1, dtype=np.int64))
@@ -259,12 +263,14 @@ class CandidateSets:
             missing[part.lo : part.hi] = False
             terms.extend(self._held.caps[part.lo : part.hi] * part.values)
         if missing.any():
-            raise ValueError(f"answers are needed for all {self.n_examples} examples.")
+            raise ValueError(
+                f"some answers are missing: pass answers for all {self.n_examples} examples."
+            )
         total = math.fsum(terms)
         return total, total
 
     def _enter(self, part: Answers) -> None:
-        """The answers enter the sets, and the gaps are refreshed."""
+        """Add the answers to the working sets and update the gaps."""
         confirm_range(
             self._candidates,
             self._held,
@@ -282,7 +288,9 @@ class CandidateSets:
     def dual_value(self) -> float:
         c, held = self._candidates, self._held
         total = np.add.reduceat(held.alpha, c.starts[:-1])
-        far = np.abs(total - held.caps) > DRIFT * held.caps  # steps keep the sums up to rounding
+        far = (
+            np.abs(total - held.caps) > DRIFT * held.caps
+        )  # steps preserve the sums up to rounding
         if far.any():
             scale = np.divide(held.caps, total, out=np.ones(len(total)), where=far)
             held.alpha[:] *= np.repeat(scale, np.diff(c.starts))
@@ -304,7 +312,7 @@ class CandidateSets:
         self.dual_value()
 
     def state(self) -> dict[str, Any]:
-        """Rows in use with their multipliers."""
+        """The rows in use and their multipliers."""
         held = self._held
         rows = np.flatnonzero((held.alpha != 0.0) | (held.used >= 0))
         return {

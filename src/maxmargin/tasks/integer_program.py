@@ -1,26 +1,27 @@
-"""Learned costs of an integer programme.
+"""Learn the costs of an integer program.
 
-One example is a programme: variables y with bounds, integrality and linear constraints, and a matrix of
-``features`` with one row per variable and one column per weight. The weights make its costs,
+An example is an integer program: variables y with bounds, integrality and linear constraints, and a matrix of
+``features`` with one row per variable and one column per weight. The weights determine its costs,
 
     costs = features @ w,     prediction = argmin <costs, y> over all feasible y,
 
-so Psi(x, y) = - features' y (the library maximises scores), and w are weights *of costs*. The loss is the
-weighted distance to the labelled solution, Delta(y*, y) = sum_j l_j |y_j - y*_j|: Hamming for 0/1 variables.
-It is linear in y where y*_j lies at a bound, as it does for 0/1 variables, so the loss-augmented problem
+so Psi(x, y) = - features' y (the library maximizes scores), and w are weights *of costs*. The loss is the
+weighted distance to the labeled solution, Delta(y*, y) = sum_j l_j |y_j - y*_j|, the Hamming loss for 0/1
+variables. It is linear in y if y*_j is at a bound, as it always is for 0/1 variables, so the loss-augmented
+problem
 
     max Delta(y*, y) - <costs, y>  =  const - min <costs - slope, y>,
-    slope_j = +l_j at the lower bound, -l_j at the upper one
+    slope_j = +l_j at the lower bound, -l_j at the upper bound
 
-is the same programme with other costs. Unlabelled variables have l_j = 0 and keep the value supplied for them
-in Psi(x, y*): that keeps the problem convex (to complete them by the argmax would make them latent).
+is the same program with other costs. Unlabeled variables have l_j = 0 and keep their given values in
+Psi(x, y*). This keeps the problem convex; to complete them by inference would make them latent variables.
 
-A solve is expensive, and most of what it finds is known: on the way an answer is first sought among
-recombinations of known solutions (:mod:`maxmargin.tasks.recombination`), and HiGHS is asked if none is ahead
-of all answers so far.
+A solve is expensive, and most of its result is often known. During training, the task first looks for an
+answer among recombinations of known solutions (:mod:`maxmargin.tasks.recombination`). It calls HiGHS only if
+none of them is better than all answers so far.
 
-A search that is cut short (``time_limit``, ``mip_rel_gap``) answers with its best solution and its bound:
-the risk is then known from both sides, and so is the optimum.
+If a search stops early (``time_limit``, ``mip_rel_gap``), the answer is the best solution found and its
+bound, so the bounds of the fit remain valid.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.programs import Outcome, Program, read_program, solve_program
 from maxmargin.tasks.recombination import recombine
 
-#: solved solutions and answers remembered per example, and examples remembered that ``setup`` did not see
+#: solutions and answers stored per example; number of examples stored that ``setup`` did not see
 SOLVED, ANSWERED, UNSEEN = 50, 200, 1024
-#: a recombination must be this far ahead, relative to the costs, to be worth an answer
+#: a recombination must be better by this share of the sum of costs to be returned
 AHEAD = 1e-9
 
 
 class WeightedSolution(NamedTuple):
-    """A labelled solution whose variables do not all count the same.
+    """A labeled solution with a weight for each variable.
 
     Parameters
     ----------
     values : array of shape (n_variables,)
         A feasible solution.
     weights : array of shape (n_variables,)
-        What an error in each variable costs; 0 (or False) for variables that are not labelled.
+        The cost of an error in each variable; 0 (or False) for unlabeled variables.
     """
 
     values: Any
@@ -60,25 +61,25 @@ class WeightedSolution(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """A programme in one form, and solutions it was seen to have. Holds on to ``x``: its id is the key."""
+    """A program and its known solutions. It keeps a reference to ``x``, whose id is the key."""
 
     x: Any
     program: Program
-    #: what solves found, and what was ever answered
+    #: solutions found by solves, and all answers
     solved: list[Array] = field(default_factory=list)
     answered: list[Array] = field(default_factory=list)
-    #: the last costs, and what the solve found
+    #: the last costs, and the outcome of their solve
     last: tuple[Array, Outcome] | None = None
     columns: sp.csc_array | None = None
 
     def remember(self, costs: Array, found: Outcome) -> None:
-        """Keep what a solve found."""
+        """Store the outcome of a solve."""
         self.last = costs, found
         if found.y is not None and not _holds(self.solved, found.y):
             self.solved = [*self.solved[1 - SOLVED :], found.y]
 
     def answer(self, y: Array) -> None:
-        """Keep what was answered."""
+        """Store an answer."""
         if not _holds(self.answered, y):
             self.answered = [*self.answered[1 - ANSWERED :], y]
 
@@ -88,43 +89,44 @@ def _holds(solutions: list[Array], y: Array) -> bool:
 
 
 class _Memory(dict[int, _Known]):
-    """What is known of each input, by its id: a cache, made anew where it is needed. Copies are empty."""
+    """What is known about each input, by its id. This is a cache, so pickled copies are empty."""
 
     def __reduce__(self) -> Any:
         return _Memory, ()
 
 
 class IntegerProgram(Task):
-    """The costs of an integer linear programme, learned from labelled solutions.
+    """Learn the costs of an integer linear program from labeled solutions.
 
     An input is a dict, named tuple or object with
 
-    - ``features``: matrix (n_variables, n_weights), dense or sparse;
-    - ``constraints``: scipy ``LinearConstraint``, triple (A, lower, upper), or a list of them; optional;
-    - ``bounds``: scipy ``Bounds`` or a pair; optional, [0, 1] by default;
-    - ``integrality``: 1 for integer, 0 for continuous variables; optional, all integer by default.
+    - ``features``: dense or sparse matrix of shape (n_variables, n_weights);
+    - ``constraints`` (optional): a SciPy ``LinearConstraint``, a triple (A, lower, upper), or a list of
+      these;
+    - ``bounds`` (optional): a SciPy ``Bounds`` or a pair (lower, upper); the default is [0, 1];
+    - ``integrality`` (optional): 1 for integer, 0 for continuous variables; the default is all integer.
 
-    An output is an array, one value per variable. A label may also be a :class:`WeightedSolution`, with the
-    cost of an error in each variable and 0 for those that are not labelled.
+    An output is an array with one value per variable. For training, it can also be a
+    :class:`WeightedSolution`, with the cost of an error in each variable, 0 for unlabeled ones.
 
     Parameters
     ----------
     sense : {"minimize", "maximize"}, default "minimize"
         Whether ``features @ w`` are costs or gains.
     solver : callable, optional
-        ``solver(costs, x)`` gives a feasible y of *smallest* ``costs @ y``, or, if the search was cut short,
-        ``Bounded(y, upper)`` with ``upper >= -costs @ y`` for all feasible y (minus its lower bound of the
-        cost). HiGHS by default. For a solver of your own ``constraints`` may be left out; where they are
-        given, answers are checked against them.
+        ``solver(costs, x)`` returns a feasible y with the *smallest* ``costs @ y``. If the search stops
+        early, it returns ``Bounded(y, upper)`` with ``upper >= -costs @ y`` for all feasible y, that is,
+        minus its lower bound of the cost. The default is HiGHS. With your own solver, inputs need no
+        ``constraints``; if they have them, answers are checked against them.
     time_limit : float, optional
-        Seconds for one solve. A solve that ends without a solution answers with the label and its bound.
+        Seconds for one solve. If a solve ends without a solution, the answer is the label and the bound.
     mip_rel_gap : float, default 0.0
         Relative gap at which HiGHS may stop. (Its own default of 1e-4 is not exact.)
     recombine : bool, default True
-        Seek answers among recombinations of known solutions before a solve: training then needs a fraction of
-        the solves. (With a solver of your own and no ``constraints`` there is nothing to recombine by.)
-        Worker processes know the solutions they found themselves: with them the way to the optimum may
-        differ, the certificate holds.
+        Whether to look for answers among recombinations of known solutions before a solve. Training then
+        needs far fewer solves. (It has no effect with your own solver and inputs without ``constraints``.)
+        Worker processes use only the solutions they found themselves, so iterates can depend on the number of
+        workers; the certificate is valid in any case.
     feature_names : sequence of str, optional
         Names of the weights, for ``StructuredSVM(fixed=..., nonnegative=...)``.
 
@@ -135,7 +137,7 @@ class IntegerProgram(Task):
 
     Examples
     --------
-    Which of two jobs to take, of which only one fits; their values are learned:
+    Choose one of two jobs; their costs are learned:
 
     >>> import numpy as np
     >>> from maxmargin import StructuredSVM
@@ -144,7 +146,7 @@ class IntegerProgram(Task):
     >>> svm = StructuredSVM(IntegerProgram(feature_names=["a", "b"])).fit([jobs], [np.array([0, 1])])
     >>> svm.predict([jobs])
     [array([0, 1])]
-    >>> svm.coef_.round(2).tolist()      # costs: job b pays
+    >>> svm.coef_.round(2).tolist()      # job b has negative cost
     [1.0, -1.0]
     """
 
@@ -159,11 +161,13 @@ class IntegerProgram(Task):
         feature_names: Sequence[str] | None = None,
     ) -> None:
         if sense not in ("minimize", "maximize"):
-            raise ValueError(f"sense={sense!r}: use 'minimize' or 'maximize'.")
+            raise ValueError(f"sense must be 'minimize' or 'maximize', got {sense!r}.")
         if not mip_rel_gap >= 0.0:
-            raise ValueError(f"mip_rel_gap={mip_rel_gap!r}: it must not be negative.")
+            raise ValueError(f"mip_rel_gap must be nonnegative, got {mip_rel_gap!r}.")
         if time_limit is not None and not time_limit > 0.0:
-            raise ValueError(f"time_limit={time_limit!r}: it must be positive seconds, or None.")
+            raise ValueError(
+                f"time_limit must be None or a positive number of seconds, got {time_limit!r}."
+            )
         self.sense = sense
         self.solver = solver
         self.time_limit = time_limit
@@ -173,7 +177,7 @@ class IntegerProgram(Task):
         self._known = _Memory()
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """Check all programmes and labels; returns the number of weights."""
+        """Validate all programs and labels, and return the number of weights."""
         self._known = _Memory()
         widths = set()
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
@@ -186,10 +190,14 @@ class IntegerProgram(Task):
             self._known[id(x)] = _Known(x, program)
             widths.add(program.features.shape[1])
         if len(widths) != 1:
-            raise ValueError(f"the examples have different numbers of features: {sorted(widths)}.")
+            raise ValueError(
+                f"all examples must have the same number of features, got {sorted(widths)}."
+            )
         self.dim = int(widths.pop())
         if self.feature_names is not None and len(self.feature_names) != self.dim:
-            raise ValueError(f"{len(self.feature_names)} feature_names for {self.dim} features.")
+            raise ValueError(
+                f"there are {len(self.feature_names)} feature_names for {self.dim} features."
+            )
         self._room = max(UNSEEN, len(self._known))
         return self.dim
 
@@ -198,20 +206,21 @@ class IntegerProgram(Task):
         n = program.n_variables
         if values.shape != (n,) or weights.shape != (n,):
             raise ValueError(
-                f"the label has {values.shape[0]} values and {weights.shape[0]} weights for {n} variables"
+                f"the label has {values.shape[0]} values and {weights.shape[0]} weights, but there are {n} "
+                "variables"
             )
         if not (np.isfinite(weights) & (weights >= 0.0)).all():
-            raise ValueError("the weights of the label must be finite and not negative")
+            raise ValueError("the weights of the label must be finite and nonnegative")
         broken = program.violation(values)
         if broken is not None:
-            raise ValueError(f"the labelled solution is not feasible: {broken}")
+            raise ValueError(f"the labeled solution is not feasible: {broken}")
         inside = (values > program.low) & (values < program.high) & (weights > 0.0)
         if inside.any():
             k = np.flatnonzero(inside)[0]
             raise ValueError(
-                f"variable {k} is labelled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
-                f"{program.high[k]:g}], where the loss |y - label| is not linear. Round what a solver "
-                "gave; else give the variable the weight 0 in a WeightedSolution, or use 0/1 variables"
+                f"variable {k} is labeled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
+                f"{program.high[k]:g}], where the loss |y - label| is not linear. If a solver produced it, "
+                "round it. Otherwise give the variable weight 0 in a WeightedSolution, or use 0/1 variables"
             )
 
     @staticmethod
@@ -219,7 +228,9 @@ class IntegerProgram(Task):
         values, weights = y if isinstance(y, WeightedSolution) else (y, None)
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 1:
-            raise ValueError(f"a solution must be one array of values; its shape is {values.shape}")
+            raise ValueError(
+                f"a solution must be a one-dimensional array, got shape {values.shape}"
+            )
         weights = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
         return values, weights
 
@@ -234,22 +245,23 @@ class IntegerProgram(Task):
         return self._psi(self._recall(x).program, self._label(y_a)[0] - self._label(y_b)[0])
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """The weighted distance of two solutions."""
+        """The weighted distance between two solutions."""
         values, weights = self._label(y)
         return float(weights @ np.abs(values - self._label(y_hat)[0]))
 
     def inference(self, x: Any, w: Array) -> Array:
-        """The solution of smallest cost (largest gain)."""
-        known = self._fresh(x)  # an input may have changed since it was trained on
+        """The solution with the smallest cost (or largest gain)."""
+        known = self._fresh(x)  # the input may have changed since training
         found = self._solve(known, self._costs(known.program, w)).y
         if found is None:
             raise RuntimeError(
-                f"no feasible solution was found within time_limit={self.time_limit} seconds; raise it."
+                f"HiGHS found no feasible solution within time_limit={self.time_limit} seconds. Increase "
+                "time_limit."
             )
         return self._output(known.program, found)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
-        """The solution of largest loss minus cost, with its bound."""
+        """The solution with the largest loss minus cost, with a bound if it may not be optimal."""
         known = self._recall(x, keep=True)
         program = known.program
         costs, constant, label = self._augmented(program, y, w)
@@ -258,7 +270,7 @@ class IntegerProgram(Task):
             known.answer(found.y)
             return self._output(program, found.y)
         best = label if found.y is None else found.y
-        # what is known may beat a search that was cut short
+        # a known solution can be better than the result of a search that stopped early
         rounding = AHEAD * float(np.abs(costs).sum())
         for other in (label, *known.answered):
             if costs @ other < costs @ best - rounding:
@@ -268,7 +280,7 @@ class IntegerProgram(Task):
         return Bounded(self._output(program, best), upper)
 
     def quick_augmented_inference(self, x: Any, y: Any, w: Array) -> Array | None:
-        """A recombination of known solutions that is ahead of all answers so far, if there is one."""
+        """A recombination of known solutions that is better than all answers so far, or None."""
         known = self._recall(x, keep=True)
         program = known.program
         if not (self.recombine and known.solved) or (self.solver and program.matrix is None):
@@ -283,7 +295,7 @@ class IntegerProgram(Task):
         known.answer(found)
         return self._output(program, found)
 
-    # -- parts -------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
 
     @staticmethod
     def _fresh(x: Any) -> _Known:
@@ -306,13 +318,13 @@ class IntegerProgram(Task):
         return known
 
     def _augmented(self, program: Program, y: Any, w: Array) -> tuple[Array, float, Array]:
-        """(costs, constant, label) with loss + score = constant - costs' y."""
+        """(costs, constant, label) with loss + score = constant - <costs, y>."""
         label, weights = self._label(y)
         slope = np.where(label <= program.low, weights, -weights)
         return self._costs(program, w) - slope, -float(slope @ label), label
 
     def _remembered(self, known: _Known, costs: Array) -> Outcome:
-        """Solve, unless these very costs came last."""
+        """Solve, unless the costs are the same as the last time."""
         last = known.last  # read once: another thread may replace it
         if last is not None and np.array_equal(last[0], costs):
             return last[1]
@@ -327,7 +339,7 @@ class IntegerProgram(Task):
     def _costs(self, program: Program, w: Array) -> Array:
         if program.features.shape[1] != len(w):
             raise ValueError(
-                f"the input has {program.features.shape[1]} features, but there are {len(w)} weights."
+                f"the input has {program.features.shape[1]} features, but the model has {len(w)} weights."
             )
         costs = np.asarray(program.features @ w, dtype=np.float64)
         return costs if self.sense == "minimize" else -costs
@@ -340,13 +352,17 @@ class IntegerProgram(Task):
         if isinstance(answer, Bounded):
             answer, bound = answer.y, -float(answer.upper)
             if np.isnan(bound):
-                raise ValueError("the solver's bound is NaN; give infinity if it is not known.")
+                raise ValueError(
+                    "the bound returned by the solver is NaN. Return infinity if there is no bound."
+                )
         y = np.asarray(answer, dtype=np.float64)
         if y.shape != costs.shape:
-            raise ValueError(f"the solver returned shape {y.shape} for {len(costs)} variables.")
+            raise ValueError(
+                f"the solver returned an array of shape {y.shape} for {len(costs)} variables."
+            )
         broken = known.program.violation(y)
         if broken is not None:
-            raise ValueError(f"the solver's answer is not feasible: {broken}.")
+            raise ValueError(f"the answer of the solver is not feasible: {broken}.")
         return Outcome(y, float(costs @ y)) if bound is None else Outcome(y, bound, exact=False)
 
     @staticmethod

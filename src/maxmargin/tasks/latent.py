@@ -1,7 +1,8 @@
-"""Tasks with latent variables: the one page to read before writing one of your own.
+"""The base class of tasks with latent variables. Start here to write your own.
 
-What was labelled, y, does not say all that the features need: which instance of a bag is the positive one,
-where the parts of an object are, how two sentences are aligned. That rest is h, and
+In some problems the labeled output y does not determine the features. The missing part is the latent
+variable h: which instance of a bag is positive, where the parts of an object are, how two sentences are
+aligned. Then
 
     score        <w, Psi(x, y, h)>                            ``joint_feature(x, y, h)``
     prediction   argmax_{y, h} <w, Psi(x, y, h)>              ``inference(x, w)``
@@ -9,7 +10,7 @@ where the parts of an object are, how two sentences are aligned. That rest is h,
                                                               ``loss_augmented_inference(x, y, w)``
     completion   argmax_h <w, Psi(x, y, h)>                   ``complete(x, y, w)``
 
-With h_i given to every example the pair (y_i, h_i) is an ordinary output of an ordinary task.
+With h_i fixed for every example, the pair (y_i, h_i) is an output of an ordinary task.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from maxmargin.core.vectors import Array, SparseVector, Vector
 
 
 class Completed(NamedTuple):
-    """An output with its latent part."""
+    """An output and its latent variable."""
 
     y: Any
     h: Any
 
 
 class LatentTask(ABC):
-    """Base class of structured models with latent variables.
+    """Base class of tasks with latent variables.
 
-    Six methods in plain Python are enough. After :meth:`setup` a task must not change its answers: its
-    methods are called from several threads.
+    Six Python methods are required. After :meth:`setup`, the answers of a task must not change. Its methods
+    are called from several threads.
 
     Examples
     --------
-    Two classes and a choice of one of the rows of x; the row that speaks for a class is latent.
+    Two classes, where one row of x determines the class. The index of that row is latent.
 
     >>> import numpy as np
     >>> from maxmargin import LatentStructuredSVM
@@ -72,17 +73,17 @@ class LatentTask(ABC):
     (True, 'cccp')
     """
 
-    #: what the argmaxes find; "undergenerating" ones cannot be used: the objective would not be known
+    #: what the argmaxes find; "undergenerating" is not supported, because the objective would be unknown
     oracle_kind: OracleKind = "exact"
 
-    #: True if ``loss_augmented_inference`` looks at outputs other than y only, whatever their h. Then
-    #: Delta(y, y, h) must be 0 for all h, and the convex problems are tighter: see
+    #: True if ``loss_augmented_inference`` only considers outputs other than y, with any h. Then
+    #: Delta(y, y, h) must be 0 for all h, and the convex problems are tighter; see
     #: :mod:`maxmargin.risks.structured.latent`
     wrong_only: bool = False
 
     @abstractmethod
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """Learn alphabets from the training data and return the dimension of Psi."""
+        """Learn labels and sizes from the training data, and return the dimension of Psi."""
 
     @abstractmethod
     def joint_feature(self, x: Any, y: Any, h: Any) -> Vector:
@@ -90,51 +91,52 @@ class LatentTask(ABC):
 
     @abstractmethod
     def loss(self, y: Any, y_hat: Any, h_hat: Any) -> float:
-        """Delta(y, y_hat, h_hat) >= 0: what predicting (y_hat, h_hat) costs where y was labelled."""
+        """Delta(y, y_hat, h_hat) >= 0: the cost of predicting (y_hat, h_hat) when the true output is y."""
 
     @abstractmethod
     def complete(self, x: Any, y: Any, w: Array) -> Any:
-        """The h of largest score for the labelled y."""
+        """The h with the largest score for the labeled y."""
 
     @abstractmethod
     def inference(self, x: Any, w: Array) -> tuple[Any, Any]:
-        """The pair (y, h) of largest score."""
+        """The pair (y, h) with the largest score."""
 
     @abstractmethod
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
-        """The pair (y_hat, h_hat) of largest loss plus score, or a :class:`maxmargin.tasks.Bounded` pair."""
+        """The pair (y_hat, h_hat) with the largest loss plus score, or a :class:`maxmargin.tasks.Bounded`."""
 
     # -- optional ---------------------------------------------------------------------------------
 
     def initial(self, x: Any, y: Any) -> Any | None:
-        """The h to begin with; None asks :meth:`complete` at w = 0, where all of them tie.
+        """The initial h, or None to use :meth:`complete` at w = 0, where all h tie.
 
-        A good guess often decides which local optimum is found. It may be a value that the argmaxes never
-        answer with (a mean, a rough alignment), as long as some h of theirs scores as much at every w.
+        The initial value often determines which local optimum is found. It can be a value that the argmaxes
+        never return (a mean, a rough alignment), as long as for every w some h of theirs has at least its
+        score.
         """
         return None
 
     def same(self, a: Any, b: Any) -> bool:
-        """Whether two outputs, or two latent values, are equal. Override it where ``==`` cannot tell."""
+        """Whether two outputs or latent values are equal. Override it if ``==`` cannot compare them."""
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             return bool(np.array_equal(a, b))
         return bool(a == b)
 
     def pack(self, X: Sequence[Any], Y: Sequence[Any], H: Sequence[Any]) -> LatentExamples | None:
-        """The examples with these completions in a compiled form, or None.
+        """The examples, completed with ``H``, in a compiled form, or None.
 
-        It also completes; see :class:`maxmargin.core.LatentExamples`.
+        The compiled form must also be able to complete; see :class:`maxmargin.core.LatentExamples`.
         """
         return None
 
 
 class LatentBinary(LatentTask):
-    """Is it there, and where? Two classes, one of which has a latent part.
+    """Base class of latent SVMs: binary detection with a latent position h of the object.
 
-    Psi(x, positive, h) = ``features(x, h)``, Psi(x, negative, .) = 0, and the loss is 0/1: the latent
-    SVM. A positive example pays max(0, 1 - max_h <w, features>), a negative one max(0, 1 + max_h <w,
-    features>), so that only the positives are not convex. Write three methods: the number of features,
-    the features of a place, and the best place.
+    Psi(x, positive, h) = ``features(x, h)``, Psi(x, negative, .) = 0, and the loss is 0/1. The loss of a
+    positive example is max(0, 1 - max_h <w, features>), that of a negative one max(0, 1 + max_h <w,
+    features>), so only the positive examples make the problem nonconvex. Define three methods: the number of
+    features, the features at a position h, and the best position.
 
     The larger of the two labels is the positive one.
 
@@ -143,7 +145,7 @@ class LatentBinary(LatentTask):
     >>> import numpy as np
     >>> from maxmargin import LatentStructuredSVM
     >>> from maxmargin.tasks import LatentBinary
-    >>> class Window(LatentBinary):  # three neighbours of a signal
+    >>> class Window(LatentBinary):  # a window of three values of a signal
     ...     def n_features(self, X):
     ...         return 4
     ...     def features(self, x, h):
@@ -169,27 +171,29 @@ class LatentBinary(LatentTask):
 
     @abstractmethod
     def n_features(self, X: Sequence[Any]) -> int:
-        """Number of features, that is of weights."""
+        """Number of features, which is the number of weights."""
 
     @abstractmethod
     def features(self, x: Any, h: Any) -> Vector:
-        """The features of a place h."""
+        """The features at position ``h``."""
 
     @abstractmethod
     def best(self, x: Any, w: Array) -> Any:
-        """The place h of largest <w, features(x, h)>."""
+        """The position h with the largest <w, features(x, h)>."""
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         """Learn the two labels."""
         labels = sorted(set(Y))
         if len(labels) != 2:
-            raise ValueError(f"two labels are needed; y holds {len(labels)}: {labels[:5]}.")
+            raise ValueError(
+                f"y must contain two labels, but it contains {len(labels)}: {labels[:5]}."
+            )
         self.negative, self.positive = labels
         self.dim = int(self.n_features(X))
         return self.dim
 
     def decision(self, x: Any, w: Array) -> float:
-        """max_h <w, features(x, h)>: positive where the positive label is predicted."""
+        """max_h <w, features(x, h)>, which is positive if the positive label is predicted."""
         psi = self.features(x, self.best(x, w))
         return float(psi.values @ w[psi.indices] if isinstance(psi, SparseVector) else psi @ w)
 

@@ -1,20 +1,20 @@
-"""Multiple instances: labels belong to bags, not to their members.
+"""Multiple-instance learning: labels belong to bags of instances, not to single instances.
 
-    x          a matrix with a row per instance (the bag)
+    x          a matrix with one row per instance (the bag)
     y          one of two labels; a bag is positive if at least one of its instances is
-    h          the instance that makes a positive bag positive: its witness
-    Psi        the witness's row and a constant for the intercept; nothing for the negative label
+    h          the index of the witness, the instance that makes a positive bag positive
+    Psi        the row of the witness and a constant for the intercept; zero for the negative label
 
-A positive bag pays max(0, 1 - max_h <w, x_h>), a negative one max(0, 1 + max_h <w, x_h>): the MI-SVM, a
-latent SVM without anything to search for.
+The loss of a positive bag is max(0, 1 - max_h <w, x_h>), that of a negative one max(0, 1 + max_h <w, x_h>).
+This is the MI-SVM, a latent SVM whose argmax tries all instances.
 
-The first witnesses decide which local optimum is found. They are the instances farthest along the
-difference of the classes' means, each feature in units of its variance: a mean over all instances of all
-bags of a class is little disturbed by those that do not matter. (With the mean of each positive bag as its
-first witness, where MI-SVM begins, the first convex problem may have its optimum next to w = 0.)
+The initial witnesses determine which local optimum is found. They are the instances with the largest
+projection on the difference of the class means, each feature divided by its variance. A mean over all
+instances of all bags of a class is little affected by irrelevant instances. (The original MI-SVM starts from
+the mean of each positive bag. Then the first convex problem can have its optimum close to w = 0.)
 
-Given the witnesses, a convex step is a choice among candidates: all instances and nothing for a negative
-bag, the witness and nothing for a positive one (see :mod:`maxmargin.tasks.enumerable_examples`).
+With fixed witnesses, the convex problem is a choice among candidates: all instances or none for a negative
+bag, the witness or none for a positive one (see :mod:`maxmargin.tasks.enumerable_examples`).
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ from maxmargin.tasks.latent import Completed, LatentBinary
 
 
 class MultipleInstance(LatentBinary):
-    """Bags of instances, for :class:`maxmargin.LatentStructuredSVM`.
+    """Multiple-instance learning, for :class:`maxmargin.LatentStructuredSVM`.
 
-    Inputs are matrices (dense or CSR) with a row per instance, at least one; labels are two values, the
-    larger of which is positive. The latent value of a positive bag is the number of its witness.
+    Inputs are dense or CSR matrices with one row per instance, at least one. There are two labels; the larger
+    one is positive. The latent value of a positive bag is the index of its witness.
 
     Parameters
     ----------
     intercept : float, default 1.0
-        A constant feature of every instance; its weight, the last one, is penalised like the others. 0: none.
+        Value of the constant feature. Its weight, the last one, is penalized like the others. 0 means no
+        intercept.
     labels : pair, optional
-        (negative, positive). Learned from the data by default; give them to a task for a model that was
-        loaded.
+        (negative, positive). By default the labels are learned from the data. Pass them if the task is for a
+        model that was loaded.
 
     Examples
     --------
@@ -69,19 +70,23 @@ class MultipleInstance(LatentBinary):
             self.negative, self.positive = labels
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        """Learn the labels, check the bags."""
+        """Learn the labels and validate the bags."""
         widths = set()
         for i, x in enumerate(X):
             if getattr(x, "ndim", 0) != 2 or x.shape[0] < 1:
-                raise ValueError(f"bag {i}: instances must be the rows of a matrix, at least one.")
+                raise ValueError(
+                    f"bag {i} must be a matrix with at least one row; each row is an instance."
+                )
             checked(x, f"bag {i}")
             widths.add(int(x.shape[1]))
         if len(widths) != 1:
-            raise ValueError(f"the bags have different numbers of features: {sorted(widths)}.")
+            raise ValueError(
+                f"all bags must have the same number of features, got {sorted(widths)}."
+            )
         dim = super().setup(X, [y.item() if isinstance(y, np.generic) else y for y in Y])
         if self.labels is not None:
             if {self.negative, self.positive} != set(self.labels):
-                raise ValueError(f"y holds labels other than labels={self.labels!r}.")
+                raise ValueError(f"y must contain the labels {self.labels!r} only.")
             self.negative, self.positive = self.labels
         self._direction = _difference_of_means(X, np.array([y == self.positive for y in Y]))
         return dim
@@ -90,7 +95,7 @@ class MultipleInstance(LatentBinary):
         return int(X[0].shape[1]) + (self.intercept != 0.0)
 
     def initial(self, x: Any, y: Any) -> int | None:
-        """The instance farthest along the difference of the classes' means."""
+        """The instance with the largest projection on the difference of the class means."""
         return int(np.argmax(x @ self._direction)) if y == self.positive else None
 
     def features(self, x: Any, h: Any) -> Vector:
@@ -128,20 +133,20 @@ class MultipleInstance(LatentBinary):
 
 
 def _difference_of_means(X: Sequence[Any], positive: npt.NDArray[np.bool_]) -> Array:
-    """The mean of the positive bags minus that of the others, each feature divided by its variance."""
+    """The mean of the positive bags minus that of the negative bags, each feature divided by its variance."""
     means = np.array([np.asarray(x.mean(axis=0)).ravel() for x in X], dtype=np.float64)
     squares = np.mean(
         [np.asarray(sp.csr_matrix(x).power(2).mean(axis=0)).ravel() for x in X], axis=0
     )
     variance = np.maximum(squares - means.mean(axis=0) ** 2, 0.0)
     difference = means[positive].mean(axis=0) - means[~positive].mean(axis=0)
-    # a feature that never changes has no difference either
+    # for a constant feature, the difference is 0 too
     out: Array = np.divide(difference, variance, out=np.zeros_like(variance), where=variance > 0.0)
     return out
 
 
 class _Bags:
-    """All instances below one another, then a row of zeros."""
+    """All instances stacked in one matrix, followed by a row of zeros."""
 
     def __init__(self, task: MultipleInstance, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task, self.X = task, X
@@ -157,7 +162,7 @@ class _Bags:
         self.rows.sort_indices()
 
     def part(self, lo: int, hi: int) -> _Bags:
-        """The bags ``lo .. hi-1`` alone."""
+        """The bags ``lo .. hi-1``."""
         first, last = int(self.starts[lo]), int(self.starts[hi])
         other = copy.copy(self)
         other.X = [self.X[i] for i in range(lo, hi)]
@@ -168,7 +173,7 @@ class _Bags:
 
 
 class BagExamples(EnumerableExamples):
-    """Bags with a witness for each positive one."""
+    """Bags with a witness for each positive bag."""
 
     def __init__(self, bags: _Bags, H: Sequence[Any]) -> None:
         self._bags, self._witness = bags, list(H)
@@ -179,13 +184,13 @@ class BagExamples(EnumerableExamples):
             else:
                 rows.append(np.append(bags.nothing, np.arange(*bags.starts[i : i + 2])))
         losses = np.ones(int(counts.sum()))
-        losses[np.cumsum(counts) - counts] = 0.0  # the truth is the first candidate
+        losses[np.cumsum(counts) - counts] = 0.0  # the first candidate is the correct one
         super().__init__(
             bags.rows[np.concatenate(rows)], counts, np.zeros(len(counts), dtype=np.int64), losses
         )
 
     def part(self, lo: int, hi: int) -> BagExamples:
-        """The bags ``lo .. hi-1`` alone."""
+        """The bags ``lo .. hi-1``."""
         other: Any = super().part(lo, hi)
         other._bags, other._witness = self._bags.part(lo, hi), self._witness[lo:hi]
         part: BagExamples = other
@@ -218,7 +223,7 @@ class BagExamples(EnumerableExamples):
 
 
 class BagSets(CandidateSets):
-    """Multipliers of the candidates, which keep their numbers when a witness changes."""
+    """Multipliers of the candidates, whose indices do not change with the witnesses."""
 
     def moved_to(self, examples: BagExamples, changed: IntArray, wrong_only: bool) -> BagSets:
         """The same multipliers for other witnesses."""

@@ -1,7 +1,7 @@
-"""Integer programmes as users have them, checked, and their solution by HiGHS (``scipy.optimize.milp``).
+"""Read and validate integer programs, and solve them by HiGHS (``scipy.optimize.milp``).
 
-A programme is ``min <c, y>`` over ``lower <= A y <= upper``, ``low <= y <= high``, y_j an integer where
-``integrality_j`` is 1. The costs c come from the weights and change; all the rest is an example's own.
+A program is ``min <c, y>`` subject to ``lower <= A y <= upper``, ``low <= y <= high``, and y_j an integer if
+``integrality_j`` is 1. The costs c depend on the weights; the rest is part of the example.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from maxmargin.core.matrices import canonical, check_dense
 from maxmargin.core.vectors import Array, IntArray
 
-#: how far an answer may miss a constraint, relative to the constraint's size; HiGHS' own tolerance is 1e-6
+#: relative violation of a constraint that is accepted; the tolerance of HiGHS is 1e-6
 TOLERANCE = 1e-5
-#: the largest cost that HiGHS sees, about: its absolute tolerances are then small against the costs
+#: binary exponent of the largest cost passed to HiGHS, so that its absolute tolerances are relatively small
 COST_SCALE = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The parts of an example's programme, in one form. No constraints: ``matrix`` is None."""
+    """The program of an example. Without constraints, ``matrix`` is None."""
 
     features: Any
     matrix: sp.csr_array | None
@@ -41,7 +41,7 @@ class Program:
         return len(self.low)
 
     def violation(self, y: Array) -> str | None:
-        """The first thing that ``y`` violates, in words; None if it is feasible."""
+        """A description of the first constraint that ``y`` violates, or None if it is feasible."""
         for name, values, low, high in (
             ("variable", y, self.low, self.high),
             ("constraint", self._rows(y), self.lower, self.upper),
@@ -63,14 +63,16 @@ class Program:
         return rows
 
     def box_bound(self, costs: Array) -> float:
-        """The smallest cost within the bounds of the variables alone: below that of the programme."""
+        """The smallest cost within the bounds of the variables, a lower bound of the optimum."""
         at = np.where(costs > 0.0, self.low, self.high)
         return float(np.sum(costs[costs != 0.0] * at[costs != 0.0]))
 
 
 class Outcome(NamedTuple):
-    """The best solution found, if any, and a number that no solution's cost is below (or is said to be the
-    cost itself: ``exact``)."""
+    """The best solution found, or None, and a lower bound of the optimum.
+
+    If ``exact``, the solution is optimal and ``bound`` is its cost.
+    """
 
     y: Array | None
     bound: float
@@ -78,16 +80,16 @@ class Outcome(NamedTuple):
 
 
 def read_program(x: Any) -> Program:
-    """A user's dict, named tuple or object as a :class:`Program`; raises ValueError with what is wrong."""
+    """Convert a dict, named tuple or object to a :class:`Program`, or raise a ValueError."""
     features = _field(x, "features")
     if features is None:
-        raise ValueError("it has no 'features' (a matrix with one row per variable)")
+        raise ValueError("'features' is missing (a matrix with one row per variable)")
     if sp.issparse(features):
         features = sp.csr_array(canonical(features, "'features'"), dtype=np.float64)
     else:
         features = np.asarray(features, dtype=np.float64)
     if features.ndim != 2:
-        raise ValueError(f"'features' must be a matrix; it has shape {features.shape}")
+        raise ValueError(f"'features' must be a matrix, got shape {features.shape}")
     if not sp.issparse(features):
         check_dense(features, "'features'")
     n = features.shape[0]
@@ -96,7 +98,7 @@ def read_program(x: Any) -> Program:
     kinds = np.ones(n) if integrality is None else np.asarray(integrality)
     kinds = np.array(np.broadcast_to(kinds, (n,)), dtype=np.int64)
     if not np.isin(kinds, (0, 1)).all():
-        raise ValueError("'integrality' must hold 1 (integer) or 0 (continuous)")
+        raise ValueError("'integrality' must be 1 (integer) or 0 (continuous) for each variable")
     matrix, lower, upper = _rows(_field(x, "constraints"), n)
     return Program(features, matrix, lower, upper, low, high, kinds)
 
@@ -110,7 +112,7 @@ def _bounds(bounds: Any, n: int) -> tuple[Array, Array]:
         return np.zeros(n), np.ones(n)
     pair = (bounds.lb, bounds.ub) if isinstance(bounds, Bounds) else tuple(bounds)
     if len(pair) != 2:
-        raise ValueError("'bounds' must be a scipy Bounds or a pair (lower, upper)")
+        raise ValueError("'bounds' must be a SciPy Bounds or a pair (lower, upper)")
     low, high = (np.array(np.broadcast_to(np.asarray(b, dtype=np.float64), (n,))) for b in pair)
     if not (low <= high).all():
         raise ValueError("'bounds' has a lower bound above its upper bound")
@@ -125,7 +127,7 @@ def _rows(constraints: Any, n: int) -> tuple[sp.csr_array | None, Array, Array]:
         constraints = [constraints]
     if not isinstance(constraints, Sequence):
         raise ValueError(
-            "'constraints' must be a scipy LinearConstraint, a triple (A, lower, upper), or a list of them"
+            "'constraints' must be a SciPy LinearConstraint, a triple (A, lower, upper), or a list of these"
         )
     blocks: list[Any] = []
     lowers: list[Array] = []
@@ -133,11 +135,13 @@ def _rows(constraints: Any, n: int) -> tuple[sp.csr_array | None, Array, Array]:
     for part in constraints:
         triple = (part.A, part.lb, part.ub) if isinstance(part, LinearConstraint) else tuple(part)
         if len(triple) != 3:
-            raise ValueError("a constraint must be a scipy LinearConstraint or (A, lower, upper)")
+            raise ValueError(
+                "each constraint must be a SciPy LinearConstraint or (A, lower, upper)"
+            )
         A = triple[0] if sp.issparse(triple[0]) else sp.csr_array(np.atleast_2d(triple[0]))
         A = sp.csr_array(canonical(A, "the matrix of a constraint"), dtype=np.float64)
         if A.shape[1] != n:
-            raise ValueError(f"a constraint has {A.shape[1]} columns for {n} variables")
+            raise ValueError(f"a constraint has {A.shape[1]} columns, but there are {n} variables")
         blocks.append(A)
         for out, side in ((lowers, triple[1]), (uppers, triple[2])):
             out.append(np.broadcast_to(np.asarray(side, dtype=np.float64), (A.shape[0],)))
@@ -147,7 +151,7 @@ def _rows(constraints: Any, n: int) -> tuple[sp.csr_array | None, Array, Array]:
 
 
 def _is_triple(constraints: Any) -> bool:
-    """(A, lower, upper) rather than a list of three constraints."""
+    """Whether this is (A, lower, upper) and not a list of three constraints."""
     return (
         isinstance(constraints, tuple)
         and len(constraints) == 3
@@ -158,13 +162,13 @@ def _is_triple(constraints: Any) -> bool:
 def solve_program(
     program: Program, costs: Array, time_limit: float | None, mip_rel_gap: float
 ) -> Outcome:
-    """Minimise by HiGHS.
+    """Solve the program by HiGHS.
 
-    The bound is HiGHS' dual bound, so it holds within HiGHS' feasibility tolerance whether the search ended
-    or was cut short.
+    The bound is the dual bound of HiGHS. It holds up to the feasibility tolerance of HiGHS, also if the
+    search stopped early.
     """
     largest = float(np.abs(costs).max(initial=0.0))
-    # a power of two: no digit of the costs changes
+    # a power of two, so that scaling causes no rounding
     scale = 1.0 if largest == 0.0 else 2.0 ** (COST_SCALE - np.frexp(largest)[1])
     options: dict[str, Any] = {"mip_rel_gap": mip_rel_gap}
     if time_limit is not None:
@@ -182,13 +186,13 @@ def solve_program(
         options=options,
     )
     if result.status == 2:
-        raise ValueError("the programme has no feasible solution.")
+        raise ValueError("the integer program has no feasible solution.")
     if result.status not in (0, 1):
-        raise ValueError(f"the programme could not be solved: {result.message}")
+        raise ValueError(f"HiGHS could not solve the integer program: {result.message}")
     bound = program.box_bound(costs)
     if result.mip_dual_bound is not None and np.isfinite(result.mip_dual_bound):
         bound = max(bound, float(result.mip_dual_bound) / scale)
-    elif result.status == 0 and result.fun is not None:  # no integers: a linear programme
+    elif result.status == 0 and result.fun is not None:  # no integer variables: a linear program
         bound = max(bound, float(result.fun) / scale)
     if result.x is None:
         return Outcome(None, bound, exact=False)
@@ -197,7 +201,7 @@ def solve_program(
     broken = program.violation(y)
     if broken is not None:
         raise ArithmeticError(
-            f"HiGHS' solution, rounded to integers, is not feasible: {broken}. The constraints hold very "
-            "large coefficients beside small ones; scale them."
+            f"the solution of HiGHS, rounded to integers, is not feasible: {broken}. The coefficients of the "
+            "constraints differ too much in size; scale them."
         )
     return Outcome(y, bound, exact=False)

@@ -1,13 +1,14 @@
-"""New solutions of a programme from known ones, without a solve.
+"""Combine known solutions of an integer program into new ones, without a solve.
 
-Let y and z be feasible and d = z - y. Two entries of d hang together if a constraint holds both variables;
-let d_1, d_2, ... be the parts that hang together. A constraint then sees the entries of one part only, so
+Let y and z be feasible and d = z - y. Two entries of d are connected if some constraint contains both
+variables. Let d_1, d_2, ... be the connected components. Each constraint contains entries of one component
+only, so
 
-    y + (any of the d_k)
+    y + (any subset of the d_k)
 
-is feasible: in each constraint it has the value that y or z has. Parts can be judged one by one: those of
-negative cost are taken. A few solutions of a large programme, whose regions hardly know of each other,
-contain exponentially many others; the best of them often is as far ahead as the next solve would be.
+is feasible: each constraint has the same value as for y or for z. Components can be chosen independently:
+take those with negative cost. If the parts of a large program are weakly coupled, a few solutions contain
+exponentially many others, and the best of them is often as good as the result of the next solve.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from scipy.sparse.csgraph import connected_components
 
 from maxmargin.core.vectors import Array, IntArray
 
-#: rounds over all known solutions
+#: maximum number of rounds over all known solutions
 ROUNDS = 3
 
 
 def recombine(
     columns: sp.csc_array | None, costs: Array, start: Array, known: Sequence[Array]
 ) -> Array:
-    """A feasible solution that costs no more than ``start``, by taking over parts of known ones.
+    """Improve the feasible solution ``start`` with components of known solutions.
 
     Parameters
     ----------
     columns : sparse matrix or None
-        The constraints' matrix.
+        The constraint matrix.
     costs : array
         Costs of the variables.
     start : array
@@ -44,7 +45,7 @@ def recombine(
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> from maxmargin.tasks.recombination import recombine
-    >>> A = sp.csc_array([[1, 1, 0, 0], [0, 0, 1, 1]])      # one of the first two, one of the last two
+    >>> A = sp.csc_array([[1, 1, 0, 0], [0, 0, 1, 1]])  # constraints on y0 + y1 and on y2 + y3
     >>> y, z = np.array([1.0, 0, 1, 0]), np.array([0.0, 1, 0, 1])
     >>> recombine(A, np.array([0.0, 1, 0, -1]), y, [z])
     array([1., 0., 0., 1.])
@@ -64,7 +65,7 @@ def recombine(
 
 
 def _parts(columns: sp.csc_array | None, moved: IntArray) -> Iterator[IntArray]:
-    """The variables of ``moved``, in groups that share no constraint."""
+    """Split the variables ``moved`` into groups that share no constraint."""
     if len(moved) == 0:
         return
     if columns is None:

@@ -1,13 +1,12 @@
-"""The optimum of a small kernel problem between two proved bounds, from its matrix of kernel values.
+"""The optimum of a small kernel SVM, enclosed by two rigorous bounds, from its kernel matrix.
 
     min over coefficients v, b of   1/2 v'Kv + sum_i c_i max(0, 1 - y_i ((Kv)_i + b))
     max over a of                   sum_i a_i - 1/2 (ya)'K(ya),    0 <= a_i <= c_i,  sum_i y_i a_i = 0
 
-(the equation only with an intercept). An interior-point method (clarabel) proposes multipliers; those
-strictly between their bounds are then solved for, as a linear system. What it all is worth is found
-out at the end, in extended precision: the dual value of multipliers that obey every constraint, and the
-primal value of the function they make, with the best intercept there is for it, less and plus what rounding
-may have done to the kernel values.
+(the equality constraint only with an intercept). An interior-point method (clarabel) proposes multipliers.
+Those strictly between their bounds are then improved by solving a linear system. The bounds are computed at
+the end, in extended precision: the dual value of feasible multipliers, and the primal value of their function
+with the best intercept. Both include a bound of the rounding errors of the kernel values.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from maxmargin.core.vectors import Array
 from maxmargin.testing.reference import example_weights
 
 Long = np.longdouble
-#: guesses of which multipliers are at their bounds
+#: maximum number of active sets tried
 ROUNDS = 100
 
 
 class KernelOptimum(NamedTuple):
-    """``lower <= F* <= upper``, and the function that is worth ``upper``."""
+    """``lower <= F* <= upper``, and the function whose objective is ``upper``."""
 
     lower: float
     upper: float
@@ -44,22 +43,22 @@ def kernel_objective(
     intercept: float,
     weight: npt.ArrayLike | None = None,
 ) -> float:
-    """F of the function ``K @ coef + intercept``, in extended precision.
+    """The objective F of the function ``K @ coef + intercept``, in extended precision.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        Kernel values between all rows, better in extended precision too.
+        Kernel values between all samples, if possible in extended precision.
     y_signed : array of shape (n,)
         Labels, -1 or +1.
     C : float
         Weight of the sum of losses.
     coef : array of shape (n,)
-        Coefficients of all rows.
+        Coefficients of all samples.
     intercept : float
         The intercept.
     weight : array of shape (n,), optional
-        Weights of the rows.
+        Weights of the samples.
 
     Returns
     -------
@@ -86,25 +85,25 @@ def solve_kernel_qp(
     weight: npt.ArrayLike | None = None,
     fit_intercept: bool = True,
 ) -> KernelOptimum:
-    """Bounds of the optimum of the kernel SVM with hinge loss and an intercept that is not penalised.
+    """Bounds of the optimum of the kernel SVM with hinge loss and an unpenalized intercept.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        Kernel values between all rows, positive semidefinite; better in extended precision.
+        Kernel values between all samples, positive semidefinite; if possible in extended precision.
     y_signed : array of shape (n,)
         Labels, -1 or +1.
     C : float
         Weight of the sum of losses.
     weight : array of shape (n,), optional
-        Weights of the rows.
+        Weights of the samples.
     fit_intercept : bool
         Whether there is an intercept.
 
     Returns
     -------
     KernelOptimum
-        The bounds. How near they are is for the caller to look at.
+        The bounds. They are not necessarily tight: check their difference.
 
     Examples
     --------
@@ -124,14 +123,14 @@ def solve_kernel_qp(
 
 
 class _Dual:
-    """The dual problem of rows that count."""
+    """The dual problem of the samples with positive weight."""
 
     def __init__(self, K: Any, y: Any, caps: Any, intercept: bool) -> None:
         self.K, self.y, self.caps, self.intercept = K, y, caps, intercept
         self.Q = y[:, None] * K * y[None, :]
 
     def bounds(self) -> tuple[Any, Any, Any, Any]:
-        """The best of all attempts: the two bounds hold independently."""
+        """The best bounds of all attempts. (The two bounds hold independently.)"""
         lower, upper = Long(-np.inf), Long(np.inf)
         best, point, b = np.zeros(len(self.y), Long), None, Long(0)
         for scale in (float(self.caps.max()), 1.0):
@@ -148,7 +147,7 @@ class _Dual:
         return lower, upper, best if point is None else point, b
 
     def propose(self, scale: float) -> Any:
-        """The interior-point method's multipliers, in units of ``scale``."""
+        """The multipliers found by the interior-point method for the problem divided by ``scale``."""
         import clarabel
 
         n = len(self.y)
@@ -168,7 +167,7 @@ class _Dual:
         return Long(scale) * np.where(np.isfinite(found), found, 0.0).astype(Long)
 
     def feasible(self, alpha: Any) -> Any:
-        """Multipliers that obey all constraints: the side that is too heavy gives way in proportion."""
+        """Feasible multipliers: clip them, then scale down the class with the larger sum."""
         alpha = np.clip(alpha, 0, self.caps)
         if not self.intercept:
             return alpha
@@ -179,8 +178,10 @@ class _Dual:
         return np.where(self.y == heavy, alpha * (min(up, down) / max(up, down)), alpha)
 
     def polished(self, alpha: Any) -> Iterator[Any]:
-        """Multipliers from a guess of which are at zero, at their caps, or between, until it is right:
-        those between are solved for, and whoever is then on the wrong side changes it."""
+        """Improve multipliers by an active-set method.
+
+        Guess which are at zero, at their caps, or between; solve for those between; correct the guess.
+        """
         tiny = 1e-7 * max(float(alpha.max()), 1e-300)
         free, full = (alpha > tiny) & (alpha < self.caps - 1e-7 * self.caps), alpha > tiny
         full &= ~free
@@ -197,12 +198,14 @@ class _Dual:
             if len(changed) == 0:
                 return
             all_at_once &= (between.tobytes(), above.tobytes()) not in seen
-            moved = changed if all_at_once else changed[-1:]  # one at a time goes in no circles
+            moved = changed if all_at_once else changed[-1:]  # changing one at a time avoids cycles
             free[moved], full[moved] = between[moved], above[moved]
 
     def between(self, alpha: Any, free: Any, full: Any) -> tuple[Any, Any]:
-        """The multipliers of ``free`` rows from their equations, and the intercept; in double precision, with
-        residuals in extended precision."""
+        """Solve for the multipliers of the ``free`` samples and the intercept.
+
+        The system is solved in double precision, with iterative refinement in extended precision.
+        """
         out = np.where(full, self.caps, np.where(free, alpha, Long(0)))
         k, b = int(free.sum()), Long(0)
         if k == 0:
@@ -220,8 +223,10 @@ class _Dual:
         return out, b
 
     def primal(self, alpha: Any) -> tuple[Any, Any]:
-        """F of the multipliers' function with its best intercept: one of the places where a row's loss
-        begins."""
+        """F of the function of the multipliers with its best intercept.
+
+        A best intercept is one at which the margin of some sample is exactly 1.
+        """
         f = self.K @ (self.y * alpha)
         shifts = self.y - f if self.intercept else np.zeros(1, Long)
         costs = np.maximum(0, 1 - self.y * (f + shifts[:, None])) @ self.caps
@@ -229,6 +234,6 @@ class _Dual:
         return alpha @ (self.Q @ alpha) / 2 + costs[k] + self.rounding(alpha), shifts[k]
 
     def rounding(self, alpha: Any) -> Any:
-        """What the last digits of the kernel values may be worth: values of 1e9 cost nine digits."""
+        """A bound of the effect of rounding errors of the kernel values."""
         n, eps = len(alpha), np.finfo(Long).eps
         return 4 * n * eps * (alpha @ (np.abs(self.K) @ alpha))

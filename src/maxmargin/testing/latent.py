@@ -1,14 +1,13 @@
-"""The latent objective, written down once more and slowly.
+"""Reference implementation of the latent objective, slow and simple.
 
-    F(w) = 1/2 |w|^2 + C sum_i s_i [ max_{y, h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>) - max_h <w,
-    Psi(x_i, y_i, h)> ]
+    F(w) = 1/2 |w|^2 + C sum_i s_i [ max_{y, h} (Delta(y_i, y, h) + <w, Psi(x_i, y, h)>)
+                                     - max_h <w, Psi(x_i, y_i, h)> ]
 
-Only the verbs of :class:`~maxmargin.tasks.LatentTask` are called.
+It calls only the methods of :class:`~maxmargin.tasks.LatentTask` that a user writes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from maxmargin.core.vectors import Array
 from maxmargin.tasks.latent import LatentTask
-from maxmargin.testing.reference import dense, example_weights, unwrap
+from maxmargin.testing.reference import dense, objective, unwrap
 
 Pairs: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]
 
@@ -43,16 +42,16 @@ def latent_objective(
     task : LatentTask
         A task after ``setup``.
     X, Y : sequences
-        Inputs and labelled outputs.
+        Inputs and labeled outputs.
     w : array of shape (dim,)
-        The point.
+        The weights.
     C : float
         Weight of the sum of losses.
     weight : array of shape (n,), optional
         Weights of the examples.
     outputs : callable, optional
-        ``outputs(x)`` yields every pair (y, h) of ``x``: the maxima are then taken by brute force, not by the
-        task's own argmaxes.
+        ``outputs(x)`` yields every pair (y, h) of ``x``. If given, the maxima are found by brute force
+        instead of by the argmaxes of the task.
 
     Returns
     -------
@@ -73,18 +72,16 @@ def latent_objective(
     """
     point = np.asarray(w, dtype=np.float64)
     values = [example_value(task, x, y, point, outputs) for x, y in zip(X, Y, strict=True)]
-    weights = example_weights(weight, len(values)).tolist()
-    risk = math.fsum(s * v for s, v in zip(weights, values, strict=True))
-    return 0.5 * math.fsum(v * v for v in point.tolist()) + C * risk
+    return objective(point, C, values, weight)
 
 
 def example_value(task: LatentTask, x: Any, y: Any, w: Array, outputs: Pairs | None) -> float:
-    """The bracket of one example."""
+    """The term of one example in brackets."""
     if outputs is not None:
         pairs = list(outputs(x))
         worst = max(task.loss(y, a, h) + latent_score(task, x, a, h, w) for a, h in pairs)
         return worst - max(latent_score(task, x, a, h, w) for a, h in pairs if task.same(a, y))
     own = latent_score(task, x, y, task.complete(x, y, w), w)
     a, h = unwrap(task.loss_augmented_inference(x, y, w))
-    # where only wrong outputs are looked at the labelled one counts too
+    # with wrong_only, the argmax excludes the labeled output, whose value is 0
     return max(task.loss(y, a, h) + latent_score(task, x, a, h, w) - own, 0.0)

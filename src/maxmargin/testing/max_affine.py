@@ -1,17 +1,17 @@
-"""The one quadratic programme behind every reference optimum, solved by clarabel and proved.
+"""The quadratic program behind all reference optima, solved by clarabel with a proof of optimality.
 
-Every problem of the library is, once its outputs are listed,
+With all outputs enumerated, every problem of the library is
 
     min over w of   1/2 sum_k d_k w_k^2 + sum_i c_i max(0, max_j (l_ij + <p_ij, w>))
 
-with d_k = 1, or 0 for an unpenalised intercept. clarabel solves it with one slack per example. What
-comes back is checked: F is evaluated at the w returned, the multipliers are repaired to a feasible
-point of the dual
+with d_k = 1, or 0 for an unpenalized intercept. clarabel solves it with one slack variable per example. The
+result is verified: F is evaluated at the returned w, the multipliers are corrected to a feasible point of the
+dual
 
     max over a >= 0, sum_j a_ij <= c_i of   sum a l - 1/2 sum_k (sum a p)_k^2
 
-(with (sum a p)_k = 0 where d_k = 0, and only (sum a p)_k < 0 counted where w_k >= 0 is asked for), and the
-two must meet. So the referee's number carries its own proof.
+(with (sum a p)_k = 0 if d_k = 0, and only (sum a p)_k < 0 counted if w_k >= 0 is required), and the two
+values must agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
 
-#: relative difference of primal and dual value that is accepted as "the optimum"
+#: relative difference of the primal and dual values that is accepted as optimal
 ACCURACY = 1e-9
 
 
@@ -38,10 +38,10 @@ class AffineMax(NamedTuple):
     caps: Array
     penalized: npt.NDArray[np.bool_]
     nonnegative: IntArray | None = None
-    """Penalised coordinates of w that must not be negative."""
+    """Penalized coordinates of w that must be nonnegative."""
 
     def allowed(self, w: Array) -> Array:
-        """``w`` with what must not be negative clipped at zero."""
+        """``w`` with the nonnegative coordinates clipped at zero."""
         if self.nonnegative is None:
             return w
         w = w.copy()
@@ -50,19 +50,19 @@ class AffineMax(NamedTuple):
 
 
 def solve_max_affine(problem: AffineMax) -> tuple[float, Array]:
-    """Minimise a sum of maxima of affine functions plus half the squared norm; see the module's text.
+    """Minimize half the squared norm plus a sum of maxima of affine functions; see the module docstring.
 
     Parameters
     ----------
     problem : AffineMax
-        The planes.
+        The problem.
 
     Returns
     -------
     F_star : float
-        F at the point returned, proved within ``ACCURACY`` of the optimum.
+        F at the returned point, within a relative ``ACCURACY`` of the optimum.
     w : array
-        The point.
+        The minimizer.
 
     Examples
     --------
@@ -86,14 +86,14 @@ def solve_max_affine(problem: AffineMax) -> tuple[float, Array]:
 
 
 def primal_value(problem: AffineMax, w: Array) -> float:
-    """F(w) of the problem, summed exactly."""
+    """F(w), with correctly rounded sums."""
     worst = np.zeros(len(problem.caps))
     np.maximum.at(worst, problem.groups, problem.offsets + problem.planes @ w)
     return 0.5 * math.fsum((w * w)[problem.penalized]) + math.fsum(problem.caps * worst)
 
 
 def dual_value(problem: AffineMax, alpha: Array, w: Array) -> float:
-    """The dual value of feasible multipliers; what an unpenalised coordinate leaves is charged."""
+    """The dual value of feasible multipliers, less a penalty for violated equality constraints."""
     u = problem.allowed(-(problem.planes.T @ alpha))
     penalty = 0.5 * math.fsum((u * u)[problem.penalized])
     free = ~problem.penalized
@@ -102,7 +102,7 @@ def dual_value(problem: AffineMax, alpha: Array, w: Array) -> float:
 
 
 class Solution(NamedTuple):
-    """A primal and a dual point with their values."""
+    """A primal and a dual point, and their values."""
 
     upper: float
     lower: float
@@ -111,10 +111,10 @@ class Solution(NamedTuple):
 
 
 def prove_optimum(problem: AffineMax) -> Solution:
-    """Primal and dual point whose values meet, or an error."""
+    """Find primal and dual points whose values agree, or raise an ArithmeticError."""
     best = Solution(math.inf, -math.inf, np.empty(0), np.empty(0))
-    # Divided by the largest cap all multipliers lie in [0, 1]: best where many are at their caps.
-    # Undivided is better for separable data, whose multipliers do not grow with C.
+    # Divided by the largest cap, all multipliers are in [0, 1]: best if many are at their caps.
+    # Without division is better for separable data, whose multipliers do not grow with C.
     largest = float(problem.caps.max())
     posed, alpha = problem, np.empty(0)
     scales = [(scale, False) for scale in (largest, 1.0, math.sqrt(largest), 1.0)]
@@ -123,19 +123,19 @@ def prove_optimum(problem: AffineMax) -> Solution:
     for scale, guess_signs in scales:
         w, multipliers = _clarabel(_without_zeros(posed, alpha) if guess_signs else posed, scale)
         alpha = _feasible(problem, multipliers)
-        # caps far above every multiplier do not matter, but cost digits: lower them for later attempts
+        # caps far above all multipliers have no effect but cost accuracy: lower them for later attempts
         if alpha.any():
             posed = problem._replace(caps=np.minimum(problem.caps, 10.0 * alpha.max()))
-        # the interior point's w, and the one its multipliers imply (where they imply one)
+        # w of the interior-point method, and w from its multipliers (for penalized coordinates)
         w = problem.allowed(w)
         implied = problem.allowed(np.where(problem.penalized, -(problem.planes.T @ alpha), w))
-        # Separable data and a large C: a rounding error beyond the margin costs C, and a step of the
-        # same size away from it costs nothing.
+        # With separable data and a large C, a rounding error in the margin costs C times as much, and a
+        # slightly larger w costs almost nothing.
         for point in [(1.0 + t) * v for v in (w, implied) for t in (0.0, 1e-13, 1e-12, 1e-11)]:
             upper = primal_value(problem, point)
             if upper < best.upper:
                 best = best._replace(upper=upper, w=point)
-        # the two bounds hold independently, so the best of each attempt may be combined
+        # the two bounds hold independently, so keep the best of each
         lower = dual_value(problem, alpha, w)
         if lower > best.lower:
             best = best._replace(lower=lower, alpha=alpha)
@@ -143,14 +143,14 @@ def prove_optimum(problem: AffineMax) -> Solution:
             break
     if not best.upper - best.lower <= ACCURACY * max(abs(best.upper), 1e-12):
         raise ArithmeticError(
-            f"the reference optimum is not proved: {best.lower!r} <= F* <= {best.upper!r} is all "
-            "that is known. The problem may be too badly scaled for the interior-point method."
+            f"the reference optimum is not accurate enough: {best.lower!r} <= F* <= {best.upper!r}. The "
+            "problem may be too badly scaled for the interior-point method; rescale the features."
         )
     return best
 
 
 def _without_zeros(problem: AffineMax, alpha: Array) -> AffineMax:
-    """Without the signs, and without the coordinates that they seem to hold at zero: more digits, if so."""
+    """The problem without sign constraints and without the coordinates that seem to be zero."""
     u = -(problem.planes.T @ alpha)
     keep = np.ones(len(u))
     assert problem.nonnegative is not None
@@ -160,19 +160,19 @@ def _without_zeros(problem: AffineMax, alpha: Array) -> AffineMax:
 
 
 def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
-    """(w, multipliers) of the objective divided by ``scale``, as the interior-point method left them."""
+    """(w, multipliers) by the interior-point method, for the objective divided by ``scale``."""
     try:
         import clarabel
     except ImportError as error:  # pragma: no cover - the test extra installs it
         raise ImportError(
-            "maxmargin.testing's exact optima need the package clarabel: pip install clarabel "
-            "(it is part of maxmargin's test extra)"
+            "the functions solve_*_qp of maxmargin.testing require the package clarabel (part of the test "
+            "extra): pip install clarabel"
         ) from error
     m, dim = problem.planes.shape
     n = len(problem.caps)
     pick = sp.csr_matrix((np.ones(m), (np.arange(m), problem.groups)), (m, n))
     # variables (w, xi);  <p, w> - xi + s = -l,  -xi + s = 0,  s >= 0
-    # and -w_k + s = 0 where w_k must not be negative
+    # and -w_k + s = 0 if w_k must be nonnegative
     signed = np.empty(0, np.int64) if problem.nonnegative is None else problem.nonnegative
     signs = sp.csr_matrix(
         (-np.ones(len(signed)), (np.arange(len(signed)), signed)), (len(signed), dim)
@@ -191,7 +191,7 @@ def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_iter = 500
-    # tighter than it can always reach; it then says so, and prove_optimum decides whether that is enough
+    # tighter than it can always reach; prove_optimum checks whether the result is accurate enough
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-14
     cones = [clarabel.NonnegativeConeT(m + n + len(signed))]
     P = sp.csc_matrix(sp.diags_array(diagonal))
@@ -200,7 +200,7 @@ def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
 
 
 def _feasible(problem: AffineMax, multipliers: Array) -> Array:
-    """The nearest multipliers that obey the signs and caps exactly."""
+    """Feasible multipliers: clip them at zero, and scale those of a group whose sum exceeds its cap."""
     alpha = np.maximum(multipliers, 0.0)
     total = np.bincount(problem.groups, alpha, minlength=len(problem.caps))
     shrink = np.where(total > problem.caps, problem.caps / np.maximum(total, 1e-300), 1.0)

@@ -1,7 +1,7 @@
-"""Exact optima of small problems by an independent interior-point solver (clarabel).
+"""Optima of small problems by an independent interior-point solver (clarabel).
 
-Each function lists all constraints of its problem and hands them to
-:mod:`maxmargin.testing.max_affine`, which solves and proves.
+Each function lists all constraints of its problem. :mod:`maxmargin.testing.max_affine` solves it and proves
+optimality.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.vectors import Array, SparseVector, Vector
+from maxmargin.core.vectors import Array
 from maxmargin.tasks.base import Task
-from maxmargin.testing.max_affine import AffineMax, prove_optimum, solve_max_affine
+from maxmargin.testing.max_affine import AffineMax, solve_max_affine
 from maxmargin.testing.reference import (
     Outputs,
     Rescaling,
@@ -52,14 +52,14 @@ def solve_binary_qp(
     intercept_scaling, penalize_intercept
         As in :func:`~maxmargin.testing.binary_objective`.
     margin : array of shape (n,), optional
-        What is asked of each row in place of 1.
+        The required margin of each sample; 1 by default.
 
     Returns
     -------
     F_star : float
         The optimal value.
     w : array of shape (d,) or (d + 1,)
-        A minimiser; with an intercept its last entry is the intercept itself, already scaled.
+        A minimizer; with an intercept its last entry is the intercept.
 
     Examples
     --------
@@ -68,17 +68,15 @@ def solve_binary_qp(
     >>> round(F, 6), w.round(6).tolist()
     (0.5, [1.0])
     """
-    rows = _csr(X)
+    rows, penalized = _with_intercept(X, fit_intercept, intercept_scaling, penalize_intercept)
     y = np.asarray(y_signed, dtype=np.float64)
-    n, d = rows.shape
-    if fit_intercept:
-        rows = sp.csr_matrix(sp.hstack([rows, np.full((n, 1), intercept_scaling)]))
+    n = len(y)
     problem = AffineMax(
         planes=sp.csr_matrix(sp.diags_array(-y) @ rows),
         offsets=np.ones(n) if margin is None else np.asarray(margin, dtype=np.float64),
         groups=np.arange(n),
         caps=C * example_weights(weight, n),
-        penalized=np.arange(rows.shape[1]) < (d if not penalize_intercept else d + 1),
+        penalized=penalized,
     )
     value, w = solve_max_affine(problem)
     if fit_intercept:
@@ -107,18 +105,18 @@ def solve_multiclass_qp(
     y_index : array of shape (n,)
         Classes, 0 .. K-1.
     cost : array of shape (K, K), optional
-        ``cost[truth, predicted]`` with a zero diagonal; 0/1 by default.
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i; 0/1 by default.
     n_classes : int, optional
-        K; by default that of ``cost``, or one more than the largest class seen.
+        K. The default is the size of ``cost``, or one more than the largest class in ``y_index``.
     margin : array of shape (n,), optional
-        Factors of the rows' costs.
+        Multipliers of the costs of each sample; 1 by default.
 
     Returns
     -------
     F_star : float
         The optimal value.
     w : array of shape (K, d) or (K, d + 1)
-        A minimiser; with an intercept its last column holds the intercepts.
+        A minimizer; with an intercept its last column holds the intercepts.
 
     Examples
     --------
@@ -127,14 +125,11 @@ def solve_multiclass_qp(
     >>> round(F, 6), w.round(6).ravel().tolist()
     (0.25, [0.5, -0.5])
     """
-    rows = _csr(X)
+    rows, penalized = _with_intercept(X, fit_intercept, intercept_scaling, penalize_intercept)
     y = np.asarray(y_index, dtype=np.int64)
-    n, d = rows.shape
+    n = len(y)
     if n_classes is None:
         n_classes = int(y.max()) + 1 if cost is None else len(np.asarray(cost))
-    if fit_intercept:
-        rows = sp.csr_matrix(sp.hstack([rows, np.full((n, 1), intercept_scaling)]))
-    width = rows.shape[1]
     costs = cost_matrix(cost, n_classes)
     # row (i, k) of the planes is x_i in block k minus x_i in block y_i; k = y_i is the zero plane
     example = np.repeat(np.arange(n), n_classes)
@@ -147,18 +142,69 @@ def solve_multiclass_qp(
         )
         for k in range(n_classes)
     ]
-    penalized = np.tile(np.arange(width) < (width if penalize_intercept else d), n_classes)
     problem = AffineMax(
         planes=sp.csr_matrix(sp.hstack(blocks)),
         offsets=costs[y[example], other] * (1.0 if margin is None else np.asarray(margin)[example]),
         groups=example,
         caps=C * example_weights(weight, n),
-        penalized=penalized,
+        penalized=np.tile(penalized, n_classes),
     )
     value, flat = solve_max_affine(problem)
-    w = flat.reshape(n_classes, width)
+    w = flat.reshape(n_classes, -1)
     if fit_intercept:
         w[:, -1] *= intercept_scaling
+    return value, w
+
+
+def solve_regression_qp(
+    X: Any,
+    y: npt.ArrayLike,
+    C: float,
+    epsilon: float | npt.ArrayLike = 0.0,
+    weight: npt.ArrayLike | None = None,
+    fit_intercept: bool = True,
+    intercept_scaling: float = 1.0,
+    penalize_intercept: bool = True,
+) -> tuple[float, Array]:
+    """The optimum of linear support vector regression with the epsilon-insensitive loss.
+
+    Parameters
+    ----------
+    X, C, weight, fit_intercept, intercept_scaling, penalize_intercept
+        As in :func:`solve_binary_qp`.
+    y : array of shape (n,)
+        Targets.
+    epsilon : float or array of shape (n,)
+        The epsilon of the epsilon-insensitive loss, common or per sample.
+
+    Returns
+    -------
+    F_star : float
+        The optimal value.
+    w : array of shape (d,) or (d + 1,)
+        A minimizer; with an intercept its last entry is the intercept.
+
+    Examples
+    --------
+    >>> from maxmargin.testing import solve_regression_qp
+    >>> F, w = solve_regression_qp([[1.0], [2.0]], [1.0, 2.0], C=10.0, epsilon=0.5, fit_intercept=False)
+    >>> round(F, 5), w.round(5).tolist()
+    (0.28125, [0.75])
+    """
+    rows, penalized = _with_intercept(X, fit_intercept, intercept_scaling, penalize_intercept)
+    target = np.asarray(y, dtype=np.float64)
+    n = len(target)
+    width = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (n,))
+    problem = AffineMax(
+        planes=sp.csr_matrix(sp.vstack([-rows, rows])),
+        offsets=np.concatenate([target - width, -target - width]),
+        groups=np.tile(np.arange(n), 2),
+        caps=C * example_weights(weight, n),
+        penalized=penalized,
+    )
+    value, w = solve_max_affine(problem)
+    if fit_intercept:
+        w[-1] *= intercept_scaling
     return value, w
 
 
@@ -174,7 +220,7 @@ def solve_structured_qp(
     nonnegative: npt.ArrayLike = (),
     fixed: Mapping[int, float] | None = None,
 ) -> tuple[float, Array]:
-    """The optimum of a structured problem whose outputs can be listed.
+    """The optimum of a structured problem whose outputs can be enumerated.
 
     Parameters
     ----------
@@ -189,31 +235,33 @@ def solve_structured_qp(
     weight : array of shape (n,), optional
         Weights of the examples.
     rescaling : {"margin", "slack"}
-        How loss and score difference are joined.
+        The loss rescaling.
     dim : int, optional
-        Dimension of the joint features, where ``setup`` was called before.
+        Dimension of the joint features. Pass it if ``setup`` was already called.
     nonnegative : array of int
-        Weights that must not be negative.
+        Indices of weights that must be nonnegative.
     fixed : mapping from index to value, optional
-        Weights that are not learned; they are not penalised either.
+        Weights that are fixed; they are not penalized.
 
     Returns
     -------
     F_star : float
-        The optimal value, without the fixed weights' share of the norm.
+        The optimal value, without the norm of the fixed weights.
     w : array of shape (dim,)
-        The minimiser, fixed weights included.
+        The minimizer, fixed weights included.
 
     Examples
     --------
+    >>> import itertools
     >>> import numpy as np
+    >>> from maxmargin.tasks import Chain
     >>> from maxmargin.testing import solve_structured_qp
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> X = [np.array([1.0]), np.array([-1.0])]
-    >>> F, w = solve_structured_qp(task, X, [0, 1], 10.0, task.outputs)
-    >>> round(F, 6), w.round(6).tolist()
-    (0.25, [0.5, -0.5])
+    >>> X, Y = [np.array([[1.0]]), np.array([[-1.0]])], [np.array([0]), np.array([1])]
+    >>> def outputs(x):
+    ...     return itertools.product([0, 1], repeat=len(x))
+    >>> F, w = solve_structured_qp(Chain(n_labels=2), X, Y, 10.0, outputs)
+    >>> round(F, 6)
+    0.25
     """
     if rescaling not in ("margin", "slack"):
         raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")
@@ -246,64 +294,13 @@ def solve_structured_qp(
     return value, held
 
 
-def solve_reduced_qp(
-    planes: Sequence[Vector] | Sequence[Sequence[float]] | Array,
-    offsets: npt.ArrayLike,
-    C: float | npt.ArrayLike,
-    blocks: npt.ArrayLike | None = None,
-    nonnegative: npt.ArrayLike = (),
-) -> tuple[float, Array]:
-    """The dual of a bundle: ``max <b, a> - |sum_j a_j p_j|^2 / 2``, a >= 0, ``sum a <= C`` per block.
-
-    Parameters
-    ----------
-    planes : array of shape (t, dim), or sequence of vectors
-        One plane per row. The zero plane need not be among them.
-    offsets : array of shape (t,)
-        The planes' offsets.
-    C : float or array of shape (n_blocks,)
-        Cap of each block's sum.
-    blocks : array of shape (t,), optional
-        The block of each plane, 0, 1, ...; one block by default.
-    nonnegative : array of int
-        Coordinates that must not be negative: there only ``sum_j a_j p_j < 0`` counts.
-
-    Returns
-    -------
-    value : float
-        The optimal value, exactly feasible: a lower bound of the problem the planes came from.
-    alpha : array of shape (t,)
-        Feasible multipliers that attain ``value``; ``w = - sum_j alpha_j p_j``.
-
-    Examples
-    --------
-    >>> from maxmargin.testing import solve_reduced_qp
-    >>> value, alpha = solve_reduced_qp([[-1.0, 0.0], [0.0, -2.0]], [1.0, 1.0], C=10.0)
-    >>> round(value, 6), alpha.round(6).tolist()
-    (0.625, [1.0, 0.25])
-    """
-    rows = _planes(planes)
-    t = rows.shape[0]
-    group = np.zeros(t, np.int64) if blocks is None else np.asarray(blocks, dtype=np.int64)
-    caps = np.array(np.broadcast_to(np.asarray(C, dtype=np.float64), (int(group.max()) + 1,)))
-    problem = AffineMax(
-        rows,
-        np.asarray(offsets, dtype=np.float64),
-        group,
-        caps,
-        np.ones(rows.shape[1], dtype=bool),
-        np.asarray(nonnegative, dtype=np.int64),
-    )
-    solution = prove_optimum(problem)
-    return solution.lower, solution.alpha
-
-
-def _csr(X: Any) -> sp.csr_matrix:
-    return sp.csr_matrix(X if sp.issparse(X) else np.asarray(X, dtype=np.float64), dtype=np.float64)
-
-
-def _planes(planes: Sequence[Vector] | Sequence[Sequence[float]] | Array) -> sp.csr_matrix:
-    if isinstance(planes, np.ndarray):
-        return _csr(planes)
-    rows = [dense(p) if isinstance(p, SparseVector) else np.asarray(p, float) for p in planes]
-    return _csr(np.vstack(rows))
+def _with_intercept(
+    X: Any, fit_intercept: bool, intercept_scaling: float, penalize_intercept: bool
+) -> tuple[sp.csr_matrix, npt.NDArray[np.bool_]]:
+    """The rows, with a constant feature if there is an intercept, and which features are penalized."""
+    rows = sp.csr_matrix(X if sp.issparse(X) else np.asarray(X, dtype=np.float64), dtype=np.float64)
+    n, d = rows.shape
+    if not fit_intercept:
+        return rows, np.ones(d, dtype=bool)
+    rows = sp.csr_matrix(sp.hstack([rows, np.full((n, 1), intercept_scaling)]))
+    return rows, np.append(np.ones(d, dtype=bool), penalize_intercept)

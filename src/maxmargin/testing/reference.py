@@ -1,10 +1,10 @@
-"""Naive reference code: the objective of every problem, written down once more and slowly.
+"""Reference implementations of the objectives, slow and simple.
 
     F(w) = 1/2 |w|^2 + C sum_i s_i max_y^ [ Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)> ]
 
-This is the referee. It shares no code with the solvers, risks, losses or compiled parts: only the
-:class:`~maxmargin.tasks.Task` verbs a user writes are called. Sums over examples are exactly rounded
-(:func:`math.fsum`), so what error is left comes from the scores of single rows.
+They share no code with the solvers, risks, losses or compiled functions, and call only the methods of a
+:class:`~maxmargin.tasks.Task` that a user writes. Sums over examples are correctly rounded
+(:func:`math.fsum`), so only the scores of single rows have rounding errors.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from maxmargin.tasks.base import Bounded, Task
 Rescaling: TypeAlias = Literal["margin", "slack"]
 Outputs: TypeAlias = Callable[[Any], Iterable[Any]]
 
-#: rows per block, so that half a million rows never become one large temporary
+#: rows per block, to keep temporary arrays small
 BLOCK = 8192
 
 
-# -- vectors in ------------------------------------------------------------------------------------
+# -- vector inputs ---------------------------------------------------------------------------------
 
 
 def binary_objective(
@@ -46,8 +46,8 @@ def binary_objective(
     coef : array of shape (d,) or (1, d)
         Weights.
     intercept : float
-        Added to every score. A penalised intercept is the weight ``intercept / intercept_scaling`` of
-        a constant feature ``intercept_scaling``, and that weight is what the penalty sees.
+        Added to every score. A penalized intercept is the weight ``intercept / intercept_scaling`` of a
+        constant feature with the value ``intercept_scaling``; the penalty applies to that weight.
     X : array or scipy sparse matrix of shape (n, d)
         Rows.
     y_signed : array of shape (n,)
@@ -57,9 +57,9 @@ def binary_objective(
     weight : array of shape (n,), optional
         Weights of the examples.
     intercept_scaling : float
-        The constant feature's value.
+        Value of the constant feature.
     penalize_intercept : bool
-        Whether the intercept is part of the penalty.
+        Whether the intercept is penalized.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def binary_objective(
     w = np.asarray(coef, dtype=np.float64).ravel()
     y = np.asarray(y_signed, dtype=np.float64)
     if not np.isin(y, (-1.0, 1.0)).all():
-        raise ValueError("y_signed must hold -1 and +1 only")
+        raise ValueError("y_signed must contain -1 and +1 only")
     b = float(np.asarray(intercept, dtype=np.float64).reshape(()))
     s = example_weights(weight, len(y))
     parts: list[float] = []
@@ -83,7 +83,7 @@ def binary_objective(
         scores = np.asarray(block @ w).ravel() + b
         parts.extend((s[rows] * np.maximum(0.0, 1.0 - y[rows] * scores)).tolist())
     if len(parts) != len(y):
-        raise ValueError(f"X has {len(parts)} rows, y_signed {len(y)}")
+        raise ValueError(f"X has {len(parts)} rows, but y_signed has {len(y)} labels")
     penalty = _half_square(w)
     if penalize_intercept:
         penalty += 0.5 * (b / intercept_scaling) ** 2
@@ -108,7 +108,7 @@ def multiclass_objective(
     coef : array of shape (K, d)
         One row of weights per class.
     intercept : array of shape (K,) or float
-        Added to the classes' scores; see :func:`binary_objective` for its penalty.
+        Added to the scores of the classes; see :func:`binary_objective` for its penalty.
     X : array or scipy sparse matrix of shape (n, d)
         Rows.
     y_index : array of shape (n,)
@@ -116,7 +116,7 @@ def multiclass_objective(
     C : float
         Weight of the sum of losses.
     cost : array of shape (K, K), optional
-        ``cost[truth, predicted]`` with a zero diagonal; 0/1 by default.
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i; 0/1 by default.
     weight : array of shape (n,), optional
         Weights of the examples.
     intercept_scaling, penalize_intercept
@@ -147,14 +147,70 @@ def multiclass_objective(
         worst = (costs[truth] + scores - own[:, None]).max(axis=1)
         parts.extend((s[rows] * worst).tolist())
     if len(parts) != len(y):
-        raise ValueError(f"X has {len(parts)} rows, y_index {len(y)}")
+        raise ValueError(f"X has {len(parts)} rows, but y_index has {len(y)} labels")
     penalty = math.fsum(_half_square(row) for row in W)
     if penalize_intercept:
         penalty += _half_square(b / intercept_scaling)
     return penalty + C * math.fsum(parts)
 
 
-# -- structures out --------------------------------------------------------------------------------
+def regression_objective(
+    coef: npt.ArrayLike,
+    intercept: float,
+    X: Any,
+    y: npt.ArrayLike,
+    C: float,
+    epsilon: float | npt.ArrayLike = 0.0,
+    weight: npt.ArrayLike | None = None,
+    intercept_scaling: float = 1.0,
+    penalize_intercept: bool = True,
+    squared: bool = False,
+) -> float:
+    """The objective of linear support vector regression.
+
+    Parameters
+    ----------
+    coef : array of shape (d,)
+        Weights.
+    intercept : float
+        Added to every score; see :func:`binary_objective` for its penalty.
+    X : array or scipy sparse matrix of shape (n, d)
+        Rows.
+    y : array of shape (n,)
+        Targets.
+    C : float
+        Weight of the sum of losses.
+    epsilon : float or array of shape (n,)
+        The epsilon of the epsilon-insensitive loss, common or per sample.
+    weight : array of shape (n,), optional
+        Weights of the examples.
+    intercept_scaling, penalize_intercept
+        As in :func:`binary_objective`.
+    squared : bool
+        Whether the losses are squared.
+
+    Returns
+    -------
+    float
+        ``|w|^2 / 2 + C sum_i s_i max(0, |y_i - <w, x_i> - b| - epsilon_i)``, or with squared losses.
+
+    Examples
+    --------
+    >>> from maxmargin.testing import regression_objective
+    >>> regression_objective([1.0], 0.0, [[2.0], [0.5]], [3.0, 0.4], C=10.0, epsilon=0.25)
+    8.0
+    """
+    w, target = np.asarray(coef, dtype=np.float64).ravel(), np.asarray(y, dtype=np.float64)
+    b = float(np.asarray(intercept, dtype=np.float64).reshape(()))
+    off = np.abs(target - np.asarray(X @ w).ravel() - b)
+    losses = np.maximum(0.0, off - np.asarray(epsilon, dtype=np.float64)) ** (2 if squared else 1)
+    penalty = _half_square(w)
+    if penalize_intercept:
+        penalty += 0.5 * (b / intercept_scaling) ** 2
+    return penalty + C * math.fsum(example_weights(weight, len(target)) * losses)
+
+
+# -- structured outputs -----------------------------------------------------------------------------
 
 
 def structured_objective(
@@ -166,10 +222,10 @@ def structured_objective(
     weight: npt.ArrayLike | None = None,
     rescaling: Rescaling = "margin",
 ) -> float:
-    """The structured objective by the task's own oracle, one example at a time.
+    """The structured objective, by the argmax of the task, one example at a time.
 
-    The truth (value 0) counts in every maximum. For an inexact oracle the result is a lower bound of
-    F(w); see :func:`brute_force_objective`.
+    Every maximum includes the true output, whose value is 0. If the argmax is inexact, the result is a lower
+    bound of F(w).
 
     Parameters
     ----------
@@ -178,13 +234,13 @@ def structured_objective(
     X, Y : sequences
         Inputs and true outputs.
     w : array of shape (dim,)
-        The point.
+        The weights.
     C : float
         Weight of the sum of losses.
     weight : array of shape (n,), optional
         Weights of the examples.
     rescaling : {"margin", "slack"}
-        How loss and score difference are joined.
+        The loss rescaling.
 
     Returns
     -------
@@ -194,70 +250,21 @@ def structured_objective(
     Examples
     --------
     >>> import numpy as np
+    >>> from maxmargin.tasks import Chain
     >>> from maxmargin.testing import structured_objective
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> task.setup([np.array([1.0])], [0])
-    2
-    >>> structured_objective(task, [np.array([1.0])], [0], np.array([0.5, 0.0]), C=1.0)
-    0.625
+    >>> task, X, Y = Chain(n_labels=2), [np.eye(2)], [np.array([0, 1])]
+    >>> dim = task.setup(X, Y)
+    >>> structured_objective(task, X, Y, np.zeros(dim), C=1.0)
+    2.0
     """
     point = np.asarray(w, dtype=np.float64)
     worst = []
+    margin = rescaling == "margin"
+    oracle = task.loss_augmented_inference if margin else task.slack_augmented_inference
     for x, y in zip(X, Y, strict=True):
-        verb = (
-            task.loss_augmented_inference
-            if rescaling == "margin"
-            else task.slack_augmented_inference
-        )
-        y_hat = unwrap(verb(x, y, point))
+        y_hat = unwrap(oracle(x, y, point))
         worst.append(max(0.0, violation(task, x, y, y_hat, point, rescaling)))
-    weights = example_weights(weight, len(worst)).tolist()
-    return _half_square(point) + C * math.fsum(s * v for s, v in zip(weights, worst, strict=True))
-
-
-def brute_force_objective(
-    task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    w: npt.ArrayLike,
-    C: float,
-    outputs: Outputs,
-    weight: npt.ArrayLike | None = None,
-    rescaling: Rescaling = "margin",
-) -> float:
-    """The structured objective with every maximum taken over all outputs, one by one.
-
-    Parameters
-    ----------
-    task, X, Y, w, C, weight, rescaling
-        As in :func:`structured_objective`; the task's argmaxes are not called.
-    outputs : callable
-        ``outputs(x)`` yields every output of ``x``.
-
-    Returns
-    -------
-    float
-        F(w).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.testing import brute_force_objective
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> task.setup([np.array([1.0])], [0])
-    2
-    >>> brute_force_objective(task, [np.array([1.0])], [0], np.array([0.5, 0.0]), 1.0, task.outputs)
-    0.625
-    """
-    point = np.asarray(w, dtype=np.float64)
-    worst = [
-        max(0.0, brute_force_inference(task, x, point, outputs, y, rescaling)[1])
-        for x, y in zip(X, Y, strict=True)
-    ]
-    weights = example_weights(weight, len(worst)).tolist()
-    return _half_square(point) + C * math.fsum(s * v for s, v in zip(weights, worst, strict=True))
+    return objective(point, C, worst, weight)
 
 
 def brute_force_inference(
@@ -268,7 +275,7 @@ def brute_force_inference(
     y: Any = None,
     rescaling: Rescaling = "margin",
 ) -> tuple[Any, float]:
-    """The best output of all, and its value.
+    """The best output by brute force, and its value.
 
     Parameters
     ----------
@@ -277,34 +284,21 @@ def brute_force_inference(
     x : object
         The input.
     w : array of shape (dim,)
-        The point.
+        The weights.
     outputs : callable
         ``outputs(x)`` yields every output of ``x``.
     y : object, optional
-        The truth. Without it the score alone is maximised.
+        The true output. Without it, the score is maximized.
     rescaling : {"margin", "slack"}
-        With a truth: what is maximised.
+        The loss rescaling; used if ``y`` is given.
 
     Returns
     -------
     y_hat : object
-        The first best output.
+        The best output; the first of several.
     value : float
-        Without a truth its score ``<w, Psi(x, y^)>``; with one the violation
+        Without ``y``, the score ``<w, Psi(x, y^)>``. With ``y``, the violation
         ``Delta + <w, Psi(x, y^) - Psi(x, y)>`` (margin) or ``Delta (1 + <w, ...>)`` (slack).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.testing import brute_force_inference
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> task.setup([np.array([1.0])], [0])
-    2
-    >>> brute_force_inference(task, np.array([1.0]), np.array([0.5, 0.0]), task.outputs)
-    (0, 0.5)
-    >>> brute_force_inference(task, np.array([1.0]), np.array([0.5, 0.0]), task.outputs, y=0)
-    (1, 0.5)
     """
     point = np.asarray(w, dtype=np.float64)
     best: Any = None
@@ -317,20 +311,20 @@ def brute_force_inference(
         if value > best_value:
             best, best_value = y_hat, value
     if best_value == -math.inf:
-        raise ValueError("outputs(x) yielded no output of finite value")
+        raise ValueError("outputs(x) yielded no output with a finite value")
     return best, best_value
 
 
-# -- small parts -----------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def dense(v: Vector) -> Array:
-    """Any vector as a dense float64 array."""
+    """Convert a vector to a dense float64 array."""
     return v.to_dense() if isinstance(v, SparseVector) else np.asarray(v, dtype=np.float64)
 
 
 def score(task: Task, x: Any, y: Any, w: Array) -> float:
-    """``<w, Psi(x, y)>``, exactly rounded."""
+    """``<w, Psi(x, y)>``, correctly rounded."""
     psi = task.joint_feature(x, y)
     if isinstance(psi, SparseVector):
         return math.fsum((psi.values * w[psi.indices]).tolist())
@@ -340,7 +334,7 @@ def score(task: Task, x: Any, y: Any, w: Array) -> float:
 def violation(
     task: Task, x: Any, y: Any, y_hat: Any, w: Array, rescaling: Rescaling = "margin"
 ) -> float:
-    """What ``y_hat`` contributes to the maximum of example (x, y)."""
+    """The value of ``y_hat`` in the maximum of example (x, y)."""
     delta = float(task.loss(y, y_hat))
     ahead = score(task, x, y_hat, w) - score(task, x, y, w)
     if rescaling == "margin":
@@ -351,8 +345,16 @@ def violation(
 
 
 def unwrap(answer: Any) -> Any:
-    """The output in an oracle's answer, whether the search was cut short or not."""
+    """The output in the answer of an argmax, which may be a :class:`~maxmargin.tasks.Bounded`."""
     return answer.y if isinstance(answer, Bounded) else answer
+
+
+def objective(
+    w: Array, C: float, values: Sequence[float], weight: npt.ArrayLike | None = None
+) -> float:
+    """``|w|^2 / 2 + C sum_i weight_i values_i``, with correctly rounded sums."""
+    weights = example_weights(weight, len(values)).tolist()
+    return _half_square(w) + C * math.fsum(s * v for s, v in zip(weights, values, strict=True))
 
 
 def _half_square(w: Array) -> float:
@@ -360,7 +362,7 @@ def _half_square(w: Array) -> float:
 
 
 def example_weights(weight: npt.ArrayLike | None, n: int) -> Array:
-    """The examples' weights, ones by default."""
+    """The weights of the examples; ones by default."""
     if weight is None:
         return np.ones(n)
     weights = np.asarray(weight, dtype=np.float64)
@@ -381,7 +383,7 @@ def cost_matrix(cost: npt.ArrayLike | None, n_classes: int) -> Array:
 
 def _blocks(X: Any, n_features: int) -> Iterator[tuple[slice, Any]]:
     """Row blocks of a dense or sparse matrix, as float64."""
-    # duck-typed: whoever has `tocsr` is a scipy sparse matrix or array
+    # SciPy sparse matrices and arrays have the method tocsr
     rows = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     if rows.ndim != 2 or rows.shape[1] != n_features:
         raise ValueError(f"X has shape {rows.shape}, expected (n, {n_features})")

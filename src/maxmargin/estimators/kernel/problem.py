@@ -17,7 +17,7 @@ import numpy as np
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.kernels.rounding import Rounding, summed
 
 
@@ -51,7 +51,7 @@ class KernelProblem:
 
     def centre(self) -> Array | None:
         """The center of all rows, if the kernel is shift-invariant."""
-        return centre_of(self.X) if self.kernel.shift_invariant else None
+        return center_of(self.X) if self.kernel.shift_invariant else None
 
     def rounding(self) -> Rounding:
         """Bounds of rounding errors of kernel values in double precision."""

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.base import _blas
-from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, centre_of
+from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, center_of
 from maxmargin.kernels.thin import is_thin, thin_squares
 
 #: rows per work item of a thread: fixed, so that results are bit-identical for any number of threads
@@ -60,7 +60,7 @@ class KernelScores:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
         movable = kernel.shift_invariant and not is_thin(rows) and rows.shape[0]
         # differences of rows far from zero would lose precision
-        self._centre = centre_of(rows) if movable else None
+        self._centre = center_of(rows) if movable else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
         pieces = (rows[lo : lo + TILE] for lo in range(0, rows.shape[0], TILE))
         squares = (float(_squares(some, self._centre).max()) for some in pieces)

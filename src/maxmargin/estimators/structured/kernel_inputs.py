@@ -33,7 +33,7 @@ from maxmargin.kernels import (
     KernelRows,
     Nystrom,
     NystromMap,
-    centre_of,
+    center_of,
     make_kernel,
 )
 from maxmargin.kernels.features import KernelFeatures, complete_features, no_features
@@ -207,7 +207,7 @@ def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFe
     chosen = choose_landmarks(settings, X, MEMORY, seed)
     if not KernelRows(kernel, X[chosen], np.float64).diagonal().any():
         return no_features(kernel, X[chosen])
-    found = NystromMap(kernel, X[chosen], centre_of(X[chosen]))
+    found = NystromMap(kernel, X[chosen], center_of(X[chosen]))
     return KernelFeatures(kernel, X[chosen[found.kept]], found.factor)
 
 

@@ -29,7 +29,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.duals.kernel_blocks import KernelDuals, best_intercept
 from maxmargin.duals.kernel_rows import RowRange
-from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.kernels.extent import looked_at, precision
 from maxmargin.kernels.rounding import summed
 from maxmargin.risks.lines.evaluation import check_weights
@@ -132,7 +132,7 @@ class KernelRisk:
         self.dim = self.n_examples + int(fit_intercept)
         free = np.arange(self.n_examples, self.dim)
         self.norm = KernelNorm(free=free, risk=self)
-        self.centre = centre_of(X) if kernel.shift_invariant else None
+        self.centre = center_of(X) if kernel.shift_invariant else None
         #: single precision if it can represent the kernel's values
         self.dtype = precision(kernel, X)
         self.rounding = self.rows(slice(None), np.float64).rounding()

@@ -44,7 +44,7 @@ from maxmargin.core.vectors import (
     frozen,
     sparsify,
 )
-from maxmargin.kernels import Kernel, KernelRows, centre_of
+from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.risks.lines.evaluation import check_weights
 from maxmargin.risks.scores.wide_columns import GramNorm
 from maxmargin.risks.structured.python_examples import Rescaling
@@ -143,7 +143,7 @@ class SampledStructuredRisk:
         self.task, self._X, self._Y, self._rescaling = task, X, Y, rescaling
         self._ends = np.asarray(ends, dtype=np.int64)
         self._starts = np.concatenate([[0], self._ends[:-1]])
-        centre = centre_of(rows) if kernel.shift_invariant else None
+        centre = center_of(rows) if kernel.shift_invariant else None
         self._rows = KernelRows(kernel, rows, np.float64, centre)
         self.n_examples, self.n_rows = len(Y), int(rows.shape[0])
         self._weight = check_weights(sample_weight, self.n_examples)

@@ -1,1 +1,1 @@
-"""Sequences of labels."""
+"""Chain models: one label per token of a sequence."""

@@ -12,14 +12,14 @@ from maxmargin.core.vectors import Array, IntArray, sparsify
 
 
 class ChainCache:
-    """At most ``size`` labellings for each of the examples ``lo .. hi-1``, least recently used out.
+    """At most ``size`` labelings for each of the examples ``lo .. hi-1``; the least recently used is dropped.
 
-    Entries are numbered example by example over the slots that are filled.
+    Entries are numbered example by example; empty slots are not counted.
     """
 
     def __init__(self, chains: Chains, lo: int, hi: int, size: int) -> None:
         if size < 1:
-            raise ValueError(f"a cache needs room for at least one labelling, got size={size}")
+            raise ValueError(f"the size of a cache must be at least 1, got {size}")
         n = hi - lo
         tokens = int(chains.starts[hi] - chains.starts[lo])
         self._chains = chains
@@ -42,8 +42,8 @@ class ChainCache:
         lo = self._slots.lo
         if (answers.lo, answers.hi) != (lo, lo + len(self._slots.counts)):
             raise ValueError(
-                f"this cache holds the examples {lo} .. {lo + len(self._slots.counts) - 1}, the "
-                f"answers are for {answers.lo} .. {answers.hi - 1}"
+                f"the cache is for the examples {lo} .. {lo + len(self._slots.counts) - 1}, but the "
+                f"answers are for the examples {answers.lo} .. {answers.hi - 1}"
             )
         self._now += 1
         insert_answers(self._chains, self._slots, answers.labelings, answers.losses, self._now)
@@ -64,5 +64,5 @@ class ChainCache:
         return Cut(float(offset), sparsify(plane))
 
     def _slot(self, chosen: IntArray) -> IntArray:
-        """Slots within the examples, from numbers of entries."""
+        """Slots within their examples, from entry numbers."""
         return np.where(chosen >= 0, chosen - self.pointers[:-1], -1)

@@ -1,14 +1,14 @@
-"""First-order chains: one label for every token of a sequence (tagging, chunking, handwriting).
+"""First-order chains: one label per token of a sequence (tagging, chunking, handwriting recognition).
 
-    Psi(x, y)     =  sum_t x_t in column y_t  +  moves y_{t-1} -> y_t  +  start y_0  +  stop y_{T-1}
+    Psi(x, y)     =  sum_t x_t in column y_t  +  transitions y_{t-1} -> y_t  +  start y_0  +  stop y_{T-1}
     Delta(y, y^)  =  sum_t weight_t cost[y_t, y^_t]
 
-An input is a matrix with one row of features per token, sparse or dense; an output is an array of
-label numbers 0 .. K-1, in training also a :class:`WeightedLabels`. The weights are flat: features x
-labels, then moves [from, to], start, stop.
+An input is a sparse or dense matrix with one row of features per token. An output is an array of labels 0 ..
+K-1, or, for training, a :class:`WeightedLabels`. The weight vector holds the weights of features x labels,
+then those of transitions [from, to], start and stop.
 
-The methods of this file are the plain form: short, in NumPy, one sequence at a time. ``pack``
-returns the compiled form that training uses; tests hold the two against each other.
+The methods of this file are the NumPy implementation, for one sequence at a time. ``pack`` returns the
+compiled form that training uses; tests compare the two.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from maxmargin.tasks.chains.examples import ChainExamples, label_dtype, stack_ro
 Labels = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-#: cells (token, loss, label) of the table behind slack rescaling, four bytes each
+#: maximum number of cells (token, loss, label) of the table for slack rescaling, four bytes each
 MOST_CELLS = 50_000_000
 
 
 class WeightedLabels(NamedTuple):
-    """A labelling to learn from, with what an error at each token costs: a factor on ``cost``.
+    """Labels of a training sequence, with a multiplier of ``cost`` for each token.
 
-    A weight of 0 is a token whose label is a guess: predicting another costs nothing.
+    With weight 0, an error at that token costs nothing. Use it for tokens whose label is a guess.
 
     Examples
     --------
@@ -52,21 +52,21 @@ class WeightedLabels(NamedTuple):
 
 
 class Chain(Task):
-    """Label every token of a sequence, with scores for tokens and for pairs of neighbours.
+    """Label every token of a sequence, with scores of tokens and of pairs of neighboring labels.
 
     Parameters
     ----------
     n_labels : int
         Number of labels K.
     n_features : int, optional
-        Columns of the inputs; taken from the first input by ``setup`` if not given.
+        Number of columns of the inputs. By default, ``setup`` takes it from the first input.
     cost : (K, K) array, optional
-        ``cost[y, y_hat]`` of predicting y_hat for y: non-negative, zero on the diagonal. The
-        default is 0/1.
+        ``cost[i, j]`` is the cost of predicting label j when the true label is i: nonnegative, zero on the
+        diagonal. The default is 0/1.
     allowed : (K, K) bool array, optional
-        ``allowed[a, b]``: may label b follow label a? Default: always.
+        ``allowed[a, b]`` says whether label b may follow label a. The default allows all transitions.
     allowed_start, allowed_stop : (K,) bool arrays, optional
-        Labels a sequence may begin and end with. Default: all.
+        Labels that may start and end a sequence. The default allows all.
 
     Examples
     --------
@@ -76,8 +76,8 @@ class Chain(Task):
     >>> task.setup([np.eye(3)], [np.array([0, 1, 1])])
     14
     >>> w = np.zeros(14)
-    >>> w[[0, 3]] = 1.0         # feature 0 speaks for label 0, feature 1 for label 1
-    >>> w[9] = 0.5              # 1 likes to follow 1
+    >>> w[[0, 3]] = 1.0         # feature 0 indicates label 0, feature 1 label 1
+    >>> w[9] = 0.5              # label 1 often follows label 1
     >>> task.inference(np.eye(3), w)
     array([0, 1, 1], dtype=uint8)
     """
@@ -100,22 +100,26 @@ class Chain(Task):
         self.allowed_start = _mask("allowed_start", allowed_start, (K,))
         self.allowed_stop = _mask("allowed_stop", allowed_stop, (K,))
         every = np.concatenate([self.allowed.ravel(), self.allowed_start, self.allowed_stop])
-        #: 0 where a move, start or stop is allowed, -inf where not, in the order of the weights
+        #: 0 for each allowed transition, start and stop, -inf for the others, in the order of the weights
         self.penalty: Array = np.where(every, 0.0, -np.inf)
 
     # -- the task ---------------------------------------------------------------------------------
 
     @property
     def dim(self) -> int:
-        """Length of w."""
+        """Length of the weight vector."""
         if self.n_features is None:
-            raise ValueError("n_features is not known yet: call setup(X, Y) or pass it to Chain")
+            raise ValueError(
+                "n_features is unknown: call setup(X, Y) first, or pass n_features to Chain"
+            )
         return self.n_features * self.n_labels + len(self.penalty)
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         if self.n_features is None:
             if len(X) == 0:
-                raise ValueError("no sequences given: pass n_features to Chain")
+                raise ValueError(
+                    "X is empty, so the number of features is unknown: pass n_features to Chain"
+                )
             self.n_features = int(X[0].shape[1])
         for i, x in enumerate(X):
             checked(x, f"sequence {i}", numbered("token"))
@@ -136,7 +140,7 @@ class Chain(Task):
         )
 
     def same(self, y_a: Any, y_b: Any) -> bool:
-        """Whether two labellings are equal, whatever their weights."""
+        """Whether two labelings are equal, ignoring token weights."""
         return bool(np.array_equal(_labels(y_a), _labels(y_b)))
 
     def loss(self, y: Any, y_hat: Any) -> float:
@@ -151,14 +155,17 @@ class Chain(Task):
         return self._best_path(self._emissions(x, w) + self._losses(y), w)
 
     def slack_augmented_inference(self, x: Any, y: Any, w: Array) -> Labels:
-        """The labelling of largest ``Delta (1 + <w, Psi(x, y^) - Psi(x, y)>)``: a dynamic programme over
-        the values of the loss, which must be whole numbers (see :mod:`maxmargin.compiled.chain_slack`)."""
+        """The labeling with the largest ``Delta (1 + <w, Psi(x, y^) - Psi(x, y)>)``.
+
+        A dynamic program over the values of the loss, which must be integers (see
+        :mod:`maxmargin.compiled.chain_slack`).
+        """
         truth, losses = _labels(y), self._losses(y)
         delta = losses.astype(np.int64)
         if not np.array_equal(delta, losses):
             raise ValueError(
-                "slack rescaling of chains needs whole numbers as costs (times token weights): a dynamic "
-                "programme runs over the values of the loss. Multiply and round them, or use "
+                "slack rescaling of chains requires costs (times token weights) that are integers, because "
+                "its dynamic program runs over the values of the loss. Scale and round them, or use "
                 "rescaling='margin'."
             )
         if len(truth) == 0:
@@ -167,9 +174,9 @@ class Chain(Task):
         cells = len(truth) * (most + 1) * self.n_labels
         if cells > MOST_CELLS:
             raise ValueError(
-                f"slack rescaling needs a table of tokens x losses x labels = {len(truth)} x {most + 1} x "
-                f"{self.n_labels} cells here, more than the limit of {MOST_CELLS}. Cut the sequence, use "
-                "smaller costs, or use rescaling='margin'."
+                f"slack rescaling of this sequence needs a table of {len(truth)} x {most + 1} x "
+                f"{self.n_labels} cells (tokens, losses, labels), more than the limit of {MOST_CELLS}. Split "
+                "the sequence, use smaller costs, or use rescaling='margin'."
             )
         nodes = self._emissions(x, w)
         tail = w[w.size - len(self.penalty) :]
@@ -179,22 +186,22 @@ class Chain(Task):
         return path
 
     def complete(self, x: Any, y: Any, w: Array) -> Labels:
-        """The labelling of largest score among those that agree with ``y`` wherever it is not negative."""
+        """The labeling with the largest score among those that agree with ``y`` where ``y >= 0``."""
         nodes, given = self._emissions(x, w), np.asarray(y, dtype=np.int64)
         known = given >= 0
         other = known[:, None] & (np.arange(self.n_labels) != given[:, None])
         return self._best_path(np.where(other, -np.inf, nodes), w)
 
     def kernel_inputs(self, x: Any) -> Any:
-        """The rows of the tokens; moves, starts and stops stay as they are."""
+        """The rows of the tokens. Transition, start and stop features do not depend on them."""
         return x
 
     def with_kernel_inputs(self, x: Any, rows: Any) -> Any:
-        """The rows themselves: a sequence is nothing else."""
+        """The rows themselves, since a sequence is the matrix of its rows."""
         return rows
 
     def project_weights(self, w: Array, factor: Array) -> Array:
-        """Only token scores look at rows."""
+        """Multiply the weights of the features by ``factor``; only token scores depend on rows."""
         split = w.size - len(self.penalty)
         return np.concatenate([(factor @ w[:split].reshape(-1, self.n_labels)).ravel(), w[split:]])
 
@@ -208,8 +215,8 @@ class Chain(Task):
         X, Y
             Sequences and their labels.
         token_weight : list of arrays, optional
-            What an error at each token costs, a factor on ``cost``; default 1, or what a
-            :class:`WeightedLabels` says.
+            Multipliers of ``cost`` for each token. The default is 1, or the weights of a
+            :class:`WeightedLabels`.
         """
         if token_weight is None and any(isinstance(y, WeightedLabels) for y in Y):
             token_weight = [_weight(y) for y in Y]
@@ -220,17 +227,19 @@ class Chain(Task):
             bad = (
                 int(np.flatnonzero(rows != lengths)[0]) if len(X) == len(Y) else min(len(X), len(Y))
             )
-            raise ValueError(f"X and Y disagree at example {bad}: every token needs one label")
+            raise ValueError(
+                f"X and Y differ in length at example {bad}: every token needs one label"
+            )
         weight = None if token_weight is None else np.concatenate([*token_weight, np.empty(0)])
         stacked = stack_rows(X, self.n_features)
         return ChainExamples.from_stacked(self, stacked, lengths, _concatenate(Y), weight)
 
-    # -- what the compiled form also uses ---------------------------------------------------------
+    # -- also used by the compiled form ------------------------------------------------------------
 
     def check_labels(self, y: Labels, lengths: npt.NDArray[np.int64]) -> None:
-        """Refuse labels outside 0 .. K-1 and labellings that the masks forbid.
+        """Raise a ValueError for labels outside 0 .. K-1 and for forbidden labelings.
 
-        A forbidden truth would make the risk negative, and the certificate false.
+        If the true labeling were forbidden, the risk could be negative and the certificate invalid.
         """
         if y.dtype.kind not in "iu" and y.size:
             raise ValueError(f"labels must be integers 0 .. {self.n_labels - 1}, got {y.dtype}")
@@ -242,10 +251,10 @@ class Chain(Task):
         bad = np.flatnonzero((y < 0) | (y >= self.n_labels))
         if bad.size:
             raise ValueError(
-                f"example {example(bad[0])} has label {y[bad[0]]}; labels are the integers "
+                f"example {example(bad[0])} has label {y[bad[0]]}, but labels must be integers "
                 f"0 .. {self.n_labels - 1}"
             )
-        advice = "Correct the labelling, leave the example out, or allow it in the mask"
+        advice = "Correct the labels, drop the example, or change"
         firsts = starts[:-1][lengths > 0]
         lasts = starts[1:][lengths > 0] - 1
         for where, mask, word in (
@@ -269,10 +278,10 @@ class Chain(Task):
                     f"{bad[0] - starts[i]}, a transition that allowed forbids. {advice} allowed."
                 )
 
-    # -- plain implementation ---------------------------------------------------------------------
+    # -- NumPy implementation ---------------------------------------------------------------------
 
     def _features(self, x: Any, y: Labels, scale: float) -> tuple[npt.NDArray[np.int64], Array]:
-        """Psi(x, y) as (index, value) pairs that may repeat."""
+        """Psi(x, y) as indices, which can repeat, and values."""
         rows, K = sp.coo_matrix(x), self.n_labels
         y = y.astype(np.int64)
         tail = self.dim - len(self.penalty)
@@ -283,11 +292,11 @@ class Chain(Task):
         return index, scale * value.astype(np.float64)
 
     def _losses(self, y: Any) -> Array:
-        """What each label costs at each token."""
+        """The loss of each label at each token."""
         return self.cost[_labels(y).astype(np.int64)] * _weight(y)[:, None]
 
     def _score(self, nodes: Array, tail: Array, y: Labels) -> float:
-        """<w, Psi(x, y)> from token scores and the tail of w; at least one token."""
+        """<w, Psi(x, y)> from token scores and the tail of w, for at least one token."""
         K, y = self.n_labels, y.astype(np.int64)
         moves = tail[: K * K].reshape(K, K)[y[:-1], y[1:]].sum()
         ends = tail[K * K + y[0]] + tail[K * K + K + y[-1]]
@@ -298,7 +307,7 @@ class Chain(Task):
         return np.asarray(x @ W, dtype=np.float64)
 
     def _best_path(self, nodes: Array, w: Array) -> Labels:
-        """Viterbi with back pointers; ties go to the smallest label."""
+        """The Viterbi algorithm; ties go to the smallest label."""
         K, T = self.n_labels, len(nodes)
         tail = w[w.size - len(self.penalty) :] + self.penalty
         moves, start, stop = tail[: K * K].reshape(K, K), tail[K * K : -K], tail[-K:]
@@ -314,8 +323,8 @@ class Chain(Task):
         best = best + stop
         if best.max() == -np.inf:
             raise ValueError(
-                f"the masks allow no labelling of a sequence of length {T}; relax allowed, "
-                "allowed_start or allowed_stop"
+                f"the transition constraints allow no labeling of a sequence of length {T}. Relax allowed, "
+                "allowed_start or allowed_stop."
             )
         path[-1] = best.argmax()
         for t in range(T - 1, 0, -1):
@@ -328,7 +337,7 @@ def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:
     if matrix.shape != (K, K):
         raise ValueError(f"cost must have shape ({K}, {K}), got {matrix.shape}")
     if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-        raise ValueError("cost must be finite, non-negative and zero on its diagonal")
+        raise ValueError("cost must be finite and nonnegative, with a zero diagonal")
     return np.ascontiguousarray(matrix)
 
 
@@ -340,18 +349,18 @@ def _mask(name: str, mask: npt.ArrayLike | None, shape: tuple[int, ...]) -> Mask
 
 
 def _labels(y: Any) -> Labels:
-    """The bare labels."""
+    """The labels without weights."""
     return np.asarray(y.labels if isinstance(y, WeightedLabels) else y)
 
 
 def _weight(y: Any) -> Array:
-    """What an error at each token costs."""
+    """The weight of each token."""
     if not isinstance(y, WeightedLabels):
         return np.ones(len(y))
     weight = np.asarray(y.weight, dtype=np.float64)
     if weight.shape != np.shape(y.labels) or not (np.isfinite(weight) & (weight >= 0)).all():
         raise ValueError(
-            "the weight of WeightedLabels must hold a finite, non-negative number per token"
+            "the weight of WeightedLabels must hold one finite, nonnegative number per token"
         )
     return weight
 

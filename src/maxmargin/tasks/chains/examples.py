@@ -1,7 +1,7 @@
-"""Chains packed for the compiled oracle: all tokens of all sequences in one sparse matrix.
+"""Sequences packed for compiled inference: all tokens of all sequences in one sparse matrix.
 
-Nothing of the caller's matrix is copied if it is CSR with floating-point data; the labels take one
-byte a token where K <= 256. All sums of products run in float64, whatever the data.
+A CSR matrix with floating-point data is used without a copy. Labels take one byte per token if K <= 256.
+All sums are in float64, whatever the type of the data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Labels = npt.NDArray[Any]
 
 
 class ChainTask(Protocol):
-    """A chain model, as far as its examples need it: see :class:`maxmargin.tasks.Chain`."""
+    """The part of a chain model that its examples use; see :class:`maxmargin.tasks.Chain`."""
 
     n_labels: int
     cost: Array
@@ -33,16 +33,16 @@ class ChainTask(Protocol):
 
     @property
     def dim(self) -> int:
-        """Length of ``w``."""
+        """Length of the weight vector."""
 
     def check_labels(self, y: Labels, lengths: npt.NDArray[np.int64]) -> None:
-        """Refuse labels outside 0 .. K-1, and labelings that are not allowed."""
+        """Raise a ValueError for labels outside 0 .. K-1 and for forbidden labelings."""
 
 
 class ChainExamples:
     """Sequences and their labels in flat arrays (implements ``core.Examples``).
 
-    Made by :meth:`from_stacked`, or by ``Chain.pack`` from lists of sequences.
+    Use :meth:`from_stacked`, or ``Chain.pack`` for lists of sequences.
     """
 
     def __init__(self, task: ChainTask, chains: Chains) -> None:
@@ -61,20 +61,20 @@ class ChainExamples:
         y: npt.ArrayLike,
         token_weight: npt.ArrayLike | None = None,
     ) -> ChainExamples:
-        """Pack sequences that already lie below one another.
+        """Pack sequences that are already stacked in one matrix.
 
         Parameters
         ----------
         task : Chain
-            Alphabet, cost and masks.
+            The number of labels, the costs and the transition constraints.
         X : CSR matrix or dense array, (tokens, n_features)
-            Rows of all tokens. CSR data of type float32 or float64 is used in place.
+            Features of all tokens. CSR data of type float32 or float64 is used without a copy.
         lengths : (n,) ints
-            Tokens of each sequence.
+            Number of tokens of each sequence.
         y : (tokens,) ints
             Labels of all tokens.
         token_weight : (tokens,) array, optional
-            A non-negative factor on the cost of an error at each token; default 1.
+            A nonnegative multiplier of the cost of an error at each token. The default is 1.
 
         Examples
         --------
@@ -88,13 +88,15 @@ class ChainExamples:
         labels = np.asarray(y)
         counts = np.asarray(lengths, dtype=np.int64)
         if labels.shape != (int(counts.sum()),):
-            raise ValueError(f"lengths add up to {counts.sum()} tokens, y has shape {labels.shape}")
+            raise ValueError(
+                f"lengths sum to {counts.sum()} tokens, but y has shape {labels.shape}"
+            )
         task.check_labels(labels, counts)
         weight = np.ones(labels.size)
         if token_weight is not None:
             weight = np.ascontiguousarray(token_weight, dtype=np.float64)
             if weight.shape != labels.shape or not ((weight >= 0) & np.isfinite(weight)).all():
-                raise ValueError("token_weight must hold one finite, non-negative number per token")
+                raise ValueError("token_weight must hold one finite, nonnegative number per token")
         return cls(task, _chains(task, X, counts, labels, weight))
 
     @property
@@ -105,7 +107,7 @@ class ChainExamples:
         return len(self.chains.starts) - 1
 
     def part(self, lo: int, hi: int) -> ChainExamples:
-        """The sequences ``lo .. hi-1`` alone: views, until they are pickled."""
+        """The sequences ``lo .. hi-1``, as views of the same arrays."""
         c = self.chains
         first, last = int(c.starts[lo]), int(c.starts[hi])
         entries = slice(int(c.indptr[first]), int(c.indptr[last]))
@@ -120,11 +122,11 @@ class ChainExamples:
         return ChainExamples(self.task, own)
 
     def n_tokens(self, lo: int, hi: int) -> int:
-        """Tokens of the sequences ``lo .. hi-1``."""
+        """Number of tokens of the sequences ``lo .. hi-1``."""
         return int(self.chains.starts[hi] - self.chains.starts[lo])
 
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
-        """Loss-augmented Viterbi; ``labelings`` is flat, one number per token of the range."""
+        """Loss-augmented Viterbi algorithm; ``labelings`` is flat, with one label per token of the range."""
         w = writable(w)
         labels = np.empty(self.n_tokens(lo, hi), dtype=self.chains.truth.dtype)
         losses, values = np.empty(hi - lo), np.empty(hi - lo)
@@ -150,13 +152,13 @@ class ChainExamples:
 
 
 def predict_stacked(task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike) -> Labels:
-    """Labels of all tokens of sequences that lie below one another in ``X``, in one flat array."""
+    """Predict the labels of all tokens of the sequences stacked in ``X``, as one flat array."""
     chains = unlabeled(task, X, lengths)
     return _predict(chains, w, 0, len(chains.starts) - 1)
 
 
 def unlabeled(task: ChainTask, X: Any, lengths: npt.ArrayLike) -> Chains:
-    """Stacked sequences whose labels are not known (0 stands for all of them)."""
+    """Stacked sequences without labels (all labels are set to 0)."""
     counts = np.asarray(lengths, dtype=np.int64)
     n_tokens = int(counts.sum())
     nothing = np.zeros(n_tokens, dtype=label_dtype(task.n_labels))
@@ -164,14 +166,14 @@ def unlabeled(task: ChainTask, X: Any, lengths: npt.ArrayLike) -> Chains:
 
 
 def label_dtype(n_labels: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that holds the numbers 0 .. n_labels-1."""
+    """The smallest integer type for the labels 0 .. n_labels-1."""
     if n_labels <= 2**8:
         return np.uint8
     return np.uint16 if n_labels <= 2**16 else np.uint32
 
 
 def stack_rows(X: Sequence[Any], n_features: int | None) -> Any:
-    """All sequences below one another as one CSR matrix."""
+    """Stack all sequences in one CSR matrix."""
     if len(X) == 0:
         return sp.csr_matrix((0, n_features or 0))
     return stacked(X, row="token")
@@ -186,7 +188,7 @@ def _chains(
     n_features = task.dim // task.n_labels - task.n_labels - 2
     if matrix.shape != (int(lengths.sum()), n_features):
         raise ValueError(
-            f"X has shape {matrix.shape}; lengths add up to {lengths.sum()} tokens and the task "
+            f"X has shape {matrix.shape}, but lengths sum to {lengths.sum()} tokens and the task "
             f"has {n_features} features"
         )
     data = matrix.data
@@ -214,12 +216,12 @@ def _predict(chains: Chains, w: Array, lo: int, hi: int) -> Labels:
 
 
 class NoLabeling(ValueError):
-    """The transition constraints leave no labeling of a sequence."""
+    """The transition constraints allow no labeling of a sequence."""
 
     def __init__(self, sequence: int, length: int) -> None:
         super().__init__(
-            f"the transition constraints allow no labeling of sequence {sequence}, of length {length}; relax "
-            "allowed, allowed_start or allowed_stop"
+            f"the transition constraints allow no labeling of sequence {sequence}, of length {length}. Relax "
+            "allowed, allowed_start or allowed_stop."
         )
         self.sequence, self.length = sequence, length
 
@@ -228,5 +230,5 @@ class NoLabeling(ValueError):
 
 
 def no_labeling(chains: Chains, i: int) -> NoLabeling:
-    """What to say where the masks leave nothing."""
+    """The error for a sequence that has no allowed labeling."""
     return NoLabeling(i, int(chains.starts[i + 1] - chains.starts[i]))

@@ -1,4 +1,4 @@
-"""More than the best labelling: k-best lists and max-marginals of stacked sequences."""
+"""k-best labelings and max-marginals of stacked sequences."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from maxmargin.tasks.chains.examples import Labels, no_labeling, unlabeled, writ
 if TYPE_CHECKING:
     from maxmargin.tasks.chains.chain import Chain
 
-#: numbers the k-best lists of the sequences answered at a time may hold
+#: maximum number of labels in the k-best lists computed at a time
 ROOM = 4_000_000
 
 
 def k_best_stacked(
     task: Chain, w: Array, X: Any, lengths: npt.ArrayLike, k: int
 ) -> list[list[tuple[Labels, float]]]:
-    """The k best labellings with their scores, best first, for each sequence of a stacked matrix.
+    """The k best labelings and their scores, best first, for each sequence of a stacked matrix.
 
-    Fewer where a sequence has fewer legal labellings.
+    A sequence with fewer than k allowed labelings has a shorter list.
     """
     if k < 1:
-        raise ValueError(f"k={k}: ask for at least one labelling.")
+        raise ValueError(f"k must be at least 1, got {k}.")
     chains = unlabeled(task, X, lengths)
     starts = chains.starts
     out: list[list[tuple[Labels, float]]] = []
     lo, n = 0, len(starts) - 1
-    while lo < n:  # many sequences at a time, few enough that their lists are small
+    while lo < n:  # as many sequences at a time as ROOM allows
         hi = max(lo + 1, int(np.searchsorted(starts, starts[lo] + ROOM // k, side="right")) - 1)
         labels = np.empty(k * int(starts[hi] - starts[lo]), dtype=chains.truth.dtype)
         scores, counts = np.empty((hi - lo, k)), np.zeros(hi - lo, dtype=np.int64)
@@ -47,7 +47,7 @@ def k_best_stacked(
 
 
 def max_marginals_stacked(task: Chain, w: Array, X: Any, lengths: npt.ArrayLike) -> Array:
-    """For each token and label the score of the best labelling through it, -inf where none is legal."""
+    """For each token and label, the score of the best labeling that has it; -inf if none is allowed."""
     chains = unlabeled(task, X, lengths)
     out = np.empty((int(chains.starts[-1]), task.n_labels))
     stuck = max_marginals_range(chains, writable(w), 0, len(chains.starts) - 1, out)

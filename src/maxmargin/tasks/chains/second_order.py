@@ -1,9 +1,10 @@
-"""Second-order chains as first-order ones: a state is a label together with the one before it.
+"""Second-order chains as first-order chains over pairs of labels.
 
-With K labels the states are (p, q), numbered p K + q, where p = K is the border before the first token.
-Masks let (p, q) be followed by (q, r) only, so state sequences and label sequences are one to one, a
-move has a score for each three labels in a row, and features are seen jointly with two labels.
-The loss looks at q only. The price: K (K + 1) states, and Viterbi takes their square.
+With K labels, the states are the pairs (p, q) of the previous and the current label, numbered p K + q; p = K
+is the start of the sequence. Transition constraints let only (q, r) follow (p, q), so state sequences and
+label sequences correspond one to one. A transition has a score for each three consecutive labels, and a
+feature has a weight for each pair of labels. The loss depends on q only. There are K (K + 1) states, and the
+time of the Viterbi algorithm is quadratic in their number.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from maxmargin.tasks.chains.chain import Chain
 
 
 def second_order(task: Chain) -> Chain:
-    """The chain over states, with the costs and masks of a first-order one.
+    """The chain over pairs of labels, with the costs and transition constraints of ``task``.
 
     Examples
     --------
@@ -42,12 +43,12 @@ def second_order(task: Chain) -> Chain:
 
 
 def expand(labels: object, n_labels: int) -> IntArray:
-    """States of a labelling."""
+    """The state sequence of a labeling."""
     codes = np.asarray(labels, dtype=np.int64)
     before = np.concatenate([[n_labels], codes[:-1]]) if len(codes) else codes
     return before * n_labels + codes
 
 
 def contract(states: object, n_labels: int) -> IntArray:
-    """Labels of a state sequence."""
+    """The labels of a state sequence."""
     return np.asarray(states, dtype=np.int64) % n_labels

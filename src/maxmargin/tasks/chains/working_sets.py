@@ -1,7 +1,7 @@
-"""The dual state of chains: per example a few labellings with their multipliers.
+"""The dual variables of chains: for each example, a few labelings and their multipliers.
 
-The mathematics is that of :mod:`maxmargin.compiled.chain_dual`; here live the storage, which grows
-between sweeps so that a plane is never refused, and the sums that become bounds.
+See :mod:`maxmargin.compiled.chain_dual` for the mathematics. This module holds the storage, which grows
+between sweeps as needed, and computes the sums that become bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maxmargin.core.ragged import MOST_PLANES, check_multipliers, flat_ranges, o
 from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray
 
-#: planes an example has room for at first, the truth included
+#: initial capacity of an example's working set, including the true labeling
 FIRST_ROOM = 4
 
 
@@ -41,14 +41,15 @@ class ChainWorkingSets:
     chains : Chains
         The packed examples.
     caps : (n,) array
-        c_i = C s_i. Examples of cap zero are never visited.
+        Upper bounds c_i = C s_i of the sum of multipliers of each example. Examples with cap 0 are never
+        visited.
     """
 
     def __init__(self, chains: Chains, caps: Array) -> None:
         n = len(chains.starts) - 1
         caps = np.array(caps, dtype=np.float64)
         if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
-            raise ValueError(f"caps must hold {n} finite, non-negative numbers, one per example")
+            raise ValueError(f"caps must hold {n} finite, nonnegative numbers, one per example")
         self._chains = chains
         self._lengths = np.diff(chains.starts)
         K = chains.cost.shape[0]
@@ -71,7 +72,7 @@ class ChainWorkingSets:
             tail=np.zeros(len(chains.penalty)),
         )
 
-    # -- what a solver sees -----------------------------------------------------------------------
+    # -- used by solvers --------------------------------------------------------------------------
 
     @property
     def w(self) -> Array:
@@ -141,17 +142,21 @@ class ChainWorkingSets:
         covered = 0
         for part in answers:
             if caps[covered : part.lo].any():
-                raise ValueError(f"the answers skip from example {covered} to {part.lo}")
+                raise ValueError(
+                    f"the answers skip from example {covered} to example {part.lo}: pass answers for all"
+                )
             covered = part.hi
             self._enter(part)
             values.extend(caps[part.lo : part.hi] * part.values)
             uppers.extend(caps[part.lo : part.hi] * part.uppers)
         if caps[covered:].any():
-            raise ValueError(f"answers for {covered} of {self.n_examples} examples")
+            raise ValueError(
+                f"there are answers for {covered} of {self.n_examples} examples only: pass answers for all"
+            )
         return math.fsum(values), math.fsum(uppers)
 
     def _enter(self, part: Answers) -> None:
-        """The answers enter the sets, which have room, and the gaps are refreshed."""
+        """Add the answers to the working sets, which must have room for them, and update the gaps."""
         confirm_range(
             self._chains,
             self._planes,
@@ -187,10 +192,10 @@ class ChainWorkingSets:
         planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
         self.dual_value()
 
-    # -- keeping and resuming ---------------------------------------------------------------------
+    # -- saving and restoring ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Labellings and multipliers without gaps, example by example, the truths included."""
+        """Labelings and multipliers in contiguous arrays, including the true labelings."""
         planes = self._planes
         plane = flat_ranges(planes.first_plane, planes.counts)
         label = flat_ranges(planes.first_label, planes.counts * self._lengths)
@@ -207,7 +212,7 @@ class ChainWorkingSets:
 
     @classmethod
     def from_state(cls, chains: Chains, state: dict[str, Any]) -> Self:
-        """Go on from :meth:`state`: distances and ``w`` are computed anew."""
+        """Restore from :meth:`state`; distances and ``w`` are recomputed."""
         sets = cls(chains, state["caps"])
         sets.restore(state)
         return sets
@@ -262,11 +267,11 @@ class ChainWorkingSets:
         )
 
     def _make_room(self, visited: IntArray) -> None:
-        """Let every example that may be visited take one more plane."""
+        """Make room for one more plane in every example that may be visited."""
         planes = self._planes
         full = (planes.counts == planes.room) & (planes.caps > 0.0)
         if full[visited].any():
-            # all full ones at once: the copy costs the same, and the next sweep needs none
+            # grow all full examples at once: the copy costs the same, and the next sweep needs none
             self._grow(np.where(full, planes.room + 2 + planes.room // 4, planes.room))
 
     def _grow(self, room: IntArray) -> None:

@@ -1,1 +1,1 @@
-"""Labels of the nodes of graphs."""
+"""Graph labeling: one label per node of a graph."""

@@ -1,4 +1,4 @@
-"""Graphs made from images and from rows with several labels."""
+"""Build graphs from images and from multilabel data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.tasks.graphs.inputs import Graph
 
-#: scales at which neighbouring pixels are compared, in mean squared differences
+#: scales of the contrast features, in units of the mean squared difference of neighboring pixels
 CONTRASTS = (0.2, 2.0)
 
 
@@ -24,9 +24,9 @@ def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
     image : (height, width) or (height, width, d) array
         Features of pixels.
     edge_features : {"direction", "contrast", "neighbors"}, default "direction"
-        "direction": whether an edge goes right or down, one-hot. "contrast": also the same times
-        ``exp(-|difference|^2 / (s mean |difference|^2))`` for s = 0.2 and s = 2, small where neighbours
-        differ. "neighbors": the features of both pixels of an edge, for each direction apart, and its
+        "direction": whether an edge goes right or down, one-hot. "contrast": in addition, the direction times
+        ``exp(-|difference|^2 / (s mean |difference|^2))`` for s = 0.2 and s = 2, which is small if the two
+        pixels differ. "neighbors": the direction, and the features of both pixels, separately for each
         direction.
 
     Returns
@@ -47,7 +47,7 @@ def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
     pixels = np.asarray(image, dtype=np.float64)
     if pixels.ndim not in (2, 3):
         raise ValueError(
-            f"an image has shape (height, width) or (height, width, d); got {pixels.shape}."
+            f"image must have shape (height, width) or (height, width, d), got {pixels.shape}."
         )
     height, width = pixels.shape[:2]
     features = pixels.reshape(height * width, -1)
@@ -70,12 +70,12 @@ def grid_graph(image: Any, *, edge_features: str = "direction") -> Graph:
         blocks = [sp.csr_matrix(direction[:, [k]] * both) for k in (0, 1)]
         return Graph(features, edges, sp.hstack([sp.csr_matrix(direction), *blocks], "csr"))
     raise ValueError(
-        f"edge_features={edge_features!r}: use 'direction', 'contrast' or 'neighbors'."
+        f"edge_features must be 'direction', 'contrast' or 'neighbors', got {edge_features!r}."
     )
 
 
 def chow_liu_tree(Y: Any) -> IntArray:
-    """The tree over labels whose pairs tell most about each other (Chow and Liu, 1968).
+    """The maximum-mutual-information tree over labels (Chow and Liu, 1968).
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def chow_liu_tree(Y: Any) -> IntArray:
     Returns
     -------
     (n_labels - 1, 2) array
-        Edges: a spanning tree of largest total mutual information.
+        The edges of the spanning tree with the largest total mutual information.
 
     Examples
     --------
@@ -95,23 +95,23 @@ def chow_liu_tree(Y: Any) -> IntArray:
     [0, 1]
     """
     information = _mutual_information(_indicators(Y))
-    # spanning trees are minimal, and an entry of zero would be no edge at all
+    # SciPy finds minimum spanning trees, and takes entries of 0 for missing edges
     tree = minimum_spanning_tree(np.triu(information.max() + 1.0 - information, 1)).tocoo()
     edges = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
     return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
 
 
 def multilabel_graphs(X: Any, edges: Any, n_labels: int) -> list[Graph]:
-    """Rows with several labels as graphs: a node per label, with weights of its own.
+    """Turn multilabel samples into graphs with one node per label.
 
-    Node *l* of a row's graph has the row's features in block *l*, and every edge has a feature of its own, so
-    that each label has its own scores and each edge its own table of pairs. The labels of the nodes are the
-    row of the indicator matrix.
+    Node *l* of the graph of a sample has the features of the sample in block *l*, and each edge has its own
+    feature. So each label has its own weights, and each edge its own weights of pairs. The node labels of a
+    graph are the sample's row of the indicator matrix.
 
     Parameters
     ----------
     X : (n_samples, d) array or sparse matrix
-        Rows; add a column of ones for an intercept.
+        Samples. Add a column of ones for an intercept.
     edges : (n_edges, 2) array of int, or "full"
         Pairs of labels that depend on each other: :func:`chow_liu_tree`, all pairs ("full"), or none.
     n_labels : int
@@ -120,7 +120,7 @@ def multilabel_graphs(X: Any, edges: Any, n_labels: int) -> list[Graph]:
     Returns
     -------
     list of Graph
-        One graph per row.
+        One graph per sample.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def multilabel_graphs(X: Any, edges: Any, n_labels: int) -> list[Graph]:
     rows = sp.csr_matrix(canonical(X) if sp.issparse(X) else X, dtype=np.float64)
     if isinstance(edges, str):
         if edges != "full":
-            raise ValueError(f"edges={edges!r}: use 'full' or an array of pairs of labels.")
+            raise ValueError(f"edges must be 'full' or an array of pairs of labels, got {edges!r}.")
         edges = np.stack(np.triu_indices(n_labels, 1), axis=1)
     edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     own = sp.identity(len(edges), format="csr")
@@ -156,12 +156,12 @@ def multilabel_graphs(X: Any, edges: Any, n_labels: int) -> list[Graph]:
 def _indicators(Y: Any) -> Array:
     table = np.asarray(Y.toarray() if sp.issparse(Y) else Y, dtype=np.float64)
     if table.ndim != 2 or not np.isin(table, (0.0, 1.0)).all():
-        raise ValueError("Y must be a matrix of 0 and 1, one column per label.")
+        raise ValueError("Y must be a matrix of zeros and ones with one column per label.")
     return table
 
 
 def _mutual_information(table: Array) -> Array:
-    """Between all pairs of columns, in nats."""
+    """Mutual information of all pairs of columns, in nats."""
     n = max(1, len(table))
     ones = table.mean(axis=0) if len(table) else np.zeros(table.shape[1])
     out = np.zeros((table.shape[1], table.shape[1]))

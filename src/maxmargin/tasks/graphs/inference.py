@@ -1,13 +1,13 @@
-"""The argmaxes of graph labelling: which method finds the best labelling of given scores.
+"""Inference for graph labeling: find the labeling with the largest score.
 
-``exact``     forests by dynamic programming; two labels and submodular edges by a minimum cut; everything
-              else by messages, whose bound often meets their labelling; where it does not, by branching
-              with these bounds, and if that takes too long by an integer programme over the labels
-              that the bound leaves possible
-``messages``  the labelling and the bound that messages give, met or not
+``exact``     dynamic programming for forests; a minimum cut for two labels and submodular edges. For all
+              other problems, message passing, whose bound often proves its labeling optimal. If it does not,
+              branch and bound with these bounds; if that takes too long, an integer program over the labels
+              that the bounds do not exclude
+``messages``  the labeling and the bound of message passing, whether they agree or not
 ``relaxed``   the optimum of the linear relaxation
 
-Each answers with what it found and an upper bound of the score of all labellings.
+Each returns what it found and an upper bound of the scores of all labelings.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.tasks.graphs.inputs import Graph
 from maxmargin.tasks.graphs.programs import Relaxed, Scores, best_integer, best_relaxed
 
-#: two sums of scores that differ by less than this share of their terms are equal
+#: two scores are equal if they differ by less than this share of the size of their terms
 ROUNDING = 1e-11
 MAX_PASSES = 200
-#: messages stop when ten passes take off less than this share of what is open
+#: message passing stops if ten passes reduce the gap by less than this share
 PROGRESS = 0.02
-#: subproblems that a search may look at before HiGHS is asked
+#: subproblems that branch and bound may solve before HiGHS is called
 MAX_SUBPROBLEMS = 500
 
 
 class Answer(NamedTuple):
-    """A labelling, its score, and a bound of the score of every labelling."""
+    """A labeling, its score, and an upper bound of the scores of all labelings."""
 
     y: Any
     value: float
@@ -42,14 +42,14 @@ class Answer(NamedTuple):
 
 
 def size_of(scores: Scores) -> float:
-    """The size of the terms that a score sums: what rounding errors scale with."""
+    """The size of the terms of a score, which rounding errors are proportional to."""
     nodes = np.abs(scores.nodes).max(axis=1, initial=0.0).sum()
     pairs = np.abs(scores.pairs).max(axis=(1, 2), initial=0.0).sum()
     return float(nodes + pairs)
 
 
 def exact(graph: Graph, scores: Scores) -> Answer:
-    """The best labelling. ``upper`` is above ``value`` only by what HiGHS cannot tell apart."""
+    """The best labeling. ``upper`` exceeds ``value`` at most by the tolerance of HiGHS."""
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * size_of(scores)
@@ -78,13 +78,13 @@ def exact(graph: Graph, scores: Scores) -> Answer:
     found = Answer(found.y, best, found.upper)
     labels, bound = best_integer(scores, state.alive)
     value = _score(scores, labels)
-    if value < found.value:  # HiGHS stopped just short of it
+    if value < found.value:  # within the tolerance of HiGHS
         labels, value = found.y, found.value
     return Answer(labels, value, max(value, min(bound, found.upper)))
 
 
 def messages(graph: Graph, scores: Scores) -> Answer:
-    """A good labelling and a bound, in time linear in the graph."""
+    """A good labeling and a bound, in time linear in the size of the graph."""
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * size_of(scores)
@@ -92,7 +92,7 @@ def messages(graph: Graph, scores: Scores) -> Answer:
 
 
 def relaxed(graph: Graph, scores: Scores) -> Answer:
-    """The optimum of the relaxation: a labelling where messages prove one optimal, or else HiGHS's vertex."""
+    """The optimum of the linear relaxation: a labeling if message passing proves one optimal."""
     room = ROUNDING * size_of(scores)
     found = messages(graph, scores)
     if found.upper - found.value <= room:
@@ -108,34 +108,34 @@ def relaxed(graph: Graph, scores: Scores) -> Answer:
 
 
 def on_forest(graph: Graph, scores: Scores) -> Answer:
-    """The best labelling of a graph without cycles."""
+    """The best labeling of a graph without cycles."""
     labels = np.zeros(graph.n_nodes, dtype=np.int64)
     value = best_of_forest(*scores, graph.order, graph.up, labels)
     return Answer(labels, value, value)
 
 
 def cut_strength(scores: Scores) -> Any:
-    """Per edge, by how much two labels prefer to agree: a minimum cut needs all of them >= 0."""
+    """For each edge, how much its score favors equal labels. A minimum cut needs all of them >= 0."""
     pairs = scores.pairs
     return pairs[:, 0, 0] + pairs[:, 1, 1] - pairs[:, 0, 1] - pairs[:, 1, 0]
 
 
 def by_cut(scores: Scores, strength: Any) -> Answer:
-    """The best labelling with two labels whose edges prefer to agree.
+    """The best labeling for two labels and edges that favor equal labels.
 
     With E = -score, the cost of an edge is
 
         E(0,0) + [E(1,0) - E(0,0)] y_lo + [E(1,1) - E(1,0)] y_hi + strength (1 - y_lo) y_hi;
 
-    the last term is an arc from lo to hi, the others are costs of label 1 (an arc from the source where
-    positive, to the sink where negative). Nodes on the source's side get label 0.
+    The last term is an arc from lo to hi. The others are costs of label 1: an arc from the source if
+    positive, an arc to the sink if negative. Nodes on the source side get label 0.
     """
     nodes, lo, hi, pairs = scores
     n, m = len(nodes), len(lo)
     cost = nodes[:, 0] - nodes[:, 1]
     np.add.at(cost, lo, pairs[:, 0, 0] - pairs[:, 1, 0])
     np.add.at(cost, hi, pairs[:, 1, 0] - pairs[:, 1, 1])
-    constant = float(nodes[:, 0].sum() + pairs[:, 0, 0].sum())  # the score of 0 everywhere
+    constant = float(nodes[:, 0].sum() + pairs[:, 0, 0].sum())  # the score of label 0 at all nodes
     constant -= float(np.minimum(cost, 0.0).sum())
     first = np.zeros(n + 1, dtype=np.int64)
     head, sister = np.empty(2 * m, dtype=np.int64), np.empty(2 * m, dtype=np.int64)
@@ -146,12 +146,12 @@ def by_cut(scores: Scores, strength: Any) -> Answer:
     labels: IntArray = np.where(source_side, 0, 1)
     value, upper = _score(scores, labels), constant - flow
     room = ROUNDING * size_of(scores)
-    # cut = flow is the proof; a difference beyond rounding is reported, never hidden
+    # cut = flow proves optimality; a difference beyond rounding goes into the upper bound
     return Answer(labels, value, value if upper - value <= room else upper)
 
 
 class _State:
-    """Messages, and the labels that are not ruled out."""
+    """Messages, and the labels that are not excluded."""
 
     def __init__(self, graph: Graph, scores: Scores) -> None:
         K = scores.nodes.shape[1]

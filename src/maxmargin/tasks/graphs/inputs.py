@@ -1,4 +1,4 @@
-"""Inputs of graph labelling: nodes with features, edges, and features of edges."""
+"""Inputs of graph labeling: node features, edges and edge features."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from maxmargin.core.vectors import IntArray
 
 
 class Graph:
-    """A graph whose nodes are to be labelled.
+    """A graph with node and edge features, the input of graph labeling.
 
     Parameters
     ----------
     features : (n_nodes, d) array or sparse matrix
-        A row of features per node. There is no intercept: give a column of ones if you want one.
+        One row of features per node. There is no intercept; add a column of ones for one.
     edges : (n_edges, 2) array of int
-        Pairs of nodes. The order within a pair matters where edges are directed.
+        Pairs of nodes. The order within a pair matters if edges are directed.
     edge_features : (n_edges, e) array or sparse matrix, optional
-        A row of features per edge; without them every edge has the one feature 1.
+        One row of features per edge. By default, every edge has the single feature 1.
 
     Examples
     --------
@@ -44,9 +44,9 @@ class Graph:
         )
         if self.edge_features.shape[0] != m:
             raise ValueError(
-                f"a graph has {m} edges but {self.edge_features.shape[0]} rows of edge features."
+                f"the graph has {m} edges, but edge_features has {self.edge_features.shape[0]} rows."
             )
-        # what the argmaxes walk along: edges from the lower to the higher node
+        # for inference: edges directed from the lower to the higher node
         self.flipped = self.edges[:, 0] > self.edges[:, 1]
         self.lo: IntArray = np.ascontiguousarray(self.edges.min(axis=1, initial=n))
         self.hi: IntArray = np.ascontiguousarray(self.edges.max(axis=1, initial=0))
@@ -55,7 +55,7 @@ class Graph:
         incidence(self.lo, self.hi, self.first, self.incident)
         self.order: IntArray = np.empty(n, dtype=np.int64)
         self.up: IntArray = np.empty(n, dtype=np.int64)
-        #: whether there are no cycles
+        #: whether the graph has no cycles
         self.is_forest = bool(
             forest_order(self.lo, self.hi, self.first, self.incident, self.order, self.up)
         )
@@ -71,12 +71,12 @@ class Graph:
         return len(self.edges)
 
     def with_features(self, features: Any) -> Graph:
-        """The same nodes and edges with other features of nodes."""
+        """The same graph with other node features."""
         other = copy.copy(self)
         other.features = _matrix(features, "features")
         if other.features.shape[0] != self.n_nodes:
             raise ValueError(
-                f"{other.features.shape[0]} rows of features for {self.n_nodes} nodes: one each is needed."
+                f"features has {other.features.shape[0]} rows, but the graph has {self.n_nodes} nodes."
             )
         return other
 
@@ -88,14 +88,14 @@ class Graph:
 
 
 def as_graph(x: Any) -> Graph:
-    """A :class:`Graph`, made from a tuple (features, edges[, edge_features]) if it is not one yet."""
+    """Convert a tuple (features, edges[, edge_features]) to a :class:`Graph`."""
     if isinstance(x, Graph):
         return x
     if isinstance(x, tuple | list) and len(x) in (2, 3):
         return Graph(*x)
     raise TypeError(
-        "an input must be a maxmargin.tasks.Graph or a tuple (features, edges) or (features, edges, "
-        f"edge_features); got {type(x).__name__}."
+        "inputs must be maxmargin.tasks.Graph objects or tuples (features, edges) or (features, edges, "
+        f"edge_features), got {type(x).__name__}."
     )
 
 
@@ -104,7 +104,7 @@ def _matrix(value: Any, what: str) -> Any:
         return sp.csr_matrix(canonical(value, what), dtype=np.float64)
     out = np.ascontiguousarray(value, dtype=np.float64)
     if out.ndim != 2:
-        raise ValueError(f"{what} must be a matrix, one row each; got shape {out.shape}.")
+        raise ValueError(f"{what} must be a matrix, got an array of shape {out.shape}.")
     check_dense(out, what)
     return out
 
@@ -115,15 +115,15 @@ def _edges(edges: Any, n: int) -> IntArray:
         return np.empty((0, 2), dtype=np.int64)
     if out.ndim != 2 or out.shape[1] != 2 or out.dtype.kind not in "iu":
         raise ValueError(
-            f"edges must be an (n_edges, 2) array of node numbers; got shape {out.shape} of {out.dtype}."
+            f"edges must be an (n_edges, 2) array of integers, got shape {out.shape} and dtype {out.dtype}."
         )
     out = np.ascontiguousarray(out, dtype=np.int64)
     bad = np.flatnonzero((out < 0).any(axis=1) | (out >= n).any(axis=1))
     if bad.size:
         raise ValueError(
-            f"edge {bad[0]} joins nodes {out[bad[0]].tolist()}, but the nodes are 0 .. {n - 1}."
+            f"edge {bad[0]} joins the nodes {out[bad[0]].tolist()}, but nodes are numbered 0 .. {n - 1}."
         )
     loops = np.flatnonzero(out[:, 0] == out[:, 1])
     if loops.size:
-        raise ValueError(f"edge {loops[0]} joins node {out[loops[0], 0]} with itself.")
+        raise ValueError(f"edge {loops[0]} joins node {out[loops[0], 0]} with itself. Remove it.")
     return out

@@ -1,16 +1,16 @@
-"""Graph labelling: one label for every node of a graph.
+"""Graph labeling: one label per node of a graph.
 
     Psi(x, y)     =  sum_i x_i in column y_i  +  sum over edges (u, v) of z_uv in column pair(y_u, y_v)
     Delta(y, y^)  =  sum_i cost[y_i, y^_i]
 
-An input is a :class:`maxmargin.tasks.Graph`, or a tuple (features, edges[, edge_features]); an output is an
-array of label numbers 0 .. K-1, one per node. The weights are flat: node features x labels, then edge
-features x kinds of pairs. ``edges`` says which pairs of labels share a weight:
+An input is a :class:`maxmargin.tasks.Graph` or a tuple (features, edges[, edge_features]). An output is an
+array of labels 0 .. K-1, one per node. The weight vector holds the weights of node features x labels, then
+those of edge features x kinds of pairs. ``edges`` says which pairs of labels share a weight:
 
-    "full"       every ordered pair has its own: edges are directed, from their first node to their second
-    "symmetric"  (a, b) and (b, a) share one
-    "potts"      one weight per edge feature, for pairs of equal labels; unequal pairs score 0
-    "attractive" the same, for weights that are kept from becoming negative (by whoever trains them)
+    "full"       each ordered pair has its own weight; edges are directed, from first to second node
+    "symmetric"  (a, b) and (b, a) share a weight
+    "potts"      one weight per edge feature, for pairs of equal labels; other pairs have score 0
+    "attractive" as "potts", with weights that training must keep nonnegative
 """
 
 from __future__ import annotations
@@ -36,24 +36,27 @@ _METHODS = {
 
 
 class GraphLabeling(Task):
-    """Label every node of a graph, with scores for nodes and for pairs of neighbours.
+    """Label every node of a graph, with scores of nodes and of pairs of neighboring nodes.
 
     Parameters
     ----------
     n_labels : int
         Number of labels K.
     edges : {"full", "symmetric", "potts", "attractive"}, default "full"
-        Which pairs of labels share a weight; see above.
+        Which pairs of labels share a weight. "full": each ordered pair has its own (directed edges).
+        "symmetric": (a, b) and (b, a) share one. "potts": one weight for equal labels, and score 0 for
+        different ones. "attractive": as "potts", for nonnegative weights.
     inference : {"auto", "messages", "lp"}, default "auto"
-        How the argmaxes are found. "auto" is exact: dynamic programming on forests, a minimum cut for two
-        labels whose edges prefer to agree at these weights, else messages and, where their bound stays
-        open, an integer programme. "messages" stops at the bound (answers are
-        :class:`maxmargin.tasks.Bounded`, the certificate stays true). "lp" answers with the optimum of the
-        linear relaxation: bounds then hold for the relaxed risk, and ``oracle_kind`` is "overgenerating".
+        The inference algorithm. "auto" is exact: dynamic programming on forests, a minimum cut for two labels
+        if all edges favor equal labels, else message passing and, if its bound is not tight, branch and bound
+        or an integer program. "messages" stops after message passing; answers are
+        :class:`maxmargin.tasks.Bounded`, and the certificate remains valid. "lp" returns the optimum of the
+        linear relaxation; bounds then hold for the relaxed risk, and ``oracle_kind`` is "overgenerating".
     cost : (K, K) array, optional
-        ``cost[y, y_hat]`` of predicting y_hat for y: non-negative, zero on the diagonal. Default: 0/1.
+        ``cost[i, j]`` is the cost of predicting label j when the true label is i: nonnegative, zero on the
+        diagonal. The default is 0/1.
     n_features, n_edge_features : int, optional
-        Columns of the inputs; taken from the first input by ``setup`` if not given.
+        Numbers of columns of the inputs. By default, ``setup`` takes them from the first input.
 
     Examples
     --------
@@ -63,7 +66,7 @@ class GraphLabeling(Task):
     >>> square = Graph(np.array([[2.0], [-0.5], [1.0], [1.0]]), [[0, 1], [1, 2], [2, 3], [3, 0]])
     >>> task.setup([square], [np.array([1, 1, 1, 1])])
     3
-    >>> w = np.array([0.0, 1.0, 0.4])   # feature for label 0, for label 1, agreement
+    >>> w = np.array([0.0, 1.0, 0.4])   # feature with label 0, with label 1, equal labels
     >>> task.inference(square, w)
     array([1, 1, 1, 1])
     """
@@ -81,14 +84,14 @@ class GraphLabeling(Task):
         if n_labels < 1:
             raise ValueError(f"n_labels must be at least 1, got {n_labels}.")
         if inference not in _METHODS:
-            raise ValueError(f"inference={inference!r}: use 'auto', 'messages' or 'lp'.")
+            raise ValueError(f"inference must be 'auto', 'messages' or 'lp', got {inference!r}.")
         self.n_labels = K = int(n_labels)
         self.edges = edges
         self.method = inference
         self.oracle_kind = "overgenerating" if inference == "lp" else "exact"
         self.cost = _cost_matrix(cost, K)
         self.n_features, self.n_edge_features = n_features, n_edge_features
-        #: number of the weight of each pair of labels, -1 for none
+        #: index of the weight of each pair of labels, -1 for none
         self.pair = _pair_table(edges, K)
         self.n_pairs = int(self.pair.max()) + 1
 
@@ -96,14 +99,14 @@ class GraphLabeling(Task):
 
     @property
     def dim(self) -> int:
-        """Length of w."""
+        """Length of the weight vector."""
         return self.n_node_weights + int(self.n_edge_features or 0) * self.n_pairs
 
     @property
     def n_node_weights(self) -> int:
-        """Weights of nodes; those of edges come after them."""
+        """Number of node weights, which come before the edge weights."""
         if self.n_features is None or self.n_edge_features is None:
-            raise ValueError("the number of features is not known yet: call setup(X, Y).")
+            raise ValueError("the number of features is unknown: call setup(X, Y) first.")
         return self.n_features * self.n_labels
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
@@ -115,24 +118,22 @@ class GraphLabeling(Task):
             self.check_graph(graph, f"example {i}")
             if labels.shape != (graph.n_nodes,):
                 raise ValueError(
-                    f"example {i} has {graph.n_nodes} nodes but labels of shape {labels.shape}."
+                    f"example {i} has {graph.n_nodes} nodes, but its labels have shape {labels.shape}."
                 )
             if (
                 labels.dtype.kind not in "iu"
                 or (labels < 0).any()
                 or (labels >= self.n_labels).any()
             ):
-                raise ValueError(
-                    f"example {i} has labels other than the integers 0 .. {self.n_labels - 1}."
-                )
+                raise ValueError(f"example {i}: labels must be integers 0 .. {self.n_labels - 1}.")
         return self.dim
 
     def check_graph(self, graph: Graph, what: str) -> None:
-        """Refuse a graph whose features do not fit."""
+        """Raise a ValueError if the graph has a wrong number of features."""
         own = graph.features.shape[1], graph.edge_features.shape[1]
         if own != (self.n_features, self.n_edge_features):
             raise ValueError(
-                f"{what} has {own[0]} features of nodes and {own[1]} of edges; expected "
+                f"{what} has {own[0]} node features and {own[1]} edge features; expected "
                 f"{self.n_features} and {self.n_edge_features}."
             )
 
@@ -142,7 +143,7 @@ class GraphLabeling(Task):
         return self._gather(graph, slice(None), nodes, slice(None), pairs)
 
     def difference(self, x: Any, y_a: Any, y_b: Any) -> Vector:
-        """Psi(x, y_a) - Psi(x, y_b), from the nodes and edges that differ."""
+        """Psi(x, y_a) - Psi(x, y_b), from the nodes and edges whose labels differ."""
         graph = as_graph(x)
         nodes_a, pairs_a = self._weights_of(graph, y_a)
         nodes_b, pairs_b = self._weights_of(graph, y_b)
@@ -175,33 +176,35 @@ class GraphLabeling(Task):
         return found.y if found.upper <= found.value else Bounded(found.y, found.upper)
 
     def kernel_inputs(self, x: Any) -> Any:
-        """The features of the nodes; those of edges stay linear."""
+        """The node features. Edge features remain linear."""
         return as_graph(x).features
 
     def with_kernel_inputs(self, x: Any, rows: Any) -> Graph:
-        """The same graph with these features of nodes."""
+        """The same graph with other node features."""
         return as_graph(x).with_features(rows)
 
     def project_weights(self, w: Array, factor: Array) -> Array:
-        """Only scores of nodes look at rows."""
+        """Multiply the node weights by ``factor``; only node scores depend on the rows."""
         split = self.n_node_weights
         return np.concatenate([(factor @ w[:split].reshape(-1, self.n_labels)).ravel(), w[split:]])
 
     def scores(self, graph: Graph, w: Array) -> Scores:
-        """Scores of labels and of pairs of labels at w."""
+        """Scores of node labels and of pairs of labels."""
         K, split = self.n_labels, self.n_node_weights
         nodes = graph.features @ w[:split].reshape(-1, K)
-        kinds = np.zeros((graph.n_edges, self.n_pairs + 1))  # the last one: pairs without a weight
+        kinds = np.zeros(
+            (graph.n_edges, self.n_pairs + 1)
+        )  # the last column is for pairs without a weight
         kinds[:, :-1] = graph.edge_features @ w[split:].reshape(-1, self.n_pairs)
         pairs = kinds[:, self.pair]
         if self.edges == "full" and graph.flipped.any():
             pairs[graph.flipped] = pairs[graph.flipped].transpose(0, 2, 1)
         return Scores(np.ascontiguousarray(nodes), graph.lo, graph.hi, np.ascontiguousarray(pairs))
 
-    # -- labellings as weights of labels and of kinds of pairs ---------------------------------------
+    # -- labelings as weights of labels and of kinds of pairs ---------------------------------------
 
     def _weights_of(self, graph: Graph, y: Any) -> tuple[Array, Array]:
-        """(n, K) weights of labels, and (m, P) weights of kinds of pairs."""
+        """Indicators (or weights) of labels, (n, K), and of kinds of pairs, (m, P)."""
         m, P = graph.n_edges, self.n_pairs
         kinds = np.zeros((m, P + 1))
         if isinstance(y, Relaxed):
@@ -217,7 +220,7 @@ class GraphLabeling(Task):
         return nodes, kinds[:, :P]
 
     def _gather(self, graph: Graph, at: Any, nodes: Array, along: Any, pairs: Array) -> Vector:
-        """The weighted sum of the features of nodes ``at`` and edges ``along``."""
+        """The weighted sum of the features of the nodes ``at`` and the edges ``along``."""
         first = _product(graph.features[at], nodes)
         second = _product(graph.edge_features[along], pairs)
         if not sp.issparse(first) and not sp.issparse(second):
@@ -235,7 +238,7 @@ def _product(rows: Any, weights: Array) -> Any:
 
 
 def _entries(block: Any) -> tuple[IntArray, Array]:
-    """Places and values of a matrix read row by row."""
+    """Flat indices and values of the nonzero entries of a matrix."""
     if not sp.issparse(block):
         flat = np.asarray(block).ravel()
         places = np.flatnonzero(flat)
@@ -254,7 +257,7 @@ def _pair_table(edges: str, K: int) -> IntArray:
         return np.maximum(table, table.T)
     if edges in ("potts", "attractive"):
         return np.where(np.eye(K, dtype=bool), 0, -1)
-    raise ValueError(f"edges={edges!r}: use 'full', 'symmetric', 'potts' or 'attractive'.")
+    raise ValueError(f"edges must be 'full', 'symmetric', 'potts' or 'attractive', got {edges!r}.")
 
 
 def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:
@@ -262,5 +265,5 @@ def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:
     if matrix.shape != (K, K):
         raise ValueError(f"cost must have shape ({K}, {K}), got {matrix.shape}.")
     if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-        raise ValueError("cost must be finite, non-negative and zero on its diagonal.")
+        raise ValueError("cost must be finite and nonnegative, with a zero diagonal.")
     return matrix

@@ -1,13 +1,13 @@
-"""The best labelling of a graph as an integer or a linear programme, solved by HiGHS.
+"""The best labeling of a graph as an integer or a linear program, solved by HiGHS.
 
 Variables are indicators of labels, mu_i(k), and of pairs of labels, mu_e(k, l):
 
-    maximise   sum theta_i(k) mu_i(k) + sum theta_e(k, l) mu_e(k, l)
+    maximize   sum theta_i(k) mu_i(k) + sum theta_e(k, l) mu_e(k, l)
     subject to sum_k mu_i(k) = 1,  sum_l mu_e(k, l) = mu_lo(k),  sum_k mu_e(k, l) = mu_hi(l),  mu >= 0
 
-With mu_i(k) in {0, 1} this is the labelling problem; without, its relaxation, whose value is never below.
-The multipliers of the last two constraints are messages (see :mod:`maxmargin.compiled.messages`): they give
-a bound that holds whatever the solver's tolerances were.
+With mu_i(k) in {0, 1} this is the labeling problem. Without, it is the linear relaxation, whose optimum is at
+least as large. The multipliers of the last two constraints are messages (see
+:mod:`maxmargin.compiled.messages`). They give a bound that holds for any tolerance of the solver.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from maxmargin.core.vectors import Array, IntArray
 
-#: of what HiGHS is asked for; its own tolerances are absolute, so scores are scaled to at most 1
+#: tolerance for HiGHS; it is absolute, so scores are scaled to at most 1
 _PRECISION = 1e-9
-#: what HiGHS may leave open of an integer programme: its absolute gap, which cannot be set
+#: absolute gap at which HiGHS may stop an integer program; it cannot be set
 _OPEN = 2e-6
 
 
 class Scores(NamedTuple):
-    """What is maximised: ``nodes[i, k]`` and ``pairs[e, k, l]`` for k at ``lo[e]`` and l at ``hi[e]``."""
+    """Scores ``nodes[i, k]`` of labels, and ``pairs[e, k, l]`` of label k at ``lo[e]`` and l at ``hi[e]``."""
 
     nodes: Array
     lo: IntArray
@@ -39,9 +39,9 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Relaxed:
-    """A labelling of the relaxation: weights of labels (n, K) and of pairs of labels (m, K, K).
+    """A fractional labeling: weights of labels, (n, K), and of pairs of labels, (m, K, K).
 
-    Pairs are written as the graph's edges are: [label of the first node, label of the second].
+    Pairs are in the order of the graph's edges: [label of the first node, label of the second node].
     """
 
     nodes: Array
@@ -49,7 +49,7 @@ class Relaxed:
 
 
 class _Program(NamedTuple):
-    """Variables that are left, and the constraints on them."""
+    """The remaining variables and their constraints."""
 
     kept_nodes: npt.NDArray[np.bool_]
     kept_pairs: npt.NDArray[np.bool_]
@@ -63,10 +63,10 @@ def _program(scores: Scores, alive: npt.NDArray[np.bool_]) -> _Program:
     n, m = len(nodes), len(lo)
     kept = alive[lo][:, :, None] & alive[hi][:, None, :]
     n_nodes, n_pairs = int(alive.sum()), int(kept.sum())
-    number = np.cumsum(alive).reshape(alive.shape) - 1  # of a label's variable
+    number = np.cumsum(alive).reshape(alive.shape) - 1  # index of the variable of a label
     e, k, l = np.nonzero(kept)
     at = n_nodes + np.arange(n_pairs)
-    # one row per (edge, label of its lower node), then one per (edge, label of its higher node)
+    # one constraint per (edge, label of its lower node), then one per (edge, label of its higher node)
     low_e, low_k = np.nonzero(alive[lo])
     high_e, high_k = np.nonzero(alive[hi])
     low_row = np.zeros((m, alive.shape[1]), dtype=np.int64)
@@ -96,7 +96,7 @@ def _scale(program: _Program) -> float:
 
 
 def best_integer(scores: Scores, alive: npt.NDArray[np.bool_]) -> tuple[IntArray, float]:
-    """The best labelling among the labels alive, and a bound of all of them."""
+    """The best labeling with labels in ``alive``, and an upper bound of the scores of all of them."""
     program = _program(scores, alive)
     scale = _scale(program)
     integral = np.zeros(program.matrix.shape[1])
@@ -109,7 +109,7 @@ def best_integer(scores: Scores, alive: npt.NDArray[np.bool_]) -> tuple[IntArray
         options={"mip_rel_gap": 0.0},
     )
     if found.x is None:
-        raise RuntimeError(f"HiGHS found no labelling of a graph: {found.message}")
+        raise RuntimeError(f"HiGHS could not solve the integer program of a graph: {found.message}")
     weights = np.where(alive, 0.0, -1.0)
     weights[alive] = found.x[: int(alive.sum())]
     bound = -found.mip_dual_bound if found.mip_dual_bound is not None else -found.fun
@@ -117,7 +117,7 @@ def best_integer(scores: Scores, alive: npt.NDArray[np.bool_]) -> tuple[IntArray
 
 
 def best_relaxed(scores: Scores) -> tuple[Array, Array, float]:
-    """Weights of labels and of pairs (lower, higher node) of the relaxation's optimum, and a bound."""
+    """The optimum of the relaxation, as weights of labels and of pairs (lower, higher node), and a bound."""
     nodes, lo, hi, pairs = scores
     n, K = nodes.shape
     m = len(lo)
@@ -135,11 +135,13 @@ def best_relaxed(scores: Scores) -> tuple[Array, Array, float]:
         },
     )
     if found.x is None:
-        raise RuntimeError(f"HiGHS did not solve the relaxation of a graph: {found.message}")
+        raise RuntimeError(
+            f"HiGHS could not solve the linear relaxation of a graph: {found.message}"
+        )
     messages = scale * np.asarray(found.eqlin.marginals[n:])
     to_lo, to_hi = messages[: m * K].reshape(m, K), messages[m * K :].reshape(m, K)
     moved = nodes.copy()
-    # the multipliers belong to a minimisation: signs are turned
+    # HiGHS minimizes, so the signs of its multipliers are reversed
     np.add.at(moved, lo, -to_lo)
     np.add.at(moved, hi, -to_hi)
     left = pairs + to_lo[:, :, None] + to_hi[:, None, :]

@@ -1,1 +1,1 @@
-"""Parse trees."""
+"""Parsing: trees of sentences by a context-free grammar."""

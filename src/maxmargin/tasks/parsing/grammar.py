@@ -1,20 +1,20 @@
-"""A context-free grammar read from trees, in the form that CKY wants.
+"""A context-free grammar read from trees, in the form that the CKY algorithm needs.
 
-A tree becomes a derivation in four steps, all of which can be undone:
+A tree becomes a derivation in four reversible steps:
 
-* with ``parents``, the label of every phrase gets its parent's: NP under S is another symbol than NP
-  under VP;
-* unary chains S -> VP -> VP with one child each are one rule; a phrase without chain has the trivial one;
-* A -> B C D E becomes A -> B A|B, A|B -> C A|C, A|C -> D E: a new symbol remembers the last
-  ``horizontal`` sisters (None: all of them);
-* words become classes of words (:mod:`maxmargin.tasks.parsing.lexicon`).
+* If ``parents``, the symbol of each phrase includes the label of its parent: NP under S and NP under VP are
+  different symbols.
+* A unary chain such as S -> VP -> VP becomes one rule. A phrase without a chain has the trivial chain.
+* A -> B C D E becomes A -> B A|B, A|B -> C A|C, A|C -> D E (binarization). A new symbol includes the last
+  ``horizontal`` sisters, or all of them if it is None.
+* Words become word classes (:mod:`maxmargin.tasks.parsing.lexicon`).
 
-So tree and derivation determine each other: the derivation is the list of its rules in preorder, the
-rules' counts are joint features, and nothing is in the grammar that was not seen, except that words of
-the class of all unknown words may have any tag that a rare word had.
+So trees and derivations correspond one to one. A derivation is the list of its rules in preorder; the counts
+of the rules are joint features. The grammar has only rules that occur in the trees, with one exception: a
+word of the class of unknown words can have any tag that a rare word has.
 
-With ``attributes`` the counts of (attribute, tag) are joint features too: forms, endings, shapes and
-neighbours of words that occurred with the tag (:func:`maxmargin.tasks.parsing.lexicon.attributes`).
+If ``attributes``, the counts of pairs (attribute, tag) are joint features too: forms, endings, shapes and
+neighbors of words that occur with the tag (:func:`maxmargin.tasks.parsing.lexicon.attributes`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KINDS = ("start", "chain", "binary", "word")
 
 
 class Shape(NamedTuple):
-    """How trees become derivations."""
+    """How trees are converted to derivations."""
 
     horizontal: int | None = 1
     parents: bool = True
@@ -54,7 +54,7 @@ def derive(tree: Tree, lexicon: Lexicon, shape: Shape) -> list[Rule]:
     rules: list[Rule] = []
 
     def upper(node: Tree, parent: str) -> Symbol:
-        """Emit a node's chain and what is below it; return its symbol."""
+        """Append the rules of a node: its chain and everything below. Return its symbol."""
         path = [_symbol(node, parent, shape)]
         while len(node) == 2 and not is_tag(node):
             parent, node = node[0], node[1]
@@ -69,7 +69,7 @@ def derive(tree: Tree, lexicon: Lexicon, shape: Shape) -> list[Rule]:
         return path[0]
 
     def split(top: Symbol, here: Symbol, label: str, children: Tree, before: Tree) -> None:
-        """Emit the binary rules of the children that are left."""
+        """Append the binary rules of the remaining children."""
         place = len(rules)
         rules.append(())
         left = upper(children[0], label)
@@ -95,8 +95,11 @@ def _symbol(node: Tree, parent: str, shape: Shape) -> Symbol:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """The tags that word i may have: ``tag[ptr[i]:ptr[i + 1]]``, with their lexical rules; the features of
-    the x-th tag are ``features[feature_ptr[x]:feature_ptr[x + 1]]``, its rule among them."""
+    """The possible tags of each word, with their lexical rules and features.
+
+    The tags of word i are ``tag[ptr[i]:ptr[i + 1]]``. The features of the x-th tag, including its rule, are
+    ``features[feature_ptr[x]:feature_ptr[x + 1]]``.
+    """
 
     words: tuple[str, ...]
     ptr: Ints
@@ -109,7 +112,8 @@ class Sentence:
 class Grammar:
     """Symbols, rules and word classes, and their packed form.
 
-    Rules are numbered: starts, chains, binary rules, lexical rules; the numbers are joint features.
+    Rules are numbered in the order start rules, chains, binary rules, lexical rules. The number of a rule is
+    the index of its joint feature.
     """
 
     def __init__(
@@ -128,20 +132,20 @@ class Grammar:
         self.offsets = self._offsets()
         self._feature = {rule: k for k, rule in enumerate(self.rules)}
         self.packed = self._pack()
-        #: (attribute, tag) pairs, features after the rules
+        #: pairs (attribute, tag), whose features follow those of the rules
         self.pairs = list(pairs)
         self._pair = {pair: len(self.rules) + k for k, pair in enumerate(self.pairs)}
-        #: how often each rule occurs in the trees the grammar was read from
+        #: number of occurrences of each rule in the training trees
         self.counts: Array = np.zeros(len(self.rules)) if counts is None else counts
 
     @classmethod
     def read(cls, trees: Iterable[Tree], shape: Shape, min_count: int) -> Grammar:
-        """The grammar of these trees."""
+        """Read the grammar from trees."""
         trees = list(trees)
         lexicon = Lexicon.of(([word for _, word in tagged_words(t)] for t in trees), min_count)
         counts = Counter(rule for tree in trees for rule in derive(tree, lexicon, shape))
         rare = {r[1] for r in counts if r[0] == "word" and not lexicon.is_word(r[2])}
-        if not rare:  # no word is rare: an unknown one may have any tag
+        if not rare:  # there are no rare words: unknown words can have any tag
             rare = {r[1] for r in counts if r[0] == "word"}
         spare = [("word", tag, len(lexicon) - 1) for tag in sorted(rare)]
         rules = [*counts, *(rule for rule in spare if rule not in counts)]
@@ -152,27 +156,27 @@ class Grammar:
 
     @property
     def dim(self) -> int:
-        """Number of joint features: rules, then attributes with tags."""
+        """Number of joint features: rules, then pairs (attribute, tag)."""
         return len(self.rules) + len(self.pairs)
 
     @property
     def top_label(self) -> str:
-        """The label most often seen at the top of a tree."""
+        """The most frequent label at the top of a tree."""
         starts = range(self.offsets[1])
         return str(self.rules[max(starts, key=lambda k: (self.counts[k], -k))][1][1])
 
     def features(self, tree: Tree) -> Ints:
-        """The numbers of a tree's rules, in preorder."""
+        """The rule numbers of a tree, in preorder."""
         try:
             numbers = [self._feature[rule] for rule in derive(tree, self.lexicon, self.shape)]
         except KeyError as error:
             raise ValueError(
-                f"the tree uses a rule that the grammar does not have: {error.args[0]}"
+                f"the tree contains a rule that is not in the grammar: {error.args[0]}"
             ) from None
         return np.array(numbers, dtype=np.int32)
 
     def sentence(self, words: Sequence[str]) -> Sentence:
-        """The tags a sentence's words may have, with their features."""
+        """The possible tags of the words of a sentence, with their features."""
         packed, first = self.packed, self.offsets[3]
         ptr, tags, rules = [0], [], []
         feature_ptr, features = [0], []
@@ -219,8 +223,11 @@ class Grammar:
         return upper(self.rules[next(iter(numbers))][1])
 
     def log_frequencies(self) -> Array:
-        """Logarithms of the rules' relative frequencies among those of the same left-hand side: the
-        weights of a probabilistic grammar. Rules never seen (for unknown words only) get half a count."""
+        """The weights of a probabilistic grammar.
+
+        These are the logarithms of the relative frequencies of rules with the same left-hand side. Rules that
+        do not occur in the trees (for unknown words) count 1/2.
+        """
         sides = [_left_hand_side(rule) for rule in self.rules]
         total: Counter[Any] = Counter()
         smoothed = np.where(self.counts > 0, self.counts, 0.5)
@@ -296,7 +303,7 @@ class Grammar:
 
 
 def _pairs(trees: Sequence[Tree], min_count: int) -> list[tuple[str, str]]:
-    """(attribute, tag) pairs seen, of attributes seen at least ``min_count`` times."""
+    """All pairs (attribute, tag) in the trees whose attribute occurs at least ``min_count`` times."""
     counts: Counter[str] = Counter()
     found: dict[tuple[str, str], None] = {}
     for tree in trees:
@@ -333,5 +340,5 @@ def _ints(values: Any) -> Ints:
 
 
 def _pointers(groups: Sequence[int], n: int) -> Ints:
-    """Boundaries of the groups 0 .. n-1 in a sorted list of group numbers."""
+    """Boundaries of the groups 0 .. n-1 in a sorted sequence of group numbers."""
     return np.searchsorted(np.asarray(groups, dtype=np.int64), np.arange(n + 1)).astype(np.int32)

@@ -1,8 +1,8 @@
-"""The k best derivations of a CKY chart, found lazily (algorithm 3 of Huang and Chiang).
+"""The k best derivations of a CKY chart, computed lazily (algorithm 3 of Huang and Chiang).
 
-Every node of the chart has a list of its best derivations so far. The next one of a node uses one of its
-edges with derivations of the edge's children; after a derivation was taken, only those that use the next
-derivation of one child can follow it. So a node works out as many derivations as are asked of it.
+Every node of the chart keeps a list of its best derivations so far. A derivation of a node consists of an
+edge and a derivation of each child of the edge. The candidates after a derivation are those that use the next
+derivation of one child. So a node computes only as many derivations as are needed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from maxmargin.compiled.parses import find_word, lower_edges
 from maxmargin.core.vectors import Array
 from maxmargin.tasks.parsing.grammar import Grammar
 
-#: (upper floor?, i, j, symbol)
+#: (whether above unary chains, i, j, symbol)
 Node: TypeAlias = tuple[bool, int, int, int]
 _ROOT: Node = (True, -1, -1, -1)
 
 
 class _Edge(NamedTuple):
-    """One way to build a node: its rule, the rule's score, and the nodes below."""
+    """One way to build a node: the rule, its score, and the child nodes."""
 
     rule: int
     score: float
@@ -30,7 +30,7 @@ class _Edge(NamedTuple):
 
 
 class _Derivation(NamedTuple):
-    """An edge, and which derivation of each child (0 is the best). Ordered for a heap: best first."""
+    """An edge and the rank of the derivation of each child (0 is the best). Tuples sort best first."""
 
     cost: float
     order: int
@@ -57,7 +57,7 @@ class KBest:
         return out
 
     def _rules(self, node: Node, rank: int) -> Iterator[int]:
-        self._has(node, rank)  # a best derivation may be known by its score only
+        self._has(node, rank)  # of a best derivation, only the score may be known so far
         derivation = self._done[node][rank]
         edge = self._edges[node][derivation.order]
         yield edge.rule
@@ -65,7 +65,7 @@ class KBest:
             yield from self._rules(child, r)
 
     def _has(self, node: Node, rank: int) -> bool:
-        """Work out a node's derivations up to this rank; False if it has not so many."""
+        """Compute the derivations of a node up to ``rank``; False if it has fewer."""
         if node not in self._edges:
             self._open(node)
         done, heap = self._done[node], self._heap[node]
@@ -97,7 +97,7 @@ class KBest:
         cost = -edge.score
         for child, rank in zip(edge.children, ranks, strict=True):
             if rank == 0:
-                cost -= self._best(child)  # known from the chart: the child need not be opened
+                cost -= self._best(child)  # the chart has it, so the child need not be expanded
             elif self._has(child, rank):
                 cost += self._done[child][rank].cost
             else:

@@ -1,11 +1,11 @@
-"""Classes of words: frequent words stand for themselves, rare and unknown ones for their shape and ending."""
+"""Word classes: frequent words are their own class; rare words are grouped by shape and ending."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-#: endings that tell English parts of speech; the first that fits is taken
+#: endings that indicate English parts of speech; the first match is used
 _ENDINGS = (
     "tion", "ment", "ness", "able", "ible", "ally", "ing", "ion", "ity", "ous", "ive", "ful", "ism", "ist",
     "est", "ate", "ies", "ed", "er", "or", "ly", "al", "ic", "en", "th", "'s", "s", "y",
@@ -14,7 +14,7 @@ _ANY = "<unknown>"
 
 
 def signature(word: str) -> tuple[str, str]:
-    """A word's shape, and its shape with its ending.
+    """The shape of a word, and its shape with its ending.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def signature(word: str) -> tuple[str, str]:
 
 
 def attributes(sentence: Sequence[str]) -> list[list[str]]:
-    """What tells the tag of each word: its form, endings and shape, and its neighbours.
+    """Attributes of each word that indicate its tag: form, endings, shape and neighboring words.
 
     Examples
     --------
@@ -56,23 +56,23 @@ def attributes(sentence: Sequence[str]) -> list[list[str]]:
         own = [f"w={lower[t]}"]
         own += [f"{k}={lower[t][-k:]}" for k in (2, 3, 4) if len(word) > k]
         own += dict.fromkeys(signature(word))
-        if t == 0:  # a capital letter there says little
+        if t == 0:  # the first word is capitalized anyway
             own = [*own, f"first {own[-1]}"]
         out.append([*own, f"-1={padded[t]}", f"+1={padded[t + 2]}"])
     return out
 
 
 class Lexicon:
-    """Which class a word belongs to.
+    """The map from words to word classes.
 
-    A word seen at least ``min_count`` times is a class of its own; else, its lower-case form is tried;
-    else it belongs to the class of its shape and ending, or to that of its shape, if these have
-    ``min_count`` rare words; else to one class of all unknown words. Rare words of the training
-    sentences go the same way, so the classes' weights are trained.
+    A word that occurs at least ``min_count`` times is its own class. Otherwise its lower-case form is tried,
+    then the class of its shape and ending, then that of its shape, if these have at least ``min_count`` rare
+    words. All other words belong to one class of unknown words. The same rules apply to rare words of the
+    training sentences, so the weights of all classes are trained.
     """
 
     def __init__(self, names: Sequence[str], n_words: int) -> None:
-        #: classes: words first, then signatures, the class of all unknown words last
+        #: names of the classes: words, then signatures, then the class of unknown words
         self.names = list(names)
         self.n_words = n_words
         self._words = {name: k for k, name in enumerate(self.names[:n_words])}
@@ -80,7 +80,7 @@ class Lexicon:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], min_count: int) -> Lexicon:
-        """The classes of these sentences' words."""
+        """Learn the classes from the words of these sentences."""
         counts: Counter[str] = Counter(word for sentence in sentences for word in sentence)
         frequent = sorted(word for word, count in counts.items() if count >= min_count)
         known = set(frequent)
@@ -96,11 +96,11 @@ class Lexicon:
         return len(self.names)
 
     def is_word(self, number: int) -> bool:
-        """Whether a class is one word (else a class of rare words)."""
+        """Whether a class is a single word (and not a class of rare words)."""
         return number < self.n_words
 
     def number(self, word: str) -> int:
-        """The class of a word."""
+        """The index of the class of a word."""
         for form in (word, word.lower()):
             if form in self._words:
                 return self._words[form]

@@ -1,15 +1,15 @@
-"""Parsing as a structured task: rule counts, bracket or 0/1 loss, CKY.
+"""Parsing with a context-free grammar: rule counts as features, span or 0/1 loss, CKY inference.
 
     score(x, y) = <w, Psi(x, y)>
 
-Psi counts the rules, and the attributes of words with their tags.
+Psi counts the rules, and the pairs (attribute of a word, tag of the word).
 
-Two losses between a labelled tree y and another one:
+There are two losses between the true tree y and another tree:
 
-* "span": wrong brackets plus missing brackets, as multisets of (label, first word, last word + 1). It
-  is a sum over the other tree's brackets plus a constant, so CKY finds the argmax of loss + score.
-* "zero-one": 1 unless the trees are equal. The argmax is the best tree, or, if that is the labelled one,
-  the better of it (loss 0) and the second best (loss 1).
+* "span": wrong brackets plus missing brackets, as multisets of (label, first word, last word + 1). This is a
+  constant plus a sum over the brackets of the other tree, so CKY finds the argmax of loss + score.
+* "zero-one": 1 unless the trees are equal. The argmax is the best tree, or, if that is the true tree, the
+  better of it (loss 0) and the second best (loss 1).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_TRUTH = cky.Truth(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parse:
-    """A derivation (its rules in preorder) and its brackets (sorted codes); ``truth`` for labelled ones."""
+    """A derivation (rules in preorder) and its brackets (sorted codes); ``truth`` for true trees only."""
 
     rules: Ints
     brackets: npt.NDArray[np.int64]
@@ -45,28 +45,29 @@ class Parse:
 
 
 class Parsing(Task):
-    """Trees of sentences, by a grammar read from the training trees.
+    """Parse sentences with a grammar read from the training trees.
 
     Parameters
     ----------
     loss : {"span", "zero-one"}, default "span"
-        What training counts: wrong and missing brackets, or wrong trees.
+        The loss of a tree: the number of wrong and missing brackets, or 1 if the tree is wrong.
     wrong_cost : float, default 1.0
-        With the span loss: what a wrong bracket costs; a missing one costs 1.
+        The cost of a wrong bracket in the span loss. A missing bracket costs 1.
     horizontal : int or None, default 1
-        How many sisters a symbol made by binarisation remembers; None for all.
+        Number of sisters included in the symbols that binarization adds (horizontal Markovization); None for
+        all.
     parents : bool, default True
-        Whether a phrase's symbol has its parent's label in it.
+        Whether the symbol of a phrase includes the label of its parent (parent annotation).
     attributes : bool, default True
-        Whether forms, endings, shapes and neighbours of words have weights for each tag. False: rule
-        counts alone, as in the paper.
+        Whether forms, endings, shapes and neighbors of words have weights for each tag. If False, only rule
+        counts are features.
     min_count : int, default 2
-        Words seen less often are known by their shape and ending only.
+        Words that occur less often are represented by their shape and ending.
     beam : int, optional
-        For sentences of more than ``max_exact_length`` words: how many symbols each span keeps. The argmax
-        is then approximate. None: always exact.
+        Number of symbols kept for each span, for sentences of more than ``max_exact_length`` words. Inference
+        is then approximate. By default it is always exact.
     max_exact_length : int, default 40
-        See ``beam``; without a beam it has no meaning.
+        See ``beam``. It has no effect without a beam.
 
     Examples
     --------
@@ -91,17 +92,19 @@ class Parsing(Task):
         max_exact_length: int = 40,
     ) -> None:
         if loss not in ("span", "zero-one"):
-            raise ValueError(f"loss={loss!r}: use 'span' or 'zero-one'.")
+            raise ValueError(f"loss must be 'span' or 'zero-one', got {loss!r}.")
         self.loss_name = loss
         if not (np.isfinite(wrong_cost) and wrong_cost >= 0.0):
-            raise ValueError(f"wrong_cost={wrong_cost!r}: it must be a number of at least 0.")
+            raise ValueError(
+                f"wrong_cost must be a finite, nonnegative number, got {wrong_cost!r}."
+            )
         self.wrong_cost = float(wrong_cost)
         memory = None if horizontal is None else _least("horizontal", horizontal, 0)
         self.shape = Shape(memory, bool(parents), bool(attributes))
         self.min_count = _least("min_count", min_count, 1)
         self.beam = None if beam is None else _least("beam", beam, 1)
         self.max_exact_length = _least("max_exact_length", max_exact_length, 0)
-        #: "undergenerating" once a training sentence is too long for an exact search
+        #: "undergenerating" if some training sentence is longer than ``max_exact_length`` and ``beam`` is set
         self.oracle_kind: OracleKind = "exact"  # type: ignore[misc]
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
@@ -111,7 +114,7 @@ class Parsing(Task):
         for i, (x, sentence) in enumerate(zip(X, sentences, strict=True)):
             if list(x) != sentence:
                 raise ValueError(
-                    f"sentence {i} and its tree have different words: {list(x)!r} and {sentence!r}."
+                    f"sentence {i} and its tree must have the same words, got {list(x)!r} and {sentence!r}."
                 )
         self.set_grammar(Grammar.read(trees, self.shape, self.min_count))
         if any(self._beam(len(sentence)) for sentence in sentences):
@@ -119,11 +122,11 @@ class Parsing(Task):
         return self.grammar.dim
 
     def _beam(self, length: int) -> int:
-        """The beam for a sentence; 0 for an exact search."""
+        """The beam width for a sentence of this length; 0 means exact search."""
         return self.beam if self.beam is not None and length > self.max_exact_length else 0
 
     def set_grammar(self, grammar: Grammar) -> None:
-        """Use this grammar."""
+        """Set the grammar."""
         self.grammar = grammar
         self._offsets = np.array(grammar.offsets, dtype=np.int32)
         self._label = {name: k for k, name in enumerate(grammar.labels)}
@@ -133,15 +136,15 @@ class Parsing(Task):
     # -- encoding ----------------------------------------------------------------------------------
 
     def sentence(self, x: Any) -> Sentence:
-        """A sentence in the form the argmax works on; both forms are accepted everywhere."""
+        """Encode a sentence for inference. All methods accept encoded and plain sentences."""
         if isinstance(x, Sentence):
             return x
         if isinstance(x, str) or len(x) == 0 or not all(isinstance(word, str) for word in x):
-            raise ValueError(f"a sentence must be a list of words, and not empty; got {x!r}.")
+            raise ValueError(f"a sentence must be a nonempty list of strings, got {x!r}.")
         return self.grammar.sentence(x)
 
     def parse(self, y: Any) -> Parse:
-        """A tree in the form training works on; both forms are accepted everywhere."""
+        """Encode a tree for training. All methods accept encoded and plain trees."""
         if isinstance(y, Parse):
             return y
         tree = as_tree(y)
@@ -172,7 +175,7 @@ class Parsing(Task):
     # -- the task ----------------------------------------------------------------------------------
 
     def joint_feature(self, x: Any, y: Any) -> SparseVector:
-        """How often each rule, and each attribute with a tag, occurs."""
+        """Counts of rules and of pairs (attribute, tag)."""
         sentence, rules = self.sentence(x), self.parse(y).rules
         features = parses.count_features(
             rules,
@@ -185,7 +188,7 @@ class Parsing(Task):
         return from_pairs(features, np.ones(len(features)), self.grammar.dim)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Wrong plus missing brackets, or 0/1."""
+        """The number of wrong and missing brackets, or 0/1."""
         a, b = self.parse(y), self.parse(y_hat)
         if self.loss_name == "zero-one":
             return float(not self.same(a, b))
@@ -193,18 +196,20 @@ class Parsing(Task):
         return float(len(a.brackets) - both + self.wrong_cost * (len(b.brackets) - both))
 
     def same(self, y_a: Any, y_b: Any) -> bool:
-        """Whether two derivations, and so two trees, are equal."""
+        """Whether two trees are equal, by their derivations."""
         return bool(np.array_equal(self.parse(y_a).rules, self.parse(y_b).rules))
 
     def inference(self, x: Any, w: Array) -> Tree:
-        """The best tree; where the grammar has none for these words, a flat one (see :meth:`flat`)."""
+        """The best tree, or a flat tree if the grammar has none for the sentence (see :meth:`flat`)."""
         search = self._search(x, w, None)
         found = search.read(_NO_EDGE)
         return self.flat(x, w) if found is None else self.tree(x, found)
 
     def flat(self, x: Any, w: Array) -> Tree:
-        """The answer where the grammar has no tree: the label most often seen at the top over all words,
-        each with its best tag."""
+        """The prediction if the grammar has no tree for the sentence.
+
+        It is one phrase with the most frequent top label over all words, each with its best tag.
+        """
         sentence = self.sentence(x)
         scores = parses.word_scores(writable(w), sentence.feature_ptr, sentence.features)
         tags: list[Tree] = []
@@ -214,25 +219,25 @@ class Parsing(Task):
         return (self.grammar.top_label, *tags)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Parse:
-        """The derivation of largest loss plus score."""
+        """The derivation with the largest loss plus score."""
         truth = self.parse(y)
         search = self._search(x, w, truth.truth if self.loss_name == "span" else None)
         best = search.read(_NO_EDGE)
         if best is None:
             if self._beam(len(self.sentence(x).words)):
-                return truth  # all is lost in the beam: the labelled tree itself has value 0
+                return truth  # the beam found no tree: use the true tree, whose value is 0
             raise ValueError(
-                f"the grammar has no tree for {' '.join(self.sentence(x).words)!r}: it must be read from "
-                "the trees that are trained on."
+                f"the grammar has no tree for {' '.join(self.sentence(x).words)!r}. Read the grammar from "
+                "the training trees."
             )
         if self.loss_name == "span" or not self.same(best, truth):
             return best
         edge, cost = parses.second_edge(*search.found)
-        # the labelled tree is the best: the second best has loss 1 and scores less by ``cost``
+        # the true tree is the best; the second best has loss 1, and its score is smaller by ``cost``
         return truth if cost >= 1.0 else search.read(edge) or truth
 
     def k_best(self, x: Any, w: Array, k: int) -> list[tuple[Tree, float]]:
-        """The k trees of largest score (fewer if there are not so many), with their scores, best first."""
+        """The k best trees (fewer if there are fewer) and their scores, best first."""
         search = self._search(x, w, None)
         found = KBest(self.grammar, search.w, search.words, search.chart).derivations(k)
         return [(self.grammar.tree(rules, self.sentence(x).words), score) for score, rules in found]
@@ -247,7 +252,7 @@ class Parsing(Task):
 
 
 class _Search(NamedTuple):
-    """A filled chart and what it was filled with."""
+    """A filled chart and its inputs."""
 
     g: cky.PackedGrammar
     w: Array
@@ -258,11 +263,11 @@ class _Search(NamedTuple):
 
     @property
     def found(self) -> tuple[cky.PackedGrammar, Array, Ints, cky.Words, cky.Chart]:
-        """What derivations are read from."""
+        """The parts from which derivations are read."""
         return self[:5]
 
     def read(self, other: parses.Edge) -> Parse | None:
-        """The best derivation, with ``other`` taken at its node; None if there is none."""
+        """The best derivation, with the edge ``other`` at its node; None if there is none."""
         if parses.best_start(self.g, self.w, self.chart)[0] < 0:
             return None
         n = len(self.words.ptr) - 1
@@ -274,5 +279,5 @@ class _Search(NamedTuple):
 
 def _least(name: str, value: Any, least: int) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r}: it must be an int of at least {least}.")
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
     return int(value)

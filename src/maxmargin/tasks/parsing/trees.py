@@ -1,10 +1,10 @@
-"""Constituency trees: nested tuples, read from and written to brackets, and compared by their brackets.
+"""Constituency trees as nested tuples: reading, writing and scoring.
 
-A tree is ``(label, child, ...)``; a child is a tree, and the one child of a *tag* is its word:
+A tree is ``(label, child, ...)``. A child is a tree; the only child of a *tag* is its word:
 
     ("S", ("NP", ("DT", "the"), ("NN", "cat")), ("VP", ("VBD", "sat")))
 
-A *constituent* is a node that is not a tag, seen as (label, first word, last word + 1).
+A *constituent* or bracket is a node that is not a tag, represented as (label, first word, last word + 1).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 Tree: TypeAlias = tuple[Any, ...]
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
-#: labels of nodes that only hold a sentence's tree
+#: labels of root nodes that only wrap the tree of a sentence
 _ROOTS = ("", "ROOT", "TOP", "S1")
 
 
@@ -26,13 +26,13 @@ _ROOTS = ("", "ROOT", "TOP", "S1")
 
 
 def read_trees(text: str) -> list[Tree]:
-    """All trees of a text of brackets.
+    """Read all trees of a string in bracket notation.
 
     Parameters
     ----------
     text : str
-        Trees such as ``(S (NP (DT the) (NN cat)) (VP (VBD sat)))``, one after the other; line breaks
-        have no meaning. A node without a label, as around the Penn Treebank's trees, has the label "".
+        Trees such as ``(S (NP (DT the) (NN cat)) (VP (VBD sat)))``, one after another. Line breaks are
+        ignored. A node without a label, as around the trees of the Penn Treebank, gets the label "".
 
     Returns
     -------
@@ -52,7 +52,9 @@ def read_trees(text: str) -> list[Tree]:
             stack.append([])
         elif token == ")":
             if not stack:
-                raise ValueError(f"after {len(trees)} trees: a bracket is closed but not opened.")
+                raise ValueError(
+                    f"tree {len(trees)}: there is a closing bracket without an opening bracket."
+                )
             node = _closed(stack.pop())
             if stack:
                 if not stack[-1]:
@@ -61,22 +63,22 @@ def read_trees(text: str) -> list[Tree]:
             else:
                 trees.append(node)
         elif not stack:
-            raise ValueError(f"after {len(trees)} trees: {token!r} stands outside of all brackets.")
+            raise ValueError(f"tree {len(trees)}: {token!r} is outside of all brackets.")
         else:
             stack[-1].append(token)
     if stack:
-        raise ValueError(f"after {len(trees)} trees: {len(stack)} brackets are not closed.")
+        raise ValueError(f"tree {len(trees)}: {len(stack)} brackets are not closed.")
     return trees
 
 
 def _closed(parts: list[Any]) -> Tree:
     if len(parts) < 2:
-        raise ValueError(f"a node {tuple(parts)!r} has no children.")
+        raise ValueError(f"the node {tuple(parts)!r} has no children. Write (label child ...).")
     return tuple(parts)
 
 
 def write_tree(tree: Any) -> str:
-    """A tree as brackets on one line; brackets inside words become ``-LRB-`` and ``-RRB-``.
+    """Write a tree in bracket notation on one line; brackets in words become ``-LRB-`` and ``-RRB-``.
 
     Examples
     --------
@@ -91,15 +93,15 @@ def write_tree(tree: Any) -> str:
 
 
 def as_tree(tree: Any) -> Tree:
-    """A tree from brackets, nested tuples or lists, or objects of nltk's kind.
+    """Convert bracket notation, nested tuples or lists, or an NLTK tree to nested tuples.
 
-    Objects of nltk's kind iterate over their children and tell their label by a method ``label()``.
-    Raises ValueError unless every word has a tag of its own.
+    Any object with a method ``label()`` that iterates over its children is treated as an NLTK tree. Raises a
+    ValueError if a word does not have its own tag.
     """
     if isinstance(tree, str):
         found = read_trees(tree)
         if len(found) != 1:
-            raise ValueError(f"one tree was wanted, but the text holds {len(found)}: {tree!r}")
+            raise ValueError(f"expected one tree, but the string has {len(found)}: {tree!r}")
         tree = found[0]
     return _as_tuple(tree)
 
@@ -111,7 +113,7 @@ def _as_tuple(node: Any) -> Tree:
         label, children = node[0], list(node[1:])
     else:
         raise ValueError(
-            f"{node!r} is not a tree: use brackets, ('label', child, ...) or nltk's Tree."
+            f"{node!r} is not a tree: use bracket notation, ('label', child, ...) or an NLTK Tree."
         )
     if len(children) == 1 and isinstance(children[0], str):
         return (str(label), str(children[0]))
@@ -119,37 +121,37 @@ def _as_tuple(node: Any) -> Tree:
         raise ValueError(f"the node {label!r} has no children.")
     if any(isinstance(child, str) for child in children):
         raise ValueError(
-            f"the node {label!r} holds words beside other children: every word needs a tag of its own, "
-            "as in (NN cat)."
+            f"the node {label!r} has words next to other children. Give every word its own tag, as in "
+            "(NN cat)."
         )
     return (str(label), *(_as_tuple(child) for child in children))
 
 
 def is_tag(node: Tree) -> bool:
-    """Whether a node is a tag: its one child is a word."""
+    """Whether a node is a tag: its only child is a word."""
     return len(node) == 2 and isinstance(node[1], str)
 
 
 def clean(
     tree: Any, *, strip_functions: bool = True, drop_empty: bool = True, unwrap_root: bool = True
 ) -> Tree | None:
-    """A treebank's tree as a parser wants it.
+    """Prepare a tree of a treebank for parsing.
 
     Parameters
     ----------
     tree : tree
-        Brackets, nested tuples or nltk's kind.
+        Bracket notation, nested tuples or an NLTK tree.
     strip_functions : bool, default True
-        ``NP-SBJ`` and ``NP=2`` become ``NP``; labels that begin with a hyphen (``-LRB-``) stay.
+        Whether ``NP-SBJ`` and ``NP=2`` become ``NP``. Labels that start with a hyphen (``-LRB-``) are kept.
     drop_empty : bool, default True
-        Tags ``-NONE-``, and nodes that hold nothing else, go.
+        Whether to remove ``-NONE-`` tags and the nodes that contain nothing else.
     unwrap_root : bool, default True
-        Nodes "", ROOT, TOP or S1 with one child go.
+        Whether to remove root nodes "", ROOT, TOP and S1 with a single child.
 
     Returns
     -------
     tree or None
-        None if nothing is left.
+        The tree, or None if it is empty.
 
     Examples
     --------
@@ -175,11 +177,11 @@ def _cleaned(node: Tree, strip: bool, drop: bool) -> Tree | None:
     return (label, *children) if children else None
 
 
-# -- looking at trees ------------------------------------------------------------------------------
+# -- properties of trees ---------------------------------------------------------------------------
 
 
 def tagged_words(tree: Tree) -> Iterator[tuple[str, str]]:
-    """(tag, word) of every word, from left to right."""
+    """Pairs (tag, word) of all words, from left to right."""
     if is_tag(tree):
         yield tree[0], tree[1]
     else:
@@ -188,7 +190,7 @@ def tagged_words(tree: Tree) -> Iterator[tuple[str, str]]:
 
 
 def words(tree: Any) -> list[str]:
-    """The sentence of a tree.
+    """The words of a tree.
 
     Examples
     --------
@@ -219,7 +221,7 @@ def constituents(tree: Tree) -> list[tuple[str, int, int]]:
 
 
 class BracketScore(NamedTuple):
-    """Labelled brackets in common, of those predicted (precision) and of those wanted (recall)."""
+    """Labeled bracket precision, recall and F1, and the fraction of exactly correct trees."""
 
     precision: float
     recall: float
@@ -230,18 +232,17 @@ class BracketScore(NamedTuple):
 def bracket_score(
     gold: Iterable[Any], predicted: Iterable[Any], ignore: Sequence[str] = ()
 ) -> BracketScore:
-    """Labelled bracket precision, recall and F1 over all trees together, and the share of exact trees.
+    """Labeled bracket precision, recall and F1 over all trees, and the fraction of exactly correct trees.
 
-    Brackets are compared as multisets of (label, first word, last word + 1); tags are not brackets.
-    Unlike ``evalb`` nothing is left out: punctuation counts as words, and the outermost bracket counts
-    unless its label is in ``ignore``.
+    Brackets are compared as multisets of (label, first word, last word + 1); tags are not brackets. Unlike
+    ``evalb``, this includes punctuation, and the outermost bracket unless its label is in ``ignore``.
 
     Parameters
     ----------
     gold, predicted : iterables of trees
         In the same order.
     ignore : sequence of str
-        Labels that do not count, such as ``("ROOT",)``.
+        Labels to ignore, such as ``("ROOT",)``.
 
     Returns
     -------

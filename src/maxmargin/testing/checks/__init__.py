@@ -1,7 +1,6 @@
-"""Checks that anyone can run on a task, loss, risk or engine of their own."""
+"""Checks of user-defined tasks, losses, risks and engines."""
 
 from maxmargin.testing.checks.engine import check_engine
-from maxmargin.testing.checks.examples import check_examples
 from maxmargin.testing.checks.kernel_inputs import check_kernel_inputs
 from maxmargin.testing.checks.latent import check_latent_task
 from maxmargin.testing.checks.loss import check_loss
@@ -10,7 +9,6 @@ from maxmargin.testing.checks.task import check_task
 
 __all__ = [
     "check_engine",
-    "check_examples",
     "check_kernel_inputs",
     "check_latent_task",
     "check_loss",

@@ -1,9 +1,10 @@
-"""What all checks share: points to try, and comparisons whose message says what was found."""
+"""Helpers of all checks: test points, and comparisons with informative error messages."""
 
 from __future__ import annotations
 
+import numbers
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ RTOL = 1e-9
 
 
 def points(dim: int, n: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Points to evaluate at: 0 first, then normal ones of several sizes and integer ones (ties).
+    """Test points: 0 first, then normally distributed ones of several sizes, and integer ones to cause ties.
 
-    They are read-only, as the snapshots are that an engine publishes: a compiled signature that takes
-    writeable arrays only fails here and not on a cluster.
+    They are read-only, like the arrays that an engine publishes. So a compiled function that accepts only
+    writable arrays fails here and not on a cluster.
     """
     for trial in range(n):
         if trial == 0:
@@ -32,36 +33,50 @@ def points(dim: int, n: int, rng: np.random.Generator) -> Iterator[Array]:
         yield w
 
 
+def dimension(task: Any, X: Sequence[Any], Y: Sequence[Any], check: str) -> int:
+    """Call ``task.setup(X, Y)`` and return the dimension of the joint features."""
+    require(
+        len(X) == len(Y) > 0,
+        f"{check} requires at least one example, and as many inputs as outputs",
+    )
+    dim: int = task.setup(X, Y)
+    require(
+        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
+        f"setup must return the dimension of joint_feature, a positive int, got {dim!r}",
+    )
+    return int(dim)
+
+
 def require(condition: bool, message: str) -> None:
-    """Raise an AssertionError with the message, also under ``python -O``."""
+    """Raise an AssertionError with the message if the condition is false, also under ``python -O``."""
     if not condition:
         raise AssertionError(message)
 
 
 def require_close(found: float, expected: float, what: str, scale: float = 0.0) -> None:
-    """Two numbers are equal up to rounding; ``scale`` is the size of the terms that were summed."""
+    """Require that two numbers are equal up to rounding; ``scale`` is the size of the summed terms."""
     room = RTOL * max(1.0, abs(expected), abs(scale))
     require(abs(found - expected) <= room, f"{what}: found {found!r}, expected {expected!r}")
 
 
 def require_at_least(found: float, bound: float, what: str, scale: float = 0.0) -> None:
-    """``found >= bound`` up to rounding."""
+    """Require ``found >= bound`` up to rounding."""
     room = RTOL * max(1.0, abs(bound), abs(scale))
-    require(found >= bound - room, f"{what}: found {found!r}, must not be below {bound!r}")
+    require(found >= bound - room, f"{what}: found {found!r}, but it must be at least {bound!r}")
 
 
 def require_vector(v: Vector, dim: int, what: str) -> None:
-    """A dense float vector of length ``dim``, or a well-formed :class:`SparseVector`."""
+    """Require a dense float vector of length ``dim`` or a valid :class:`SparseVector`."""
     if isinstance(v, SparseVector):
-        require(v.size == dim, f"{what}: a SparseVector of size {v.size}, expected {dim}")
+        require(v.size == dim, f"{what}: got a SparseVector of size {v.size}, expected {dim}")
         require(
             v.indices.shape == v.values.shape and v.indices.ndim == 1,
-            f"{what}: indices {v.indices.shape} and values {v.values.shape} do not match",
+            f"{what}: indices have shape {v.indices.shape}, but values have shape {v.values.shape}",
         )
         steps = np.diff(v.indices)
-        require(bool((steps > 0).all()), f"{what}: indices are not sorted and unique")
+        require(bool((steps > 0).all()), f"{what}: indices must be sorted and unique")
         inside = len(v.indices) == 0 or (v.indices[0] >= 0 and v.indices[-1] < dim)
-        require(bool(inside), f"{what}: indices leave the range 0 .. {dim - 1}")
+        require(bool(inside), f"{what}: indices must be in the range 0 .. {dim - 1}")
         values = v.values
     else:
         require(
@@ -70,36 +85,36 @@ def require_vector(v: Vector, dim: int, what: str) -> None:
             f"got {type(v).__name__} of shape {getattr(v, 'shape', None)}",
         )
         values = v
-    require(bool(np.isfinite(values).all()), f"{what}: has entries that are not finite")
+    require(bool(np.isfinite(values).all()), f"{what}: some entries are not finite")
 
 
 def require_same_vector(found: Vector, expected: Vector, what: str) -> None:
-    """Two vectors are equal up to rounding."""
+    """Require that two vectors are equal up to rounding."""
     a, b = dense(found), dense(expected)
-    require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")
+    require(a.shape == b.shape, f"{what}: the shapes {a.shape} and {b.shape} differ")
     size = max(1.0, float(np.abs(b).max(initial=0.0)))
     off = np.abs(a - b)
     worst = int(off.argmax()) if off.size else 0
     require(
         bool((off <= RTOL * size).all()),
-        f"{what}: differs at coordinate {worst}: found {a[worst] if off.size else None!r}, "
+        f"{what}: they differ at coordinate {worst}: found {a[worst] if off.size else None!r}, "
         f"expected {b[worst] if off.size else None!r}",
     )
 
 
 def require_same_cut(found: Cut, expected: Cut, what: str) -> None:
-    """Two cuts are equal up to rounding."""
+    """Require that two cuts are equal up to rounding."""
     require_close(found.offset, expected.offset, f"{what}, offset")
     require_same_vector(found.plane, expected.plane, f"{what}, plane")
 
 
 def size_of(cut: Cut, w: Array) -> float:
-    """The size of the terms summed when a cut is evaluated: what rounding errors scale with."""
+    """The size of the terms of a cut at ``w``, which rounding errors are proportional to."""
     return abs(cut.offset) + float(np.abs(dense(cut.plane)) @ np.abs(w))
 
 
 class Snapshot:
-    """The attributes of an object as they are now, to see later whether anything was written."""
+    """A copy of the attributes of an object, to detect later changes."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -110,12 +125,12 @@ class Snapshot:
         for name, value in vars(self._thing).items():
             try:
                 frozen[name] = pickle.dumps(value)
-            except Exception:  # unpicklable (a lambda, a lock): all that is left is its identity
+            except Exception:  # not picklable (a lambda, a lock): compare identities
                 frozen[name] = id(value)
         return frozen
 
     def require_unchanged(self, what: str) -> None:
-        """Raise if an attribute was added, removed or changed."""
+        """Require that no attribute was added, removed or changed."""
         after = self._freeze()
         names = sorted(
             name
@@ -123,5 +138,5 @@ class Snapshot:
             if self._before.get(name) != after.get(name)
         )
         require(
-            not names, f"{what} wrote to {', '.join(names)}: nothing may be written after setup()"
+            not names, f"{what} wrote to {', '.join(names)}: a task must not change after setup()"
         )

@@ -1,4 +1,4 @@
-"""Convex functions along a line: slopes and kinks against values, shared by losses and risks."""
+"""Check slopes and kinks of convex functions along a line; shared by losses and risks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,34 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.testing.checks._common import require, require_at_least
 
-#: step of the finite differences, and what they may be off by
+#: step and tolerance of the finite differences
 STEP, ROOM = 1e-6, 1e-4
+
+
+#: maximum number of kinks, more than any function of a small problem has
+LIMIT = 100_000
+
+
+def check_line(
+    value: Callable[[float], float],
+    slopes: Callable[[Array], Array],
+    breakpoints: Callable[[float, float, int], tuple[Array, Array] | None] | None,
+    ts: Array,
+    hi: float,
+    rng: np.random.Generator,
+    where: str,
+) -> None:
+    """Check the slopes at ``ts`` and the kinks in (0, hi) of a convex function along a line."""
+    kinks = None if breakpoints is None else breakpoints(0.0, hi, LIMIT)
+    check_slopes(value, slopes, ts, f"slopes ({where})", right_at_kinks=kinks is not None)
+    if breakpoints is None or kinks is None:
+        return
+    check_breakpoints(kinks, slopes, 0.0, hi, rng, f"breakpoints ({where})")
+    none = breakpoints(0.0, hi, 0)
+    require(
+        none is None or len(none[0]) == 0,
+        f"breakpoints ({where}) returned kinks with limit=0; it must return None",
+    )
 
 
 def check_slopes(
@@ -20,15 +46,16 @@ def check_slopes(
     what: str,
     right_at_kinks: bool = True,
 ) -> None:
-    """``slopes(ts)`` are right derivatives of the convex function ``value``.
+    """Check that ``slopes(ts)`` are right derivatives of the convex function ``value``.
 
-    A slope at t lies below every difference quotient to the right and above every one to the left; a
-    short quotient to the right is close to it, or, where any subgradient will do at a kink, the short
-    quotients enclose it. Beyond t = 0, where the scores are the caller's own, a tie is only a tie up to
-    rounding, so there any subgradient will do.
+    The slope at t must not exceed any difference quotient to the right, nor be less than any to the left. It
+    must be close to a short difference quotient to the right. If ``right_at_kinks`` is False, any subgradient
+    is accepted at a kink. So it is at t > 0, where rounding can break ties.
     """
     found = np.asarray(slopes(ts))
-    require(found.shape == ts.shape, f"{what}: slopes has shape {found.shape}, expected {ts.shape}")
+    require(
+        found.shape == ts.shape, f"{what}: slopes returned shape {found.shape}, expected {ts.shape}"
+    )
     for t, slope in zip(ts.tolist(), found.tolist(), strict=True):
         here = value(t)
         size = max(1.0, abs(here), abs(slope))
@@ -37,43 +64,49 @@ def check_slopes(
             left = (here - value(t - far)) / far
             room = size / far
             require_at_least(
-                right, slope, f"{what}: slope at t = {t} too large for t + {far}", room
+                right,
+                slope,
+                f"{what}: the slope at t = {t} is too large compared with the value at t + {far}",
+                room,
             )
-            require_at_least(slope, left, f"{what}: slope at t = {t} too small for t - {far}", room)
+            require_at_least(
+                slope,
+                left,
+                f"{what}: the slope at t = {t} is too small compared with the value at t - {far}",
+                room,
+            )
         after = (value(t + STEP) - here) / STEP
         before = (here - value(t - STEP)) / STEP
         lowest = after if right_at_kinks and t == 0.0 else min(before, after)
         require(
             lowest - ROOM * size <= slope <= after + ROOM * size,
-            f"{what}: slope at t = {t} is {slope!r}, short steps say {before!r} to the left and "
-            f"{after!r} to the right{' (right derivatives are asked for)' * right_at_kinks}",
+            f"{what}: the slope at t = {t} is {slope!r}, finite differences are {before!r} to the left and "
+            f"{after!r} to the right{' (slopes must be right derivatives)' * right_at_kinks}",
         )
 
 
 def check_breakpoints(
-    kinks: tuple[Array, Array] | None,
+    kinks: tuple[Array, Array],
     slopes: Callable[[Array], Array],
     lo: float,
     hi: float,
     rng: np.random.Generator,
     what: str,
 ) -> None:
-    """Slope after t = slope at lo + the jumps of all kinks in (lo, t]."""
-    if kinks is None:
-        return
+    """Check that the slope at t is the slope at lo plus the jumps of all kinks in (lo, t]."""
     ts, jumps = (np.asarray(part, dtype=np.float64) for part in kinks)
     require(
         ts.ndim == 1 and ts.shape == jumps.shape,
-        f"{what}: breakpoints gives shapes {ts.shape} and {jumps.shape}",
+        f"{what}: breakpoints returned arrays of shapes {ts.shape} and {jumps.shape}",
     )
     require(
         bool(((ts > lo) & (ts < hi)).all()),
-        f"{what}: breakpoints outside ({lo}, {hi}) were returned",
+        f"{what}: some breakpoints are outside ({lo}, {hi})",
     )
     room = 1e-9 * max(1.0, float(np.abs(jumps).sum()))
     require(
         bool((jumps >= -room).all()),
-        f"{what}: a jump of slope is {jumps.min(initial=0.0)!r}, but slopes of a convex function grow",
+        f"{what}: a jump of the slope is {jumps.min(initial=0.0)!r}, but it must be nonnegative (convexity)",
     )
     probes = np.sort(rng.uniform(lo, hi, 7))
     found = np.asarray(slopes(np.concatenate([[lo], probes])))
@@ -81,6 +114,6 @@ def check_breakpoints(
         expected = found[0] + jumps[ts <= t].sum()
         require(
             abs(slope - expected) <= room + 1e-9 * abs(slope),
-            f"{what}: the jumps in ({lo}, {t}] lead from slope {found[0]!r} to {expected!r}, "
-            f"but slopes says {slope!r}",
+            f"{what}: the jumps in ({lo}, {t}] add up from the slope {found[0]!r} to {expected!r}, but "
+            f"slopes returned {slope!r}",
         )

@@ -1,4 +1,4 @@
-"""check_engine: does an engine build shards, call them all, and add up by the one rule?"""
+"""check_engine: check that an engine builds and calls shards, and sums results, as its contract requires."""
 
 from __future__ import annotations
 
@@ -7,47 +7,45 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.cut import Cut
 from maxmargin.core.summation import tree_sum
-from maxmargin.core.vectors import SparseVector
 from maxmargin.testing.checks._common import require
 from maxmargin.testing.checks.engine_deaths import check_deaths
-from maxmargin.testing.checks.engine_shards import Shard, Spec, Unbuildable, fingerprint
+from maxmargin.testing.checks.engine_shards import Shard, Spec, Unbuildable, bits, fingerprint
 
-#: a tree of one, two, an odd number, two unequal sub-trees, and more than there are workers
+#: numbers of shards: one, two, odd numbers, unequal subtrees of the sum, more than the number of workers
 COUNTS = (1, 2, 3, 7, 12, 33)
-#: published arrays that are held at the same time
+#: number of published arrays held at the same time
 MANY = 40
 
 
 def check_engine(make_engine: Callable[[], Any]) -> None:
-    """Prove that an engine keeps its contract, or say what is wrong.
+    """Check that an engine follows its contract.
 
-    The contract is at the top of :mod:`maxmargin.core.engine`. Checked are:
+    The contract is in the docstring of :mod:`maxmargin.core.engine`. The checks are:
 
-    - one shard per spec, called once per call, answers in shard order; it stays the same object from call to
-      call. ``open`` replaces the shards, however many there were; ``close`` can be called twice, and the
-      engine opened again after it;
-    - sums equal in every bit to :func:`maxmargin.core.summation.tree_sum` of the parts, for numbers, arrays,
-      large arrays, tuples and cuts with dense and sparse planes;
-    - published arrays of all shapes are snapshots that no shard can write to, as many as are held, for as
-      long as they are;
-    - an error in a shard reaches the caller once, as itself (or by its text, if it cannot be pickled), with
-      the shard's index in its notes; the call is not repeated and the engine stays usable. So does an error
-      while a shard is built;
-    - if the engine is not ``durable``: specs are snapshots; when a worker is killed in a call, or while it
-      builds a shard, the result is the same in every bit, and the shard was built anew from its spec; a
-      worker that always dies is given up with a RuntimeError, and the engine stays usable.
+    - There is one shard per spec. Each call reaches each shard once, and answers are in shard order. Shards
+      stay the same objects from call to call. ``open`` replaces all shards. ``close`` can be called twice,
+      and the engine can be opened again after it.
+    - Sums are bit-identical to :func:`maxmargin.core.summation.tree_sum` of the parts, for numbers, arrays,
+      large arrays, tuples, and cuts with dense and sparse planes.
+    - Published arrays of all shapes are snapshots that no shard can write to. They remain available as long
+      as their handles are held.
+    - An error in a shard, or while a shard is built, is raised once, with its own type (or with its text, if
+      it cannot be pickled) and with the index of the shard in its notes. The call is not repeated, and the
+      engine remains usable.
+    - If the engine is not ``durable``, specs are snapshots. If a worker is killed during a call or while it
+      builds a shard, the shard is rebuilt from its spec and the result is bit-identical. If a worker dies
+      again and again, the call raises a RuntimeError, and the engine remains usable.
 
     Parameters
     ----------
     make_engine : callable
-        Returns a new engine. It is called once.
+        Function without arguments that returns a new engine. It is called once.
 
     Raises
     ------
     AssertionError
-        With a text that names what the engine got wrong.
+        If a check fails. The message says what is wrong.
 
     Examples
     --------
@@ -60,7 +58,7 @@ def check_engine(make_engine: Callable[[], Any]) -> None:
         durable = getattr(engine, "durable", None)
         require(
             isinstance(durable, bool),
-            f"an engine must say whether it is durable: True or False, not {durable!r}",
+            f"an engine must have an attribute durable that is True or False, got {durable!r}",
         )
         for n in COUNTS:
             engine.open(Shard, [Spec(i, n) for i in range(n)])
@@ -79,7 +77,7 @@ def check_engine(make_engine: Callable[[], Any]) -> None:
 
 
 def check_answers(engine: Any, n: int) -> None:
-    """Answers and sums, and how often the shards were called for them."""
+    """Check answers, sums, and the number of calls of each shard."""
     shards = [Shard(Spec(i, n)) for i in range(n)]
     w = np.linspace(-1.0, 2.0, 5)
     handle = engine.publish(w)
@@ -97,40 +95,43 @@ def check_answers(engine: Any, n: int) -> None:
         parts = [method(shard, *plain) for shard in shards]
         require(
             bits(engine.reduce(method, *args)) == bits(tree_sum(parts)),
-            f"reduce({method.__name__}) over {n} shards differs from tree_sum of the parts",
+            f"reduce({method.__name__}) over {n} shards is not bit-identical to tree_sum of the parts",
         )
         require(
-            [bits(a) for a in engine.gather(method, *args)] == [bits(p) for p in parts],
-            f"gather({method.__name__}) over {n} shards differs from the parts",
+            bits(engine.gather(method, *args)) == bits(parts),
+            f"gather({method.__name__}) over {n} shards is not bit-identical to the parts",
         )
     found = engine.gather(Shard.nothing)
-    require(found == [None] * n, f"gather over {n} shards without an answer: {found!r}")
+    require(
+        found == [None] * n,
+        f"gather over {n} shards that return None must give {n} times None, got {found!r}",
+    )
     require(
         len(set(names)) == n and engine.gather(Shard.who) == names,
-        f"{n} shards did not stay {n} and the same objects from call to call",
+        f"the {n} shards are not the same objects from call to call",
     )
     counts, once = engine.gather(Shard.called), 2 + 2 * len(calls)
     require(
         counts == [once] * n,
-        f"{once} calls over {n} shards reached them {counts!r} times: each shard once per call",
+        f"{once} calls reached the {n} shards {counts!r} times: each call must reach each shard once",
     )
 
 
 def check_large_answers(engine: Any) -> None:
-    """Large answers, which may travel by another way; they are the caller's own."""
+    """Check large answers, which may be sent in another way, and which no later call may change."""
     for n in (1, 5):
         engine.open(Shard, [Spec(i, n) for i in range(n)])
         w = np.linspace(-1.0, 2.0, 5)
         parts = [Shard(Spec(i, n)).large(w) for i in range(n)]
         handle = engine.publish(w)
         total, each = engine.reduce(Shard.large, handle), engine.gather(Shard.large, handle)
-        for when in ("", ", which has changed with a later call"):
+        for when in ("", " after a later call changed it"):
             require(
                 bits(total) == bits(tree_sum(parts)),
                 f"reduce of large arrays over {n} shards differs from tree_sum of the parts{when}",
             )
             require(
-                bits(tuple(each)) == bits(tuple(parts)),
+                bits(each) == bits(parts),
                 f"gather of large arrays over {n} shards differs from the parts{when}",
             )
             other = engine.publish(w + 1.0)
@@ -139,30 +140,31 @@ def check_large_answers(engine: Any) -> None:
 
 
 def check_publish(engine: Any, n: int) -> None:
-    """Published arrays are snapshots that cannot be written to."""
+    """Check that published arrays are read-only snapshots."""
     w = np.ones(5)
     handle = engine.publish(w)
     before = bits(engine.reduce(Shard.vector, handle))
     w[:] = 7.0
     require(
         bits(engine.reduce(Shard.vector, handle)) == before,
-        "publish must take a snapshot: writing to the array afterwards changed what shards see",
+        "publish must take a snapshot: a later write to the array changed what shards receive",
     )
     for array in (w, np.ones(100_000)):
         written = engine.gather(Shard.try_to_write, engine.publish(array))
         require(
-            not any(written), f"a published array can be written to in {sum(written)} of {n} shards"
+            not any(written),
+            f"published arrays must be read-only, but they can be written to in {sum(written)} of {n} shards",
         )
     second = engine.publish(w)
     require(
         bits(engine.reduce(Shard.vector, handle)) == before
         and bits(engine.reduce(Shard.vector, second)) != before,
-        "two published arrays are mixed up",
+        "two published arrays are confused with each other",
     )
 
 
 def check_many_arrays(engine: Any) -> None:
-    """Arrays of all shapes, more than are remembered anywhere, used late and in another order, let go of."""
+    """Check many arrays of all shapes, used late and in another order, and released."""
     n = 3
     engine.open(Shard, [Spec(i, n) for i in range(n)])
     rng = np.random.default_rng(0)
@@ -185,7 +187,7 @@ def check_many_arrays(engine: Any) -> None:
         found = engine.gather(Shard.seen, handles[k], handles[last], k)
         require(
             found == [[expected[k], expected[last], repr(k)]] * n,
-            f"published array {k} of {len(shapes)} did not arrive as it was",
+            f"shards did not receive the published array {k} of {len(shapes)} unchanged",
         )
     del handles[1:]
     engine.open(Shard, [Spec(i, n) for i in range(n)])
@@ -194,12 +196,12 @@ def check_many_arrays(engine: Any) -> None:
         found = engine.gather(Shard.seen, engine.publish(array), handles[0])
         require(
             found == [[fingerprint(array), expected[0]]] * n,
-            f"after others were let go of and shards replaced, published array {k} is another",
+            f"shards did not receive array {k} unchanged after others were released and shards replaced",
         )
 
 
 def check_errors(engine: Any, n: int) -> None:
-    """Errors are raised once, as themselves, with the shard's name."""
+    """Check that errors are raised once, with their own type and the index of the shard."""
     for first, pickles in sorted({(0, True), (n // 2, False), (n - 1, True)}):
         for call in (engine.reduce, engine.gather):
             before = engine.gather(Shard.called)
@@ -208,21 +210,22 @@ def check_errors(engine: Any, n: int) -> None:
             _require_named(error, first)
             require(
                 isinstance(error, KeyError) or not pickles,
-                f"an error must be raised as itself, a KeyError, not as {error!r}",
+                f"an error must be raised with its own type, KeyError, got {error!r}",
             )
             times = [a - b for a, b in zip(after, before, strict=True)]
             require(
                 times[first] == 1 and max(times) <= 1,
-                f"a call that raised in shard {first} reached the shards {times!r} times: once, no more",
+                f"a call that raised in shard {first} reached the shards {times!r} times: do not repeat it",
             )
     expected = bits(tree_sum([Shard(Spec(i, n)).number() for i in range(n)]))
     require(
-        bits(engine.reduce(Shard.number)) == expected, "an engine must be usable after an error"
+        bits(engine.reduce(Shard.number)) == expected,
+        "the engine must remain usable after an error",
     )
 
 
 def check_build_errors(engine: Any) -> None:
-    """Errors while shards are built: named, raised, and survived."""
+    """Check errors while shards are built."""
     n = 6
     error = _error(engine.open, Unbuildable, [Spec(i, n) for i in range(n)])
     _require_named(error, n // 2)
@@ -230,12 +233,12 @@ def check_build_errors(engine: Any) -> None:
     found = engine.gather(Shard.slow_index)
     require(
         found == list(range(n)),
-        f"opened again after shards could not be built: gather gives {found!r}",
+        f"the engine must remain usable after an error in building shards, but gather returned {found!r}",
     )
 
 
 def check_specs(engine: Any) -> None:
-    """An array in a spec arrives as it is, and as it was when the engine may have to build the shard anew."""
+    """Check that shards receive the arrays in their specs as they were when ``open`` was called."""
     n = 4
     rng = np.random.default_rng(1)
     blocks = [rng.normal(size=(130, 1_000)) for _ in range(n - 1)]
@@ -244,30 +247,33 @@ def check_specs(engine: Any) -> None:
     engine.open(Shard, [Spec(i, n, block=block) for i, block in enumerate(blocks)])
     require(
         engine.gather(Shard.block) == before,
-        "arrays in specs do not arrive as they are in every bit",
+        "the arrays in specs that shards receive are not bit-identical to the originals",
     )
     if not engine.durable:
         for block in blocks[:-1]:
             block += 1.0
         require(
             engine.gather(Shard.block) == before,
-            "an engine that is not durable must keep a snapshot of its specs: writing to an array after "
-            "open changed what a shard has",
+            "an engine that is not durable must keep a snapshot of its specs: a write to an array after open "
+            "changed the data of a shard",
         )
 
 
 def check_closing(engine: Any) -> None:
-    """Closed twice; no shards; opened again."""
+    """Check closing twice, a call after closing, and opening again."""
     engine.close()
     engine.close()
     error = _error(engine.reduce, Shard.number)
     require(
         isinstance(error, RuntimeError),
-        f"a call after close must raise a RuntimeError that says so, not {error!r}",
+        f"a call after close must raise a RuntimeError that says so, got {error!r}",
     )
     engine.open(Shard, [Spec(0, 1)])
     found = engine.gather(Shard.slow_index)
-    require(found == [0], f"opened again after close: gather gives {found!r}, expected [0]")
+    require(
+        found == [0],
+        f"the engine must be usable after it is opened again, but gather returned {found!r}, not [0]",
+    )
 
 
 def _error(call: Callable[..., Any], *args: Any) -> Exception:
@@ -275,7 +281,7 @@ def _error(call: Callable[..., Any], *args: Any) -> Exception:
         call(*args)
     except Exception as error:
         return error
-    raise AssertionError("an error did not reach the caller")
+    raise AssertionError("a call that must raise an error raised none")
 
 
 def _require_named(error: Exception, first: int) -> None:
@@ -286,18 +292,5 @@ def _require_named(error: Exception, first: int) -> None:
     )
     require(
         f"shard {first}" in text,
-        f"an error must name its shard ('shard {first}') in its text or notes, got: {text}",
+        f"the text or the notes of an error must name its shard ('shard {first}'), got: {text}",
     )
-
-
-def bits(part: Any) -> Any:
-    """A part as something that compares equal only if every bit is."""
-    if isinstance(part, tuple):
-        return tuple(bits(p) for p in part)
-    if isinstance(part, Cut):
-        return bits((part.offset, part.plane))
-    if isinstance(part, SparseVector):
-        return bits((part.indices, part.values, part.size))
-    if isinstance(part, np.ndarray):
-        return (part.dtype.str, part.shape, part.tobytes())
-    return np.float64(part).tobytes()

@@ -1,4 +1,4 @@
-"""Shards to try engines with; at module level, so that any worker can build them."""
+"""Shards for the checks of engines. They are at module level so that any worker can import them."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ import numpy.typing as npt
 from maxmargin.core.cut import Cut
 from maxmargin.core.vectors import Array, SparseVector
 
-#: entries of a large array: 1 MB
+#: number of entries of a large array (1 MB)
 LARGE = 1 << 17
-#: entries of a sparse plane's space
+#: dimension of a sparse plane
 WIDE = 5_000
-#: how often a shard that always dies does so: after that it answers, for an engine that never gives up
-LIVES = 6
+#: kills after which a shard answers after all, so that an engine that never gives up does not loop forever
+MAX_KILLS = 6
 
 
 class Spec(NamedTuple):
-    """What a shard is built from."""
+    """The specification of a shard."""
 
     number: int
     n: int
-    #: the process of the caller
+    #: process id of the caller
     caller: int = 0
     block: npt.NDArray[Any] | None = None
-    #: where deaths are counted
+    #: folder of the files that count kills
     folder: str = ""
 
 
-class Untravelled(Exception):
+class Unpicklable(Exception):
     """An error that cannot be pickled."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"deliberate error {index}: {reason}")
-        self.cannot_travel = lambda: index
+        self.unpicklable = lambda: index
 
 
 class Shard:
-    """A shard with all kinds of answers."""
+    """A shard with methods that return all kinds of answers."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self.index, self.n = spec, spec.number, spec.n
@@ -53,11 +53,11 @@ class Shard:
         self.token = uuid.uuid4().hex
         self.memory: Any = None
         rng = np.random.default_rng(self.index)
-        # of very different sizes: sums in another order differ in their last bits
+        # of very different sizes, so that sums in another order differ in their last bits
         self.numbers: Array = rng.normal(size=5) * 10.0 ** rng.integers(-6, 7, 5)
 
     def number(self) -> float:
-        """One number."""
+        """A number."""
         self.calls += 1
         return float(self.numbers[0])
 
@@ -67,7 +67,7 @@ class Shard:
         return np.asarray(self.numbers * w, dtype=np.float64)
 
     def pair(self, w: npt.NDArray[Any], factor: float) -> tuple[float, tuple[Array, int]]:
-        """A tuple in a tuple, summed member by member."""
+        """A nested tuple, which is summed element by element."""
         self.calls += 1
         return factor * float(self.numbers @ w), (self.numbers + w, self.index)
 
@@ -85,27 +85,27 @@ class Shard:
         return Cut(float(self.numbers[1]), plane)
 
     def large(self, w: npt.NDArray[Any]) -> tuple[Array, float]:
-        """A large array, and a small thing beside it."""
+        """A large array and a number."""
         self.calls += 1
         return np.resize(self.numbers * w, LARGE), float(self.numbers[2])
 
     def nothing(self) -> None:
-        """No answer."""
+        """None."""
         self.calls += 1
 
     def slow_index(self) -> int:
-        """The index; the first shards answer last."""
+        """The index of the shard; the first shards answer last."""
         self.calls += 1
         time.sleep(0.002 * (self.n - self.index))
         return self.index
 
     def fail(self, first: int, pickles: bool = True) -> int:
-        """Raise in all shards from ``first`` on."""
+        """Raise an error in all shards from ``first`` on."""
         self.calls += 1
         if self.index >= first:
             if pickles:
                 raise KeyError(f"deliberate error {self.index}")
-            raise Untravelled(self.index, "it holds a function without a name")
+            raise Unpicklable(self.index, "it holds a lambda function")
         return 0
 
     def try_to_write(self, w: npt.NDArray[Any]) -> bool:
@@ -117,27 +117,27 @@ class Shard:
         return True
 
     def called(self) -> int:
-        """Calls so far, this one not counted."""
+        """Number of counted calls so far."""
         return self.calls
 
     def who(self) -> str:
-        """A name of this very object."""
+        """A unique name of this object."""
         return self.token
 
     def seen(self, *args: Any) -> list[str]:
-        """What arrives, as text."""
+        """Fingerprints of the arguments."""
         return [fingerprint(a) for a in args]
 
     def block(self) -> str:
-        """What the array in the spec is, as text."""
+        """The fingerprint of the array in the spec."""
         return fingerprint(self.spec.block)
 
     def remember(self, what: Any) -> None:
-        """Keep something until it is asked for."""
+        """Store a value."""
         self.memory = what
 
     def recall(self) -> Any:
-        """What was kept."""
+        """The stored value."""
         return self.memory
 
 
@@ -149,45 +149,62 @@ class Unbuildable:
             raise KeyError(f"deliberate error {spec.number}")
 
 
-class Mortal(Shard):
-    """A shard that ends its process, at times."""
+class KilledInCall(Shard):
+    """A shard whose process is killed during a call."""
 
-    def deadly(self, w: npt.NDArray[Any], who: int, name: str, times: int) -> tuple[float, Array]:
-        """A tuple; but one of the shards dies ``times`` times before it answers."""
+    def killed_before_answer(
+        self, w: npt.NDArray[Any], who: int, name: str, times: int
+    ) -> tuple[float, Array]:
+        """A tuple; the process of shard ``who`` is killed ``times`` times before it answers."""
         if self.index == who:
-            die(self.spec, name, times)
+            kill_worker(self.spec, name, times)
         return float(self.numbers @ w), self.numbers * w
 
 
-class StillBorn(Shard):
-    """The last shard ends its process when it is built for the first time."""
+class KilledInBuild(Shard):
+    """The process of the last shard is killed when it is built for the first time."""
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
         if spec.number == spec.n - 1:
-            die(spec, "birth", 1)
+            kill_worker(spec, "birth", 1)
 
 
-def die(spec: Spec, name: str, times: int) -> None:
-    """End this process the hard way, unless that has happened often enough under this name."""
+def kill_worker(spec: Spec, name: str, times: int) -> None:
+    """Kill this process, unless processes were already killed ``times`` times under this name."""
     if deaths(spec.folder, name) >= times:
         return
     with open(Path(spec.folder) / name, "a") as file:
         file.write("x")
     if os.getpid() == spec.caller:
-        raise AssertionError("not a worker: the shards are in the process of the caller")
+        raise AssertionError(
+            "not a worker: the shards of an engine that is not durable are in the process of the caller"
+        )
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def deaths(folder: str, name: str) -> int:
-    """How often a shard died under this name."""
+    """Number of kills under this name."""
     path = Path(folder) / name
     return path.stat().st_size if path.exists() else 0
 
 
 def fingerprint(thing: Any) -> str:
-    """Text that is the same for things that are equal in every bit."""
+    """A string that is equal for bit-identical objects."""
     if isinstance(thing, np.ndarray):
         bits = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
         return f"array {thing.dtype.str} {thing.shape} {bits}"
     return repr(thing)
+
+
+def bits(part: Any) -> Any:
+    """Convert an answer to an object that compares equal only for bit-identical answers."""
+    if isinstance(part, tuple | list):
+        return tuple(bits(p) for p in part)
+    if isinstance(part, Cut):
+        return bits((part.offset, part.plane))
+    if isinstance(part, SparseVector):
+        return bits((part.indices, part.values, part.size))
+    if isinstance(part, np.ndarray):
+        return (part.dtype.str, part.shape, part.tobytes())
+    return np.float64(part).tobytes()

@@ -1,4 +1,4 @@
-"""Does a task's compiled form agree with its plain Python methods?"""
+"""Check that the compiled form of a task agrees with its Python methods."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from maxmargin.testing.reference import (
 )
 
 
-class Referee:
-    """The plain Python answers that the compiled form is compared with."""
+class Reference:
+    """The answers of the Python methods, which the compiled form is compared with."""
 
     def __init__(
         self, task: Task, X: Sequence[Any], Y: Sequence[Any], dim: int, outputs: Outputs | None
@@ -42,25 +42,25 @@ class Referee:
         self.task, self.X, self.Y, self.dim, self.outputs = task, X, Y, dim, outputs
 
     def worst(self, i: int, w: Array) -> float:
-        """The largest violation of example i at ``w`` that plain Python finds (the truth's is 0)."""
+        """The largest violation of example i at ``w``; at least 0, the value of the true output."""
         x, y = self.X[i], self.Y[i]
         if self.outputs is not None and self.task.oracle_kind != "overgenerating":
             return max(0.0, brute_force_inference(self.task, x, w, self.outputs, y)[1])
         return self.attained(i, w)
 
     def attained(self, i: int, w: Array) -> float:
-        """The violation of the answer of ``loss_augmented_inference``, at least the truth's 0."""
+        """The violation of the answer of ``loss_augmented_inference``; at least 0."""
         x, y = self.X[i], self.Y[i]
         answer = unwrap(self.task.loss_augmented_inference(x, y, w))
         return max(0.0, violation(self.task, x, y, answer, w))
 
     def truncates(self, i: int, w: Array) -> bool:
-        """Whether plain Python's search was cut short there."""
+        """Whether ``loss_augmented_inference`` stopped early."""
         answer = self.task.loss_augmented_inference(self.X[i], self.Y[i], w)
         return isinstance(answer, Bounded)
 
     def scale(self, i: int, w: Array) -> float:
-        """The size of the score, which rounding errors scale with."""
+        """The size of the terms of the score, which rounding errors are proportional to."""
         psi = dense(self.task.joint_feature(self.X[i], self.Y[i]))
         return float(np.abs(psi) @ np.abs(w))
 
@@ -76,24 +76,23 @@ def check_examples(
     X: Sequence[Any],
     Y: Sequence[Any],
     dim: int,
-    *,
-    outputs: Outputs | None = None,
-    n_trials: int = 20,
-    random_state: int = 0,
+    outputs: Outputs | None,
+    n_trials: int,
+    random_state: int,
 ) -> None:
-    """Prove that packed examples answer as the task's plain methods do (margin rescaling).
+    """Check that packed examples give the same answers as the methods of the task (margin rescaling).
 
     Parameters
     ----------
     examples : Examples
-        What ``task.pack(X, Y)`` returned.
+        The result of ``task.pack(X, Y)``.
     task : Task
         The task after ``setup``.
     X, Y : sequences
-        The examples that were packed.
+        The packed inputs and outputs.
     dim : int
         Dimension of the joint features.
-    outputs : callable, optional
+    outputs : callable or None
         ``outputs(x)`` yields every output of ``x``.
     n_trials, random_state : int
         Number and seed of the weight vectors tried.
@@ -101,90 +100,92 @@ def check_examples(
     Raises
     ------
     AssertionError
-        With a text that names the part that disagrees.
+        If a check fails. The message names the part that differs.
     """
     rng = np.random.default_rng(random_state)
-    referee = Referee(task, X, Y, dim, outputs)
+    reference = Reference(task, X, Y, dim, outputs)
     n = len(X)
-    require(len(examples) == n, f"len(examples) is {len(examples)}, packed were {n}")
-    require(examples.dim == dim, f"examples.dim is {examples.dim}, setup said {dim}")
+    require(len(examples) == n, f"len(examples) is {len(examples)}, but {n} examples were packed")
+    require(examples.dim == dim, f"examples.dim is {examples.dim}, but setup returned {dim}")
     for trial, w in enumerate(points(dim, n_trials, rng)):
-        # the whole range at first, then arbitrary ones: shards are such ranges
+        # first all examples, then random ranges, as shards are
         lo, hi = (0, n) if trial < 2 else sorted(rng.choice(n + 1, 2, replace=False).tolist())
         where = f"examples {lo} .. {hi - 1}, trial {trial}"
         answers = examples.oracle(w, lo, hi)
-        _check_answers(answers, referee, w, lo, hi, where)
-        _check_cut(examples, answers, referee, w, rng, where)
-        _check_predict(examples, referee, w, lo, hi, where)
+        _check_answers(answers, reference, w, lo, hi, where)
+        _check_cut(examples, answers, reference, w, rng, where)
+        _check_predict(examples, reference, w, lo, hi, where)
     check_cache(examples, dim, rng)
-    check_working_sets(examples, referee.objective, dim, task.oracle_kind, rng)
+    check_working_sets(examples, reference.objective, dim, task.oracle_kind, rng)
 
 
 def _check_answers(
-    answers: Answers, referee: Referee, w: Array, lo: int, hi: int, where: str
+    answers: Answers, reference: Reference, w: Array, lo: int, hi: int, where: str
 ) -> None:
     require(
         (answers.lo, answers.hi) == (lo, hi),
-        f"oracle ({where}): answers say {answers.lo} .. {answers.hi - 1}",
+        f"oracle ({where}): the answers are for the examples {answers.lo} .. {answers.hi - 1}",
     )
     for name in ("losses", "values", "uppers"):
         shape = np.shape(getattr(answers, name))
         require(shape == (hi - lo,), f"oracle ({where}): {name} has shape {shape}")
     for k, i in enumerate(range(lo, hi)):
-        value, upper, scale = answers.values[k], answers.uppers[k], referee.scale(i, w)
+        value, upper, scale = answers.values[k], answers.uppers[k], reference.scale(i, w)
         what = f"oracle ({where}), example {i}"
-        require(answers.losses[k] >= 0.0, f"{what}: negative loss {answers.losses[k]!r}")
-        require_at_least(upper, value, f"{what}: upper below value", scale)
-        kind = referee.task.oracle_kind
-        worst = referee.worst(i, w)
-        if kind == "exact" and not referee.truncates(i, w) and upper <= value:
-            require_close(value, worst, f"{what}: value against plain Python", scale)
+        require(answers.losses[k] >= 0.0, f"{what}: the loss {answers.losses[k]!r} is negative")
+        require_at_least(upper, value, f"{what}: upper is below value", scale)
+        kind = reference.task.oracle_kind
+        worst = reference.worst(i, w)
+        if kind == "exact" and not reference.truncates(i, w) and upper <= value:
+            require_close(value, worst, f"{what}: value against the Python methods", scale)
         elif kind == "exact":
-            require_at_least(upper, worst, f"{what}: upper against plain Python", scale)
-        elif kind == "undergenerating" and referee.outputs is not None:
-            require_at_least(worst, value, f"{what}: value above brute force", scale)
+            require_at_least(upper, worst, f"{what}: upper against the Python methods", scale)
+        elif kind == "undergenerating" and reference.outputs is not None:
+            require_at_least(worst, value, f"{what}: the brute-force value is below value", scale)
         elif kind == "overgenerating":
-            require_close(value, worst, f"{what}: value against plain Python", scale)
+            require_close(value, worst, f"{what}: value against the Python methods", scale)
 
 
 def _check_cut(
     examples: Examples,
     answers: Answers,
-    referee: Referee,
+    reference: Reference,
     w: Array,
     rng: np.random.Generator,
     where: str,
 ) -> None:
     m = answers.hi - answers.lo
     singles: list[Cut] = [examples.cut(answers, row) for row in np.eye(m)]
-    v = rng.normal(size=referee.dim)
+    v = rng.normal(size=reference.dim)
     for k, cut in enumerate(singles):
         i = answers.lo + k
         what = f"cut ({where}), example {i}"
         require_close(cut.offset, float(answers.losses[k]), f"{what}: offset against the loss")
         size = size_of(cut, w)
-        require_close(cut.at(w), float(answers.values[k]), f"{what}: not tight at w", size)
-        if referee.task.oracle_kind == "exact":
-            what_v = f"{what}: not a minorant at another point"
-            require_at_least(referee.worst(i, v), cut.at(v), what_v, size_of(cut, v))
-        if referee.outputs is not None and referee.task.oracle_kind != "overgenerating":
-            _check_is_output(cut, referee, i, what)
+        require_close(
+            cut.at(w), float(answers.values[k]), f"{what}: the cut is not tight at w", size
+        )
+        if reference.task.oracle_kind == "exact":
+            what_v = f"{what}: the cut is not a minorant at another point"
+            require_at_least(reference.worst(i, v), cut.at(v), what_v, size_of(cut, v))
+        if reference.outputs is not None and reference.task.oracle_kind != "overgenerating":
+            _check_is_output(cut, reference, i, what)
     weights = rng.random(m) * (rng.random(m) < 0.7)
     total = examples.cut(answers, weights)
     offset = math.fsum(s * c.offset for s, c in zip(weights, singles, strict=True))
-    plane = np.zeros(referee.dim)
+    plane = np.zeros(reference.dim)
     for s, c in zip(weights, singles, strict=True):
         plane += s * dense(c.plane)
     require_same_cut(total, Cut(offset, plane), f"cut ({where}): weighted sum of single cuts")
 
 
-def _check_is_output(cut: Cut, referee: Referee, i: int, what: str) -> None:
-    """Some output must have this loss and this difference of joint features."""
-    task, x, y = referee.task, referee.X[i], referee.Y[i]
+def _check_is_output(cut: Cut, reference: Reference, i: int, what: str) -> None:
+    """Check that some output has this loss and this difference of joint features."""
+    task, x, y = reference.task, reference.X[i], reference.Y[i]
     own = dense(task.joint_feature(x, y))
     plane = dense(cut.plane)
-    assert referee.outputs is not None
-    for y_hat in referee.outputs(x):
+    assert reference.outputs is not None
+    for y_hat in reference.outputs(x):
         difference = dense(task.joint_feature(x, y_hat)) - own
         if abs(task.loss(y, y_hat) - cut.offset) <= 1e-9 and np.allclose(
             difference, plane, 1e-9, 1e-9
@@ -194,7 +195,7 @@ def _check_is_output(cut: Cut, referee: Referee, i: int, what: str) -> None:
 
 
 def _check_predict(
-    examples: Examples, referee: Referee, w: Array, lo: int, hi: int, where: str
+    examples: Examples, reference: Reference, w: Array, lo: int, hi: int, where: str
 ) -> None:
     predicted = examples.predict(w, lo, hi)
     require(
@@ -202,15 +203,15 @@ def _check_predict(
         f"predict ({where}) must return a list of {hi - lo} outputs, got {type(predicted).__name__}",
     )
     for k, i in enumerate(range(lo, hi)):
-        x = referee.X[i]
-        found = score(referee.task, x, predicted[k], w)
-        expected = score(referee.task, x, referee.task.inference(x, w), w)
+        x = reference.X[i]
+        found = score(reference.task, x, predicted[k], w)
+        expected = score(reference.task, x, reference.task.inference(x, w), w)
         what = f"predict ({where}), example {i}: score against inference"
-        if referee.task.oracle_kind == "undergenerating":
+        if reference.task.oracle_kind == "undergenerating":
             require_same_vector(
-                referee.task.joint_feature(x, predicted[k]),
-                referee.task.joint_feature(x, referee.task.inference(x, w)),
+                reference.task.joint_feature(x, predicted[k]),
+                reference.task.joint_feature(x, reference.task.inference(x, w)),
                 what,
             )
         else:
-            require_close(found, expected, what, referee.scale(i, w))
+            require_close(found, expected, what, reference.scale(i, w))

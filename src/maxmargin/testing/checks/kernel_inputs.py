@@ -1,8 +1,8 @@
-"""check_kernel_inputs: may a kernel take the place of inner products of these rows?
+"""check_kernel_inputs: check that a kernel can replace the inner products of a task's rows.
 
-It may if the joint feature is Psi(x, y) = sum_r row_r (x) e_r(y) + rest(y). Two properties say the same
-without naming a layout: Psi is affine in the rows, and inner products of joint features depend on the rows
-through *their* inner products alone, so that an isometry of all rows changes none of them.
+This requires a joint feature Psi(x, y) = sum_r row_r (x) e_r(y) + rest(y). An equivalent condition does not
+depend on the layout of Psi: Psi is affine in the rows, and inner products of joint features depend on the
+rows only through inner products of rows, so that an isometry of all rows does not change them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from maxmargin.tasks.base import Task
 from maxmargin.testing.checks._common import require, require_close, require_same_vector
 from maxmargin.testing.reference import dense, score
 
-#: columns of the rows tried, and of their images
+#: columns of the random rows, and of their images under an isometry
 WIDTHS = 3, 5
 
 
 def defines_kernel_inputs(task: Task) -> bool:
-    """Whether the task has the two methods."""
+    """Whether the task defines both methods."""
     own = type(task)
     return (
         own.kernel_inputs is not Task.kernel_inputs
@@ -35,28 +35,28 @@ def defines_kernel_inputs(task: Task) -> bool:
 def check_kernel_inputs(
     task: Task, X: Sequence[Any], Y: Sequence[Any], *, n_trials: int = 5, random_state: int = 0
 ) -> None:
-    """Prove on a few examples that a task may be used with a kernel, or say why not.
+    """Check on a few examples that a task can be used with a kernel.
 
-    Checked are: that ``with_kernel_inputs`` undoes ``kernel_inputs`` and takes rows of any number of columns;
-    that the joint feature is affine in the rows; that inner products of joint features depend on inner
-    products of rows only; and that ``inference`` finds equal scores where all rows went through an isometry.
+    The checks are: ``with_kernel_inputs`` is the inverse of ``kernel_inputs`` and accepts rows with any
+    number of columns; the joint feature is affine in the rows; inner products of joint features depend only
+    on inner products of rows; and ``inference`` finds equal scores after an isometry of all rows.
 
     Parameters
     ----------
     task : Task
-        A task of which ``setup`` was not called, or whose ``setup`` takes the number of columns anew. Copies
-        of it are set up.
+        A task before ``setup``, or whose ``setup`` determines the number of columns again. ``setup`` is
+        called on copies of it.
     X, Y : sequences
-        A few (small) examples.
+        A few small examples.
     n_trials : int
-        How often random rows take the place of the given ones.
+        Number of times that random rows replace the given ones.
     random_state : int
-        Seed of the rows.
+        Seed of the random rows.
 
     Raises
     ------
     AssertionError
-        With a text that names the method and the numbers found.
+        If a check fails. The message names the method and the numbers found.
 
     Examples
     --------
@@ -79,16 +79,19 @@ def _check_own_rows(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
     own.setup(X, Y)
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         rows = own.kernel_inputs(x)
-        require(np.ndim(rows) == 2 or sp.issparse(rows), f"kernel_inputs (example {i}): no matrix")
+        require(
+            np.ndim(rows) == 2 or sp.issparse(rows),
+            f"kernel_inputs (example {i}) must return a matrix",
+        )
         require_same_vector(
             own.joint_feature(own.with_kernel_inputs(x, rows), y),
             own.joint_feature(x, y),
-            f"with_kernel_inputs(x, kernel_inputs(x)) is another input than x (example {i})",
+            f"with_kernel_inputs(x, kernel_inputs(x)) is not equal to x (example {i})",
         )
 
 
 class _Inputs:
-    """The examples with random rows, or what a map made of them, and a task set up on them."""
+    """The examples with other rows, and a task after ``setup`` on them."""
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any], rows: list[Array]) -> None:
         self.X = [task.with_kernel_inputs(x, r) for x, r in zip(X, rows, strict=True)]
@@ -131,13 +134,13 @@ def _check_rows(
         require_same_vector(
             both.features(outputs).ravel(),
             mixed.ravel(),
-            f"joint_feature is not linear in the rows of kernel_inputs plus a rest without them ({where})",
+            f"joint_feature is not affine in the rows of kernel_inputs ({where})",
         )
         other = turned.features(outputs)
         require_same_vector(
             (other @ other.T).ravel(),
             (psi @ psi.T).ravel(),
-            f"inner products of joint features do not depend on those of rows alone ({where})",
+            f"inner products of joint features do not depend only on inner products of rows ({where})",
         )
         if task.oracle_kind == "exact":
             _check_scores(one, turned, outputs, rng.normal(size=len(psi)), where)
@@ -146,7 +149,7 @@ def _check_rows(
 def _check_scores(
     one: _Inputs, turned: _Inputs, outputs: Sequence[Any], factors: Array, where: str
 ) -> None:
-    """At the same combination of joint features the best outputs have the same scores."""
+    """Check that for the same combination of joint features, the best outputs have the same scores."""
     w, v = factors @ one.features(outputs), factors @ turned.features(outputs)
     for i, (x, z) in enumerate(zip(one.X, turned.X, strict=True)):
         best = score(one.task, x, one.task.inference(x, w), w)

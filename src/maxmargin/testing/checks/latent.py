@@ -1,8 +1,7 @@
-"""check_latent_task: is a task with latent variables what it says it is?"""
+"""check_latent_task: check a task with latent variables."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.latent import Completed, LatentTask
 from maxmargin.testing.checks._common import (
     Snapshot,
+    dimension,
     points,
     require,
     require_at_least,
@@ -33,30 +33,32 @@ def check_latent_task(
     n_trials: int = 20,
     random_state: int = 0,
 ) -> None:
-    """Prove a latent task right on a few examples, or say what is wrong.
+    """Check a latent task on a few examples.
 
-    Checked are: the dimension ``setup`` returns and the joint features' form; the loss; ``complete`` and both
-    argmaxes (never worse than a completion known, and equal to brute force where ``outputs`` is given and the
-    oracle is exact); what ``wrong_only`` promises; the first completions; that nothing is written after
-    ``setup``; and, if ``pack`` returns a compiled form, that it agrees with the plain methods.
+    The checks are: the dimension that ``setup`` returns, and the form of the joint features; the loss;
+    ``complete`` and both argmaxes (never worse than a known completion; equal to brute force if ``outputs``
+    is given and the argmaxes are exact); the condition of ``wrong_only``; the initial completions; that the
+    task does not change after ``setup``; and, if ``pack`` returns a compiled form, that it agrees with the
+    methods.
 
     Parameters
     ----------
     task : LatentTask
         The task; its ``setup`` is called.
     X, Y : sequences
-        A few (small) examples.
+        A few small examples.
     outputs : callable, optional
-        ``outputs(x)`` yields every pair (y, h) of ``x``: turns the checks of the argmaxes into proofs.
+        ``outputs(x)`` yields every pair (y, h) of ``x``. If given, the argmaxes are compared with brute
+        force.
     n_trials : int
-        Number of weight vectors tried.
+        Number of random weight vectors.
     random_state : int
         Seed of the weight vectors.
 
     Raises
     ------
     AssertionError
-        With a text that names the method and the numbers found.
+        If a check fails. The message names the method and the numbers found.
 
     Examples
     --------
@@ -68,23 +70,18 @@ def check_latent_task(
     ...     return [(-1, None)] + [(1, h) for h in range(len(x))]
     >>> check_latent_task(MultipleInstance(), X, [1, -1], outputs=outputs)
     """
-    require(len(X) == len(Y) > 0, "check_latent_task needs as many inputs as outputs, at least one")
     rng = np.random.default_rng(random_state)
-    dim = task.setup(X, Y)
-    require(
-        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
-        f"setup must return the dimension of joint_feature as a positive int, got {dim!r}",
-    )
+    dim = dimension(task, X, Y, "check_latent_task")
     before = Snapshot(task)
-    tries = list(points(int(dim), n_trials, rng))
+    tries = list(points(dim, n_trials, rng))
     first = [_first(task, x, y, tries[0]) for x, y in zip(X, Y, strict=True)]
     for trial, w in enumerate(tries):
         i = trial % len(X)
         where = f"example {i}, trial {trial}"
-        _check_completion(task, X[i], Y[i], first[i], w, int(dim), outputs, where)
-        _check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, where)
+        _check_completion(task, X[i], Y[i], first[i], w, dim, outputs, where)
+        _check_argmaxes(task, X[i], Y[i], w, dim, outputs, where)
     before.require_unchanged("an argmax")
-    _check_packed(task, X, Y, first, tries, int(dim), n_trials, random_state)
+    _check_packed(task, X, Y, first, tries, dim, n_trials, random_state)
     before.require_unchanged("the packed examples")
 
 
@@ -105,20 +102,28 @@ def _check_completion(
 ) -> None:
     h = task.complete(x, y, w)
     require_vector(task.joint_feature(x, y, h), dim, f"joint_feature of a completion ({where})")
-    require_vector(task.joint_feature(x, y, first), dim, f"joint_feature of the first h ({where})")
+    require_vector(
+        task.joint_feature(x, y, first), dim, f"joint_feature of the initial h ({where})"
+    )
     require(bool(task.same(h, h)) and bool(task.same(y, y)), f"same(h, h) ({where}) must be True")
     own = task.loss(y, y, h)
     require(np.isfinite(own) and own >= 0.0, f"loss(y, y, h) ({where}) must not be negative")
     found = latent_score(task, x, y, h, w)
     require_at_least(
-        found, latent_score(task, x, y, first, w), f"complete ({where}): below the first h"
+        found,
+        latent_score(task, x, y, first, w),
+        f"complete ({where}): the score is below that of the initial h",
     )
     if outputs is not None:
         scores = [latent_score(task, x, a, b, w) for a, b in outputs(x) if task.same(a, y)]
-        require(len(scores) > 0, f"outputs(x) ({where}) does not list the labelled output")
-        require_close(found, max(scores), f"complete ({where}): score against brute force", found)
+        require(len(scores) > 0, f"outputs(x) ({where}) does not yield the labeled output")
+        require_close(
+            found, max(scores), f"complete ({where}): the score against brute force", found
+        )
     if task.wrong_only:
-        require(own == 0.0, f"wrong_only needs loss(y, y, h) = 0 for all h ({where}), got {own!r}")
+        require(
+            own == 0.0, f"wrong_only requires loss(y, y, h) = 0 for all h ({where}), got {own!r}"
+        )
 
 
 def _check_argmaxes(
@@ -129,33 +134,45 @@ def _check_argmaxes(
         latent_score(task, x, a, h, w),
         latent_score(task, x, y, task.complete(x, y, w), w),
     )
-    require_at_least(found, truth, f"inference ({where}): score below the completed truth's")
+    require_at_least(
+        found, truth, f"inference ({where}): the score is below that of the completed true output"
+    )
     answer = task.loss_augmented_inference(x, y, w)
     b, k = unwrap(answer)
     loss = task.loss(y, b, k)
-    require(np.isfinite(loss) and loss >= 0.0, f"loss ({where}) is {loss!r} for {(b, k)!r}")
+    require(
+        np.isfinite(loss) and loss >= 0.0,
+        f"loss ({where}) must be finite and nonnegative, got {loss!r} for {(b, k)!r}",
+    )
     require_vector(task.joint_feature(x, b, k), dim, f"joint_feature of an argmax ({where})")
     value = loss + latent_score(task, x, b, k, w)
     if task.wrong_only:
-        require(not task.same(b, y), f"wrong_only ({where}): answered with the labelled output")
+        require(
+            not task.same(b, y),
+            f"wrong_only ({where}): loss_augmented_inference returned the labeled output",
+        )
     elif not isinstance(answer, Bounded):
-        require_at_least(value, truth, f"loss_augmented_inference ({where}): below the truth's")
+        require_at_least(
+            value,
+            truth,
+            f"loss_augmented_inference ({where}): loss plus score is below that of the true output",
+        )
     if outputs is None or task.oracle_kind != "exact":
         return
     pairs = list(outputs(x))
     best = max(latent_score(task, x, *pair, w) for pair in pairs)
-    require_close(found, best, f"inference ({where}): score against brute force", found)
+    require_close(found, best, f"inference ({where}): the score against brute force", found)
     looked_at = [p for p in pairs if not (task.wrong_only and task.same(p[0], y))]
     worst = max(task.loss(y, *pair) + latent_score(task, x, *pair, w) for pair in looked_at)
-    what = f"loss_augmented_inference ({where}): value against brute force"
+    what = f"loss_augmented_inference ({where}): loss plus score against brute force"
     if isinstance(answer, Bounded):
-        require_at_least(answer.upper, worst, f"{what}, its bound")
+        require_at_least(answer.upper, worst, f"{what}, upper bound")
     else:
         require_close(value, worst, what, value)
 
 
 class _Pairs(Task):
-    """A latent task as an ordinary one: the referee of packed examples."""
+    """A latent task as an ordinary one, to check packed examples."""
 
     def __init__(self, task: LatentTask) -> None:
         self.latent, self.oracle_kind = task, task.oracle_kind
@@ -195,9 +212,7 @@ def _check_packed(
     held = list(first)
     for w in tries[1:4]:
         pairs = [Completed(y, h) for y, h in zip(Y, held, strict=True)]
-        check_examples(
-            packed, _Pairs(task), X, pairs, dim, n_trials=n_trials, random_state=random_state
-        )
+        check_examples(packed, _Pairs(task), X, pairs, dim, None, n_trials, random_state)
         answers = packed.complete(w, 0, len(X))
         for i, (x, y, h) in enumerate(zip(X, Y, answers.latent, strict=True)):
             old = latent_score(task, x, y, held[i], w)

@@ -1,7 +1,8 @@
-"""check_loss: is a loss of the scores convex, and are its cuts, slopes and kinks right?"""
+"""check_loss: check that a loss of scores is convex and that its cuts, slopes and kinks are correct."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,7 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.losses import ConfusionMatrixLoss
 from maxmargin.testing.checks._common import require, require_at_least, require_close
-from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
-
-#: kinks asked for: more than any loss small enough to be checked has (a loss may allocate as many)
-LIMIT = 100_000
+from maxmargin.testing.checks._lines import check_line
 
 
 def check_loss(
@@ -24,35 +22,43 @@ def check_loss(
     n_trials: int = 20,
     random_state: int = 0,
 ) -> None:
-    """Prove a loss of the scores right at random scores, or say what is wrong.
+    """Check a loss at random scores.
 
-    Checked are: ``cut(scores, y, weight) -> (offset, g)`` is tight at the scores and a minorant elsewhere;
-    the loss is convex and never negative; scaling the weights scales the cut (by the power ``weight_degree``,
-    if it has one); rows add up if it says it is ``decomposable``, parted where its ``boundaries`` allow it;
-    ``value``, ``slopes(scores, other, y, weight, ts)`` and ``breakpoints(scores, other, y, weight, lo, hi,
-    limit)`` agree with the cuts, where it offers them. So do ``dual_terms(y)``: no dual of a row is above its
-    loss, and the one of the cut is as large; likewise the derivatives and the conjugate of
-    ``newton_terms(y)``. ``change`` allows for all that a move of the scores can do. A loss of confusion
-    matrices (:class:`maxmargin.losses.ConfusionMatrixLoss`) is compared with the maximum over all of them.
+    The checks are:
+
+    - ``cut(scores, y, weight) -> (offset, g)`` is tight at the scores and a minorant elsewhere.
+    - The loss is convex and nonnegative.
+    - If the weights are scaled, the cut is scaled (by the power ``weight_degree``, if the loss has one).
+    - If the loss is ``decomposable``, it is the sum over parts of the samples, split where ``boundaries``
+      allow.
+    - If defined, ``value``, ``slopes(scores, other, y, weight, ts)`` and
+      ``breakpoints(scores, other, y, weight, lo, hi, limit)`` agree with the cuts.
+    - If defined, ``dual_terms(y)`` are consistent with the loss: the dual value of a sample never exceeds its
+      loss, and equals it for the multipliers of the cut.
+    - If defined, the derivatives and the conjugate of ``newton_terms(y)`` are correct.
+    - If defined, ``change`` is an upper bound of the change of the loss.
+    - A loss of confusion matrices (:class:`maxmargin.losses.ConfusionMatrixLoss`) equals the maximum over
+      all of them.
 
     Parameters
     ----------
     loss : ScoreLoss
         The loss.
     y : array of shape (n, ...)
-        Labels in the form the loss takes.
+        Labels in the form that the loss expects.
     n_outputs : int or tuple, optional
-        Number of scores per row, or the full shape of the scores; by default what the loss's own
-        ``n_outputs()`` says, or one score per row.
+        Number of scores per sample, or the shape of the scores. The default is ``loss.n_outputs()`` if
+        defined, else one score per sample.
     weight : array of shape (n,), optional
-        Weights of the examples; positive random ones by default, ones if the loss is not ``weighted``.
+        Weights of the samples. The default is positive random weights, or ones if the loss is not
+        ``weighted``.
     n_trials, random_state : int
-        Number and seed of the scores tried.
+        Number and seed of the random scores.
 
     Raises
     ------
     AssertionError
-        With a text that names the method and the numbers found.
+        If a check fails. The message names the method and the numbers found.
 
     Examples
     --------
@@ -76,7 +82,7 @@ def check_loss(
         weight = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
     weights: Array = np.asarray(weight, dtype=np.float64)
     for trial in range(n_trials):
-        # whole numbers at every fourth trial: ties, and scores exactly at a kink
+        # integers at every fourth trial, for ties and scores exactly at a kink
         scores = _scores(shape, trial, rng)
         other = _scores(shape, max(trial, 1), rng)
         where = f"trial {trial}"
@@ -103,16 +109,17 @@ def _scores(shape: tuple[int, ...], trial: int, rng: np.random.Generator) -> Arr
 def _cut(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> tuple[float, Array]:
     answer = loss.cut(scores, y, weight)
     require(
-        isinstance(answer, tuple) and len(answer) == 2, f"cut ({where}) must return (offset, g)"
+        isinstance(answer, tuple) and len(answer) == 2,
+        f"cut ({where}) must return a tuple (offset, g)",
     )
     offset, g = float(answer[0]), np.array(answer[1], dtype=np.float64)
     require(
         g.shape == scores.shape,
-        f"cut ({where}): g has shape {g.shape}, the scores have {scores.shape}",
+        f"cut ({where}): g has shape {g.shape}, but the scores have shape {scores.shape}",
     )
     require(
         bool(np.isfinite(offset) and np.isfinite(g).all()),
-        f"cut ({where}): not all numbers are finite",
+        f"cut ({where}): some numbers are not finite",
     )
     return offset, g
 
@@ -130,11 +137,15 @@ def _check_cut(loss: Any, scores: Array, other: Array, y: Any, weight: Array, wh
             float(loss.value(scores, y, weight)), here, f"value ({where}) against cut", size
         )
     require_at_least(here, 0.0, f"cut ({where}): the loss is negative", size)
-    require_at_least(there, _at(cut, other), f"cut ({where}): not a minorant at other scores", size)
-    # along a segment too: a loss that is not convex often passes at far points only
+    require_at_least(
+        there, _at(cut, other), f"cut ({where}): the cut is not a minorant at other scores", size
+    )
+    # also nearby: at distant points a nonconvex loss often passes
     middle = 0.9 * scores + 0.1 * other
     near = _at(_cut(loss, middle, y, weight, where), middle)
-    require_at_least(near, _at(cut, middle), f"cut ({where}): not a minorant near its scores", size)
+    require_at_least(
+        near, _at(cut, middle), f"cut ({where}): the cut is not a minorant near its scores", size
+    )
     require_at_least(0.9 * here + 0.1 * there, near, f"cut ({where}): the loss is not convex", size)
     if not getattr(loss, "weighted", True):
         return
@@ -159,7 +170,11 @@ def _check_rows(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> 
         part = scores[rows]
         total += _at(_cut(loss, part, np.asarray(y)[rows], weight[rows], where), part)
     whole = _at(_cut(loss, scores, y, weight, where), scores)
-    require_close(total, whole, f"decomposable ({where}): the sum of two halves against the whole")
+    require_close(
+        total,
+        whole,
+        f"decomposable ({where}): the sum of the losses of two halves against the loss of all samples",
+    )
 
 
 def _check_line(
@@ -181,30 +196,16 @@ def _check_line(
     def slopes(ts: Array) -> Array:
         return np.asarray(loss.slopes(scores, other, y, weight, ts), dtype=np.float64)
 
-    lo, hi = 0.0, 3.0
-    kinks = None
+    breakpoints = None
     if hasattr(loss, "breakpoints"):
-        kinks = loss.breakpoints(scores, other, y, weight, lo, hi, LIMIT)
-    check_slopes(
-        value,
-        slopes,
-        np.array([0.0, 0.37, 1.0, 2.2]),
-        f"slopes ({where})",
-        right_at_kinks=kinks is not None,
-    )
-    if kinks is not None:
-        check_breakpoints(kinks, slopes, lo, hi, rng, f"breakpoints ({where})")
-        none = loss.breakpoints(scores, other, y, weight, lo, hi, 0)
-        require(
-            none is None or len(none[0]) == 0,
-            f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
-        )
+        breakpoints = functools.partial(loss.breakpoints, scores, other, y, weight)
+    check_line(value, slopes, breakpoints, np.array([0.0, 0.37, 1.0, 2.2]), 3.0, rng, where)
 
 
 def _check_dual_terms(
     loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str
 ) -> None:
-    """Fenchel's inequality for the multipliers of cuts at two points, with equality at their own."""
+    """Check Fenchel's inequality for the multipliers of two cuts, with equality at their own points."""
     terms = loss.dual_terms(np.asarray(y)) if hasattr(loss, "dual_terms") else None
     if terms is None:
         return
@@ -214,7 +215,7 @@ def _check_dual_terms(
         inside = terms.into_box(weight, alpha)
         require(
             bool(np.allclose(inside, alpha, rtol=1e-9, atol=1e-12)),
-            f"dual_terms ({where}): a slope of cut is outside of 0 .. steepest, or has the wrong sign",
+            f"dual_terms ({where}): the multipliers of the cut are outside of their bounds",
         )
         coef, linear, curved = terms.contribution(weight, alpha, None)
         for at, equal in ((point, True), (scores, False), (other, False)):
@@ -222,13 +223,13 @@ def _check_dual_terms(
             value = _at(_cut(loss, at, y, weight, where), at)
             size = abs(linear) + curved + float(np.abs(coef * at).sum())
             what = f"dual_terms ({where}): the loss against its dual"
-            require_at_least(value, dual, f"{what}, which must not be above it", size)
+            require_at_least(value, dual, f"{what}, which must not exceed it", size)
             if equal:
                 require_close(value, dual, what, size)
 
 
 def _multipliers(terms: Any, g: Array) -> Array:
-    """The multipliers whose coefficients in w are -g."""
+    """The multipliers that belong to the gradient ``g`` of a cut."""
     if g.ndim == 2:
         alpha = g.copy()
         alpha[np.arange(len(g)), terms.y] = 0.0
@@ -254,21 +255,21 @@ def _check_newton_terms(loss: Any, scores: Array, y: Any, weight: Array, where: 
     )
     require(
         bool(np.allclose(alpha, -terms.labels * cut[1], rtol=1e-9, atol=1e-12)),
-        f"newton_terms ({where}): first derivatives against the slopes of cut",
+        f"newton_terms ({where}): the first derivatives differ from those of the cut",
     )
     step = 1e-6
     change = [terms.margin.slope(m, np.ones(len(m)), weight, k)[0] for k in (-step, step)]
     require(
         bool(theta.min(initial=0.0) >= 0.0)
         and abs(0.5 * (change[0] - change[1]) / step - theta.sum()) <= 1e-3 * (1.0 + theta.sum()),
-        f"newton_terms ({where}): second derivatives against differences of first ones",
+        f"newton_terms ({where}): the second derivatives differ from finite differences of the first ones",
     )
 
 
 def _check_change(
     loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str
 ) -> None:
-    """A loss that says how much it may change with its scores must not say too little."""
+    """Check that ``change`` is an upper bound of the change of the loss."""
     if not hasattr(loss, "change") or not getattr(loss, "decomposable", False):
         return
     here = _at(_cut(loss, scores, y, weight, where), scores)
@@ -278,19 +279,19 @@ def _check_change(
         if apart.ndim == 2:
             apart = apart.max(axis=1)
         allowed = float(loss.change(here, float(weight @ apart), float(weight @ apart**2)))
-        if allowed == 0.0:  # it does not say so
+        if allowed == 0.0:  # the loss gives no bound
             return
         there = _at(_cut(loss, moved, y, weight, where), moved)
         require_at_least(
             here + allowed,
             there,
-            f"change ({where}): the loss rises by more",
+            f"change ({where}): the loss increases by more than the bound",
             abs(here) + abs(there),
         )
 
 
 def _check_tables(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
-    """The best table by trying all of them; slack rescaling has another maximum."""
+    """Compare with the maximum over all confusion matrices (margin rescaling only)."""
     if (
         not isinstance(loss, ConfusionMatrixLoss)
         or getattr(loss, "rescaling", "margin") != "margin"
@@ -307,4 +308,9 @@ def _check_tables(loss: Any, scores: Array, y: Any, weight: Array, where: str) -
                 best = max(best, (P + N) * lost + gain)
     found = _at(_cut(loss, scores, y, weight, where), scores)
     size = float(P + N + np.abs(scores).sum())
-    require_close(found, best, f"table ({where}): the loss against all confusion matrices", size)
+    require_close(
+        found,
+        best,
+        f"loss ({where}): the loss against the maximum over all confusion matrices",
+        size,
+    )

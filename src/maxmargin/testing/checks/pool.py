@@ -1,4 +1,4 @@
-"""Argmaxes against outputs that the task itself gives elsewhere, where nobody can list all outputs."""
+"""Compare argmaxes with other outputs of the task, if the outputs cannot be enumerated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing.checks._common import require_at_least
 from maxmargin.testing.reference import Rescaling, dense, score, unwrap, violation
 
-#: outputs that an example's answers are compared with, at most
+#: maximum number of outputs that the answers of an example are compared with
 MOST = 50
-#: other weights at which an example is predicted, at least
+#: minimum number of other weights at which an example is predicted
 FEWEST = 4
 
 Answers = dict[str, Any]
@@ -29,11 +29,11 @@ def check_against_pool(
     dim: int,
     rng: np.random.Generator,
 ) -> None:
-    """No answer of an exact argmax is worse than another output of the same input.
+    """Check that no answer of an exact argmax is worse than another output of the same input.
 
-    ``found``: the answers at the weights ``trials``, which belong to the examples in turn. Outputs of other
-    examples may not be outputs of this one, so they are not compared with: weights are aimed at them, and
-    what the task then predicts for this input is.
+    ``found`` holds the answers at the weights ``trials``, which are for the examples in turn. An output of
+    another example need not be an output of this one, so it is not compared directly. Instead, weights that
+    favor it are used to predict this input, and the prediction is compared.
     """
     n = len(X)
     for i in range(min(n, len(trials))):
@@ -56,7 +56,7 @@ def _other_weights(
     for _ in range(n):
         yield rng.normal(size=dim)
     for k in rng.permutation(len(others))[:n]:
-        try:  # the output of another input: it may have no features here, or of another size
+        try:  # an output of another input may have no joint feature here, or one of another size
             aim = dense(task.joint_feature(x, others[k])) - dense(task.joint_feature(x, y))
         except Exception:
             continue
@@ -77,9 +77,7 @@ def _compare(
 ) -> None:
     value = score(task, x, found["inference"], w)
     for other in pool:
-        what = (
-            f"inference ({where}): score of {found['inference']!r}, but {other!r} is an output too"
-        )
+        what = f"inference ({where}): the score of {found['inference']!r}; but {other!r} is an output too"
         require_at_least(value, score(task, x, other, w), what)
     rescaling: Rescaling
     own = score(task, x, y, w)
@@ -96,8 +94,7 @@ def _compare(
             require_at_least(
                 best,
                 violation(task, x, y, other, w, rescaling),
-                f"{name} ({where}): {objective}, less the score of the true output, of {unwrap(answer)!r}, "
-                "but "
-                f"{other!r} is an output too. Does it add loss(y, y_hat) to the score, with a plus sign?",
+                f"{name} ({where}): {objective}, minus the score of the true output, of {unwrap(answer)!r}; "
+                f"but {other!r} is an output too. Does it add loss(y, y_hat) to the score, with a plus sign?",
                 own,
             )

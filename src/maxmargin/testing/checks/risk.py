@@ -1,7 +1,8 @@
-"""check_risk: does a risk answer with cuts that are minorants and tight?"""
+"""check_risk: check that the cuts of a risk are tight and minorants."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,22 +21,18 @@ from maxmargin.testing.checks._common import (
     require_vector,
     size_of,
 )
-from maxmargin.testing.checks._lines import check_breakpoints, check_slopes
-
-#: kinks asked for: more than any risk small enough to be checked has (a risk may allocate as many)
-LIMIT = 100_000
+from maxmargin.testing.checks._lines import check_line
 
 
 def check_risk(
     risk: Risk, *, n_trials: int = 12, scale: float = 1.0, random_state: int = 0
 ) -> None:
-    """Prove a risk right at random points, or say what is wrong.
+    """Check a risk at random points.
 
-    Checked are, at pairs of points: the cut is tight where it was taken and a minorant elsewhere; the
-    blocks' cuts add up to it and are minorants of their blocks; values are convex along segments (for
-    an oracle that is not "undergenerating"); ``evaluate_many`` equals ``evaluate``; answers from a cache
-    stay below exact ones; and lines (``toward``, ``slopes``, ``breakpoints``), where the evaluations
-    offer them, agree with fresh evaluations.
+    The checks are: a cut is tight at its point and a minorant elsewhere; the cuts of the blocks sum to it and
+    are minorants of their blocks; values are convex along segments (unless the oracle is "undergenerating");
+    values from a cache do not exceed exact values; and, if evaluations have ``toward``, ``slopes`` and
+    ``breakpoints``, these agree with new evaluations.
 
     Parameters
     ----------
@@ -44,14 +41,14 @@ def check_risk(
     n_trials : int
         Number of points.
     scale : float
-        Size of the points: choose it so that neither all nor no examples violate their margin.
+        Size of the points. Choose it so that some examples, but not all, violate their margin.
     random_state : int
         Seed of the points.
 
     Raises
     ------
     AssertionError
-        With a text that names the method and the numbers found.
+        If a check fails. The message names the method and the numbers found.
 
     Examples
     --------
@@ -78,7 +75,7 @@ def check_risk(
     rng = np.random.default_rng(random_state)
     require(
         risk.oracle in ("exact", "undergenerating", "overgenerating"),
-        f"risk.oracle is {risk.oracle!r}",
+        f"risk.oracle must be 'exact', 'undergenerating' or 'overgenerating', got {risk.oracle!r}",
     )
     require(risk.dim > 0 and risk.n_blocks > 0, "risk.dim and risk.n_blocks must be positive")
     here = [scale * w for w in points(risk.dim, n_trials, rng)]
@@ -102,33 +99,37 @@ def _check_one(risk: Risk, w: Array, evaluation: Evaluation, where: str) -> None
     cut, cuts = evaluation.cut(), evaluation.cuts()
     require_vector(cut.plane, risk.dim, f"cut ({where})")
     size = size_of(cut, w)
-    require_close(cut.at(w), evaluation.value, f"cut ({where}): not tight where it was taken", size)
-    require_at_least(evaluation.upper, evaluation.value, f"upper ({where}) below value", size)
+    require_close(
+        cut.at(w), evaluation.value, f"cut ({where}): the cut is not tight at its point", size
+    )
+    require_at_least(evaluation.upper, evaluation.value, f"upper ({where}) is below value", size)
     require(
         len(cuts) == risk.n_blocks,
-        f"cuts ({where}): {len(cuts)} of them, n_blocks is {risk.n_blocks}",
+        f"cuts ({where}) returned {len(cuts)} cuts, but n_blocks is {risk.n_blocks}",
     )
     require_same_cut(add_cuts(cuts), cut, f"cuts ({where}): their sum against cut")
     for b, part in enumerate(cuts):
-        what = f"lower_bound ({where}): block {b} is below it"
+        what = f"lower_bound ({where}): the value of block {b} is below it"
         require_at_least(part.at(w), risk.lower_bound, what, size_of(part, w))
     again = risk.evaluate(w)
-    require(again.value == evaluation.value, f"evaluate ({where}): two calls give different values")
+    require(
+        again.value == evaluation.value, f"evaluate ({where}): two calls returned different values"
+    )
 
 
 def _check_pair(risk: Risk, a: Evaluation, b: Evaluation, v: Array, where: str) -> None:
     size = size_of(a.cut(), v)
-    require_at_least(b.upper, a.cut().at(v), f"cut ({where}): not a minorant", size)
-    # a block's value is only known where the oracle was not cut short
+    require_at_least(b.upper, a.cut().at(v), f"cut ({where}): the cut is not a minorant", size)
+    # the value of a block is only known if no argmax stopped early
     if b.upper == b.value:
         for k, (part, own) in enumerate(zip(a.cuts(), b.cuts(), strict=True)):
-            what = f"cuts ({where}): block {k} is not a minorant"
+            what = f"cuts ({where}): the cut of block {k} is not a minorant"
             require_at_least(own.at(v), part.at(v), what, size_of(part, v))
     middle = risk.evaluate(0.5 * (a.w + b.w))
     require_at_least(
         0.5 * (a.upper + b.upper),
         middle.value,
-        f"evaluate ({where}): not convex between them",
+        f"evaluate ({where}): the risk is not convex between them",
         size,
     )
 
@@ -138,18 +139,21 @@ def _check_cached(risk: Risk, here: list[Array], evaluations: list[Evaluation]) 
         cached = risk.evaluate(w, exact=False)
         cut = cached.cut()
         what = f"evaluate(exact=False), point {k}"
-        require_close(cut.at(w), cached.value, f"{what}: cut not tight", size_of(cut, w))
+        require_close(cut.at(w), cached.value, f"{what}: the cut is not tight", size_of(cut, w))
         require_at_least(
-            exact.upper, cached.value, f"{what}: above the exact value", size_of(cut, w)
+            exact.upper,
+            cached.value,
+            f"{what}: the value is above the exact value",
+            size_of(cut, w),
         )
         require_at_least(
-            cached.upper, exact.value, f"{what}: upper below the exact value", exact.value
+            cached.upper, exact.value, f"{what}: upper is below the exact value", exact.value
         )
         for j, other in enumerate(evaluations):
             require_at_least(
                 other.upper,
                 cut.at(here[j]),
-                f"{what}: not a minorant at {j}",
+                f"{what}: the cut is not a minorant at point {j}",
                 size_of(cut, here[j]),
             )
 
@@ -170,29 +174,19 @@ def _check_line(
         what = f"toward ({where}, t = {t})"
         size = size_of(expected.cut(), expected.w)
         require_same_vector(moved.w, expected.w, f"{what}: w")
-        require_close(moved.value, expected.value, f"{what}: value against a fresh one", size)
-        # near a kink rounding may choose another, equally tight cut: compare what a cut must do
+        require_close(moved.value, expected.value, f"{what}: value against a new evaluation", size)
+        # near a kink, rounding can select another tight cut, so check its properties
         cut = moved.cut()
-        require_close(cut.at(moved.w), moved.value, f"{what}: cut not tight", size)
-        require_at_least(b.upper, cut.at(b.w), f"{what}: cut is not a minorant", size_of(cut, b.w))
+        require_close(cut.at(moved.w), moved.value, f"{what}: the cut is not tight", size)
+        require_at_least(
+            b.upper, cut.at(b.w), f"{what}: the cut is not a minorant", size_of(cut, b.w)
+        )
     if not hasattr(line, "slopes"):
         return
 
     def slopes(ts: Array) -> Array:
         return np.asarray(line.slopes(b, ts), dtype=np.float64)
 
-    kinks = line.breakpoints(b, 0.0, 2.0, LIMIT) if hasattr(line, "breakpoints") else None
-    check_slopes(
-        lambda t: fresh(t).value,
-        slopes,
-        np.array([0.0, 0.3, 0.77, 1.0]),
-        f"slopes ({where})",
-        right_at_kinks=kinks is not None,
-    )
-    if kinks is not None:
-        check_breakpoints(kinks, slopes, 0.0, 2.0, rng, f"breakpoints ({where})")
-        none = line.breakpoints(b, 0.0, 2.0, 0)
-        require(
-            none is None or len(none[0]) == 0,
-            f"breakpoints ({where}) with limit=0 returned kinks; it must return None",
-        )
+    breakpoints = functools.partial(line.breakpoints, b) if hasattr(line, "breakpoints") else None
+    ts = np.array([0.0, 0.3, 0.77, 1.0])
+    check_line(lambda t: fresh(t).value, slopes, breakpoints, ts, 2.0, rng, where)

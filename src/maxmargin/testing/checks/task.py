@@ -1,4 +1,4 @@
-"""check_task: is a task what it says it is?"""
+"""check_task: check a structured prediction task."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from maxmargin.core.vectors import Array, add_scaled
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing.checks._common import (
     Snapshot,
+    dimension,
     points,
     require,
     require_at_least,
@@ -42,91 +43,80 @@ def check_task(
     n_trials: int = 20,
     random_state: int = 0,
 ) -> None:
-    """Prove a task right on a few examples, or say what is wrong.
+    """Check a task on a few examples.
 
-    Checked are: the dimension ``setup`` returns and the joint features' form; the loss (0 at the true output,
-    never negative); both argmaxes (for exact oracles equal to brute force where ``outputs`` is given; without
-    it, never worse than the true output nor than any output that the task itself gives for the same input at
-    other weights, some of them aimed at the outputs of other examples); the bounds of truncated answers;
-    ``difference``; ``slack_augmented_inference`` if defined; that nothing is written after ``setup`` and
-    inputs are left alone; and, if ``pack`` returns a compiled form, that its every part agrees with the plain
-    methods.
+    The checks are:
+
+    - ``setup`` returns the dimension of the joint features, and these are valid vectors.
+    - The loss is 0 for the true output and never negative.
+    - Exact argmaxes agree with brute force if ``outputs`` is given. Without it, they are never worse than the
+      true output or any output that the task predicts for the same input at other weights.
+    - The upper bounds of :class:`~maxmargin.tasks.Bounded` answers are valid.
+    - ``difference`` and, if defined, ``slack_augmented_inference`` are correct.
+    - The task does not change after ``setup``, and its methods do not change their inputs.
+    - If ``pack`` returns a compiled form, all its parts agree with the methods.
 
     Parameters
     ----------
     task : Task
         The task; its ``setup`` is called.
     X, Y : sequences
-        A few (small) examples.
+        A few small examples.
     outputs : callable, optional
-        ``outputs(x)`` yields every output of ``x``: turns the checks of the argmaxes into proofs. Without it
-        a pool of outputs takes its place, which finds an argmax that forgets the loss or has its sign wrong,
-        but may miss one that is wrong for few outputs.
+        ``outputs(x)`` yields every output of ``x``. If given, the argmaxes are compared with brute force.
+        Without it, the checks find an argmax that ignores the loss or has its sign wrong, but they can miss
+        one that is wrong for few outputs.
     n_trials : int
-        Number of weight vectors tried.
+        Number of random weight vectors.
     random_state : int
         Seed of the weight vectors.
 
     Raises
     ------
     AssertionError
-        With a text that names the method and the numbers found.
+        If a check fails. The message names the method and the numbers found.
 
     Examples
     --------
+    >>> import itertools
     >>> import numpy as np
+    >>> from maxmargin.tasks import Chain
     >>> from maxmargin.testing import check_task
-    >>> from maxmargin.testing.examples import TinyMulticlass
-    >>> task = TinyMulticlass()
-    >>> check_task(task, [np.array([1.0, 2.0]), np.array([0.5, -1.0])], [0, 1], outputs=task.outputs)
+    >>> def outputs(x):
+    ...     return itertools.product([0, 1], repeat=len(x))
+    >>> check_task(Chain(n_labels=2), [np.eye(3)], [np.array([0, 1, 1])], outputs=outputs)
     """
-    require(
-        len(X) == len(Y) and len(X) > 0, "check_task needs as many inputs as outputs, at least one"
-    )
     rng = np.random.default_rng(random_state)
-    dim = task.setup(X, Y)
-    require(
-        isinstance(dim, numbers.Integral) and not isinstance(dim, bool) and dim > 0,
-        f"setup must return the dimension of joint_feature as a positive int, got {dim!r}",
-    )
+    dim = dimension(task, X, Y, "check_task")
     before = Snapshot(task)
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        _check_truth(task, x, y, int(dim), f"example {i}")
+        _check_truth(task, x, y, dim, f"example {i}")
     before.require_unchanged("joint_feature, loss or same")
-    trials = list(points(int(dim), n_trials, rng))
+    trials = list(points(dim, n_trials, rng))
     found: list[Any] = []
     for trial, w in enumerate(trials):
         i = trial % len(X)
         where = f"example {i}, trial {trial}"
-        found.append(_check_argmaxes(task, X[i], Y[i], w, int(dim), outputs, where))
+        found.append(_check_argmaxes(task, X[i], Y[i], w, dim, outputs, where))
     if outputs is None and task.oracle_kind == "exact":
-        check_against_pool(task, X, Y, trials, found, int(dim), rng)
+        check_against_pool(task, X, Y, trials, found, dim, rng)
     before.require_unchanged("an argmax or difference")
     packed = task.pack(X, Y)
     before.require_unchanged("pack")
     if packed is not None:
-        check_examples(
-            packed,
-            task,
-            X,
-            Y,
-            int(dim),
-            outputs=outputs,
-            n_trials=n_trials,
-            random_state=random_state,
-        )
+        check_examples(packed, task, X, Y, dim, outputs, n_trials, random_state)
         before.require_unchanged("the packed examples")
 
 
 def defines_slack(task: Task) -> bool:
-    """Whether the task has an argmax for slack rescaling."""
+    """Whether the task defines an argmax for slack rescaling."""
     return type(task).slack_augmented_inference is not Task.slack_augmented_inference
 
 
 def _check_truth(task: Task, x: Any, y: Any, dim: int, where: str) -> None:
     psi = task.joint_feature(x, y)
     require_vector(psi, dim, f"joint_feature ({where})")
-    require_same_vector(task.joint_feature(x, y), psi, f"joint_feature called twice ({where})")
+    require_same_vector(task.joint_feature(x, y), psi, f"joint_feature, called twice ({where})")
     own = task.loss(y, y)
     require(
         isinstance(own, numbers.Real),
@@ -139,7 +129,7 @@ def _check_truth(task: Task, x: Any, y: Any, dim: int, where: str) -> None:
 def _check_argmaxes(
     task: Task, x: Any, y: Any, w: Array, dim: int, outputs: Outputs | None, where: str
 ) -> dict[str, Any]:
-    """Check the answers at w, and return them by method."""
+    """Check the argmaxes at ``w``, and return their answers by the name of the method."""
     kept = copy.deepcopy((x, y))
     predicted = task.inference(x, w)
     require(
@@ -161,7 +151,7 @@ def _check_argmaxes(
         candidates.append(unwrap(slack))
     for y_hat in candidates:
         _check_output(task, x, y, y_hat, dim, where)
-    require(_untouched((x, y), kept), f"the argmaxes ({where}) changed their input")
+    require(_untouched((x, y), kept), f"the argmaxes ({where}) changed their inputs")
     return answers
 
 
@@ -171,11 +161,12 @@ def _check_output(task: Task, x: Any, y: Any, y_hat: Any, dim: int, where: str) 
     delta = task.loss(y, y_hat)
     require(
         np.isfinite(delta) and delta >= 0.0,
-        f"loss ({where}) must be finite and not negative, got {delta!r} for {y_hat!r}",
+        f"loss ({where}) must be finite and nonnegative, got {delta!r} for {y_hat!r}",
     )
     if task.same(y, y_hat):
         require(
-            delta == 0.0, f"loss ({where}) is {delta!r} for an output that is `same` as the truth"
+            delta == 0.0,
+            f"loss ({where}) must be 0 for an output that is the same as the true one, got {delta!r}",
         )
     difference = task.difference(x, y_hat, y)
     require_vector(difference, dim, f"difference ({where})")
@@ -191,10 +182,12 @@ def _check_inference(
 ) -> None:
     found, truth = score(task, x, predicted, w), score(task, x, y, w)
     if task.oracle_kind != "undergenerating":
-        require_at_least(found, truth, f"inference ({where}): score below the truth's")
+        require_at_least(
+            found, truth, f"inference ({where}): the score is below that of the true output"
+        )
     if outputs is not None:
         best, value = brute_force_inference(task, x, w, outputs)
-        what = f"inference ({where}): score of {predicted!r} against brute force {best!r}"
+        what = f"inference ({where}): the score of {predicted!r} against brute force, {best!r}"
         _compare(task, found, value, what)
 
 
@@ -212,25 +205,27 @@ def _check_augmented(
     own = score(task, x, y, w)
     found = violation(task, x, y, unwrap(answer), w, rescaling)
     truncated = isinstance(answer, Bounded)
-    # a margin oracle's own objective is Delta + <w, Psi(x, y^)>; ours has the truth's score taken off
+    # the objective of the argmax is Delta + <w, Psi(x, y^)>; subtract the score of the true output
     upper = found
     if isinstance(answer, Bounded):
         upper = float(answer.upper) - (own if rescaling == "margin" else 0.0)
-        require_at_least(upper, found, f"{name} ({where}): upper below the value attained", own)
+        require_at_least(upper, found, f"{name} ({where}): upper is below the value attained", own)
     if truncated or task.oracle_kind != "undergenerating":
         require_at_least(
             upper,
             0.0,
-            f"{name} ({where}): loss plus score below the truth's, which counts too",
+            f"{name} ({where}): loss plus score is below that of the true output, which is an output too",
             own,
         )
     if outputs is None:
         return
     best, value = brute_force_inference(task, x, w, outputs, y, rescaling)
-    what = f"{name} ({where}): value of {unwrap(answer)!r} against brute force {best!r}"
+    what = f"{name} ({where}): the value of {unwrap(answer)!r} against brute force, {best!r}"
     if truncated:
-        require_at_least(upper, value, f"{name} ({where}): upper below brute force", own)
-        if task.oracle_kind != "overgenerating":  # a relaxation may be worth more than any output
+        require_at_least(upper, value, f"{name} ({where}): upper is below brute force", own)
+        if (
+            task.oracle_kind != "overgenerating"
+        ):  # the value of a relaxation can exceed that of all outputs
             require_at_least(value, found, what, own)
     else:
         _compare(task, found, value, what, own)
@@ -248,7 +243,7 @@ def _compare(task: Task, found: float, value: float, what: str, scale: float = 0
 def _untouched(now: Any, kept: Any) -> bool:
     try:
         return _equal(now, kept)
-    except Exception:  # outputs that cannot be compared at all: nothing can be said
+    except Exception:  # they cannot be compared
         return True
 
 

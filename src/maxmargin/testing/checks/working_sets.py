@@ -1,4 +1,4 @@
-"""Constraint caches and working sets: the state a solver keeps beside the examples."""
+"""Check constraint caches and working sets, the state that solvers keep for examples."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from maxmargin.testing.checks._common import (
 )
 from maxmargin.testing.reference import dense
 
-#: sweeps after which the working sets of a few small examples must be near the optimum
+#: sweeps after which the working sets of a few small examples must be close to the optimum
 MAX_SWEEPS = 1000
 
 
 def check_cache(examples: Examples, dim: int, rng: np.random.Generator) -> None:
-    """Prove that a constraint cache holds what was put in, no more than its size, most recent last.
+    """Check that a constraint cache holds the most recently used answers, at most ``size`` per example.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ def check_cache(examples: Examples, dim: int, rng: np.random.Generator) -> None:
     dim : int
         Dimension of the joint features.
     rng : numpy.random.Generator
-        Source of the points tried.
+        Random generator for the weights.
 
     Raises
     ------
     AssertionError
-        With a text that names what the cache got wrong.
+        If a check fails. The message says what is wrong.
     """
     n = len(examples)
     lo, hi, size = (1, n, 2) if n > 1 else (0, n, 2)
@@ -49,7 +49,7 @@ def check_cache(examples: Examples, dim: int, rng: np.random.Generator) -> None:
     cache = examples.cache(lo, hi, size)
     require(
         np.array_equal(cache.pointers, np.zeros(m + 1)),
-        f"an empty cache must have {m + 1} pointers, all 0, not {cache.pointers!r}",
+        f"an empty cache must have {m + 1} pointers, all 0, got {cache.pointers!r}",
     )
     probes = rng.normal(size=(3, dim))
     held: list[list[tuple[float, ...]]] = [[] for _ in range(m)]  # oldest first
@@ -59,21 +59,21 @@ def check_cache(examples: Examples, dim: int, rng: np.random.Generator) -> None:
         cache.insert(answers)
         prints = _prints_of_answers(examples, answers, probes)
         for k in range(m):
-            if prints[k] is None:  # the truth is not stored
+            if prints[k] is None:  # the true output is not stored
                 continue
             held[k] = [p for p in held[k] if not _alike(p, prints[k])] + [prints[k]]
             held[k] = held[k][-size:]
         where = f"cache after {round_ + 1} inserts"
         _compare_entries(cache, held, probes, lo, where)
         cache.insert(answers)
-        _compare_entries(cache, held, probes, lo, f"{where} and the last one repeated")
+        _compare_entries(cache, held, probes, lo, f"{where}, with the last one repeated")
         _check_scores(cache, answers, w, rng, where)
-        # use the oldest of each example: it must now outlive the others
+        # use the oldest entry of each example: it must now outlive the others
         _touch_oldest(cache, held, probes)
 
 
 def _prints_of_answers(examples: Examples, answers: Answers, probes: Array) -> list[Any]:
-    """Each labelling's values at a few random points: two labellings are one if all agree."""
+    """The values of each labeling at a few random points, which identify it."""
     prints: list[Any] = []
     for row in np.eye(answers.hi - answers.lo):
         cut = examples.cut(answers, row)
@@ -91,7 +91,7 @@ def _entries(cache: ConstraintCache, probes: Array) -> list[list[tuple[int, tupl
     scores = np.array([cache.scores(p) for p in probes])
     require(
         scores.shape == (len(probes), pointers[-1]),
-        f"cache.scores must give one value per entry ({pointers[-1]}), got shape {scores.shape[1:]}",
+        f"cache.scores must return one value per entry ({pointers[-1]}), got shape {scores.shape[1:]}",
     )
     return [
         [(j, tuple(scores[:, j].tolist())) for j in range(pointers[k], pointers[k + 1])]
@@ -110,12 +110,12 @@ def _compare_entries(
         what = f"{where}, example {lo + k}"
         require(
             len(entries) == len(expected),
-            f"{what}: {len(entries)} entries held, expected {len(expected)}",
+            f"{what}: {len(entries)} entries are held, expected {len(expected)}",
         )
         for wanted in expected:
             require(
                 any(_alike(found, wanted) for _, found in entries),
-                f"{what}: a labelling used more recently than others is gone, or changed its value",
+                f"{what}: a labeling used more recently than others is missing, or its value changed",
             )
 
 
@@ -129,7 +129,7 @@ def _check_scores(
         part = scores[pointers[k] : pointers[k + 1]]
         best = float(part.max(initial=0.0))
         require_at_least(
-            best, float(answers.values[k]), f"{where}: the newest answer's value is lost"
+            best, float(answers.values[k]), f"{where}: the value of the newest answer is missing"
         )
         if len(part) and best > 0.0:
             chosen[k] = pointers[k] + int(part.argmax())
@@ -138,11 +138,13 @@ def _check_scores(
     expected = sum(
         float(s) * float(scores[j]) for s, j in zip(weights, chosen, strict=True) if j >= 0
     )
-    require_close(cut.at(w), expected, f"{where}: cut against the chosen scores", size_of(cut, w))
+    require_close(
+        cut.at(w), expected, f"{where}: the cut against the chosen scores", size_of(cut, w)
+    )
     nothing = cache.cut(np.full(m, -1, dtype=np.int64), weights)
     require(
         nothing.offset == 0.0 and not dense(nothing.plane).any(),
-        f"{where}: the truths' cut must be zero",
+        f"{where}: the cut of the true outputs must be 0",
     )
 
 
@@ -164,25 +166,25 @@ def check_working_sets(
     kind: OracleKind,
     rng: np.random.Generator,
 ) -> None:
-    """Prove that the sweeps climb the dual, stay below every primal value and reach the optimum.
+    """Check that sweeps increase the dual value, keep it below the objective, and reach the optimum.
 
     Parameters
     ----------
     examples : Examples
         Packed examples.
     objective : callable
-        ``objective(w, caps)``: the primal value by independent code.
+        ``objective(w, caps)`` is the primal value by independent code.
     dim : int
         Dimension of the joint features.
     kind : {"exact", "undergenerating", "overgenerating"}
-        What the oracle finds; optimality is asked of exact ones only.
+        What the argmax finds. Optimality is required of exact ones only.
     rng : numpy.random.Generator
-        Source of orders and caps.
+        Random generator for orders and caps.
 
     Raises
     ------
     AssertionError
-        With a text that names what went wrong.
+        If a check fails. The message says what is wrong.
     """
     n = len(examples)
     idle = examples.working_sets(np.zeros(n))
@@ -202,7 +204,7 @@ def check_working_sets(
 
 
 def _check_absorb(examples: Examples, caps: Array, rng: np.random.Generator) -> None:
-    """Answers given elsewhere, a few at one w."""
+    """Check ``begin`` and ``absorb``: a few answers at a time, computed at the same ``w``."""
     sets = examples.working_sets(caps)
     lower = 0.0
     for _ in range(2):
@@ -210,7 +212,7 @@ def _check_absorb(examples: Examples, caps: Array, rng: np.random.Generator) -> 
         due = np.asarray(sets.begin(order, -np.inf))
         require(
             due.tolist() == [i for i in order if caps[i] > 0.0],
-            "begin must name the examples of positive cap whose gap is large enough, in the order given",
+            "begin must return the examples with positive cap and a large enough gap, in the given order",
         )
         for k in range(0, len(due), 3):
             w = sets.w.copy()
@@ -218,31 +220,31 @@ def _check_absorb(examples: Examples, caps: Array, rng: np.random.Generator) -> 
             asked = len(due[k : k + 3])
             require(
                 stats.oracle_calls == asked,
-                f"absorb took {asked} answers and reports {stats.oracle_calls}",
+                f"absorb got {asked} answers but reports {stats.oracle_calls} oracle calls",
             )
             moved = sets.w.copy()
             value = sets.dual_value()
-            require_at_least(value, lower, "the dual value fell in absorb", abs(value))
-            require_same_vector(sets.w, moved, "w after absorb against w recomputed")
+            require_at_least(value, lower, "absorb decreased the dual value", abs(value))
+            require_same_vector(sets.w, moved, "w after absorb against the recomputed w")
             lower = value
         gaps = np.asarray(sets.gaps)
         require(
             gaps.shape == caps.shape and bool(np.isfinite(gaps).all() and (gaps >= -1e-9).all()),
-            "gaps must be finite and not negative once every example was visited",
+            "gaps must be finite and nonnegative after every example was visited",
         )
     require(
         len(sets.begin(np.arange(len(examples)), np.inf)) == 0,
-        "begin with skip_below=inf named examples whose gaps were seen",
+        "begin with skip_below=inf must return no examples whose gaps are known",
     )
 
 
 def _check_fresh(sets: WorkingSets, dim: int, n: int) -> None:
     require(
         sets.w.shape == (dim,) and not sets.w.any() and sets.dual_value() == 0.0,
-        "fresh working sets: w and the dual value must be 0",
+        "new working sets: w and the dual value must be 0",
     )
     counts = (sets.n_examples, sets.n_planes, sets.n_support)
-    require(counts == (n, 0, 0), f"fresh working sets: counts are {counts}, expected {(n, 0, 0)}")
+    require(counts == (n, 0, 0), f"new working sets: counts are {counts}, expected {(n, 0, 0)}")
 
 
 def _check_climb(
@@ -262,7 +264,7 @@ def _check_climb(
         if sweep % 3 != 0:
             require(
                 stats.oracle_calls == 0 and stats.new_planes == 0,
-                f"epoch must not ask the oracle, it reports {stats}",
+                f"epoch must not call the argmax, but it reports {stats}",
             )
         elif sweep == 0:
             visited = int((caps > 0.0).sum())
@@ -272,8 +274,8 @@ def _check_climb(
             )
         moved = sets.w.copy()
         value = sets.dual_value()
-        require_at_least(value, lower, f"the dual value fell in sweep {sweep}", first)
-        require_same_vector(sets.w, moved, f"w after sweep {sweep} against w recomputed")
+        require_at_least(value, lower, f"sweep {sweep} decreased the dual value", first)
+        require_same_vector(sets.w, moved, f"w after sweep {sweep} against the recomputed w")
         lower = value
         if sweep % 10 == 9 or first == 0.0:
             w = sets.w.copy()
@@ -283,32 +285,34 @@ def _check_climb(
             if gap <= 1e-4:
                 break
     if kind == "exact":
-        require(gap <= 1e-4, f"{MAX_SWEEPS} sweeps leave a relative gap of {gap:.2e}: not optimal")
+        require(
+            gap <= 1e-4, f"not optimal: the relative gap after {MAX_SWEEPS} sweeps is {gap:.2e}"
+        )
     w = sets.w.copy()
     half = max(1, n // 2)
     ranges = [(0, half), (half, n)] if half < n else [(0, n)]
     value, upper = sets.confirm([examples.oracle(w, lo, hi) for lo, hi in ranges])
-    require_at_least(upper, value, "confirm: upper below value")
+    require_at_least(upper, value, "confirm: upper is below value")
     if kind == "exact":
         expected = objective(w, caps) - 0.5 * float(w @ w)
-        require_close(value, expected, "confirm: value against C R(w) by plain Python", first)
+        require_close(value, expected, "confirm: value against C R(w) by the Python methods", first)
     require_close(sets.dual_value(), lower, "confirm changed the dual value", first)
 
 
 def _check_housekeeping(sets: WorkingSets, rng: np.random.Generator) -> None:
     n = sets.n_examples
-    require(sets.n_support <= sets.n_planes, "n_support is larger than n_planes")
+    require(sets.n_support <= sets.n_planes, "n_support must not exceed n_planes")
     value, support = sets.dual_value(), sets.n_support
     stats = sets.stream(rng.permutation(n), np.inf)
     require(
         stats.oracle_calls == 0,
-        f"stream with skip_below=inf made {stats.oracle_calls} oracle calls after all gaps were seen",
+        f"stream with skip_below=inf made {stats.oracle_calls} oracle calls although all gaps are known",
     )
     sets.drop_idle(0)
     require_close(sets.dual_value(), value, "drop_idle changed the dual value")
     require(
         sets.n_support == support and sets.n_planes >= support,
-        f"drop_idle lost planes in use: {support} before, {sets.n_support} after",
+        f"drop_idle removed planes in use: {support} before, {sets.n_support} after",
     )
     state = sets.state()
     require(isinstance(state, dict), f"state must return a dict, got {type(state).__name__}")

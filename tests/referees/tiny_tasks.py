@@ -1,4 +1,4 @@
-"""Two small tasks in plain Python whose outputs can be listed: for examples, tests and comparisons."""
+"""Two small tasks in plain Python whose outputs can be enumerated, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxmargin.tasks.base import Task
 
 
 class _Enumerated(Task):
-    """A task that takes its argmaxes by listing all outputs."""
+    """A task whose argmaxes try all outputs."""
 
     def outputs(self, x: Any) -> Iterable[Any]:
         """Every output of ``x``."""
@@ -43,12 +43,12 @@ class TinyMulticlass(_Enumerated):
     Parameters
     ----------
     cost : array of shape (K, K), optional
-        ``cost[truth, predicted]``; 0/1 by default.
+        ``cost[i, j]`` is the cost of predicting class j when the true class is i; 0/1 by default.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.testing.examples import TinyMulticlass
+    >>> from tests.referees.tiny_tasks import TinyMulticlass
     >>> task = TinyMulticlass()
     >>> task.setup([np.array([1.0, 2.0])] * 2, [0, 1])
     4
@@ -93,7 +93,7 @@ class TinyChain(_Enumerated):
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.testing.examples import TinyChain
+    >>> from tests.referees.tiny_tasks import TinyChain
     >>> task = TinyChain()
     >>> task.setup([np.ones((3, 2))], [(0, 1, 1)])
     8
