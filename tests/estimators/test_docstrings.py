@@ -149,7 +149,9 @@ def test_what_is_learned_and_C_are_positional_and_all_else_is_named():
         assert positional[:-1] in ([], ["task"], ["measure"]), name
 
 
-@pytest.mark.parametrize(("name", "params", "data"), FITS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("name", "params", "data"), FITS, ids=[f"{k}-{fit[0]}" for k, fit in enumerate(FITS)]
+)
 def test_every_public_fitted_attribute_is_documented(name, params, data):
     estimator = getattr(maxmargin, name)(**params)
     with warnings.catch_warnings():

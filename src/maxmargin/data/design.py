@@ -7,7 +7,7 @@ low-rank kernel map. Solvers that visit single rows also need blocks of rows in 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -47,11 +47,20 @@ class Design(Protocol):
         """``out += X[lo:hi].T @ coef``."""
 
 
+@runtime_checkable
 class BlockDesign(Design, Protocol):
     """A design that can load rows into memory."""
 
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
         """The rows ``lo .. hi-1`` in memory; a view if they already are."""
+
+
+@runtime_checkable
+class DivisibleDesign(Design, Protocol):
+    """A design of which a part can be sent to a worker. Others are sent as a whole."""
+
+    def part(self, lo: int, hi: int) -> Design:
+        """The rows ``lo .. hi-1`` alone, with indices from 0."""
 
 
 class TakingDesign(BlockDesign, Protocol):

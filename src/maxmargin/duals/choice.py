@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxmargin.core.contract.row_duals import RowDuals, refused
 from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
 from maxmargin.duals.coordinates import coordinates
 from maxmargin.duals.free_intercept import FreeCoordinates, serves
 from maxmargin.duals.interior_point import InteriorPoint
@@ -22,7 +22,7 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """The reason why this method cannot solve this problem; None if it can."""
     if method not in METHODS:
         return f"there is no such method, only {', '.join(METHODS)}"
-    if method == "stream" and not hasattr(rows.design, "block"):
+    if method == "stream" and not isinstance(rows.design, BlockDesign):
         return f"{type(rows.design).__name__} has no block(lo, hi) method"
     if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
         return f"{type(rows.design).__name__} does not give access to single rows in memory"

@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin.core.stored_values import floats
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.columns import LazyColumn, Window
-from maxmargin.data.design import Design, RangeDesign
+from maxmargin.data.design import Design, DivisibleDesign, RangeDesign
 from maxmargin.losses.base import ScoreLoss
 
 #: number of entries whose visit takes as long as the overhead of an epoch
@@ -83,7 +83,7 @@ class Rows:
         nothing: Any = None
         return replace(
             self,
-            design=nothing if hasattr(self.design, "part") else self.design,
+            design=nothing if isinstance(self.design, DivisibleDesign) else self.design,
             y=self.y if isinstance(self.y, LazyColumn) else None,
             weight=self.weight if isinstance(self.weight, LazyColumn) else None,
             offset=None,
@@ -116,7 +116,7 @@ class RowPart:
         rows, lo, hi = self.rows, self.lo, self.hi
         columns = [rows.y, rows.weight, rows.offset]
         cut = [None if c is None or isinstance(c, LazyColumn) else c[lo:hi] for c in columns]
-        design = rows.design.part(lo, hi) if hasattr(rows.design, "part") else None
+        design = rows.design.part(lo, hi) if isinstance(rows.design, DivisibleDesign) else None
         return PlacedRowPart, (lo, hi, design, *cut)
 
 

@@ -68,6 +68,8 @@ class Task(ABC):
 
     #: what the two argmaxes find; it determines what the certificate guarantees
     oracle_kind: OracleKind = "exact"
+    #: whether loss-augmented inference can return the true output
+    covers_truth: bool = True
 
     @abstractmethod
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.latent import LatentAnswers
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 
 
 class Examples(Protocol):
     """Examples of one task, in the form the oracle reads. They do not change after construction.
 
-    Examples that can be sent to workers also have a method ``part(lo, hi)``: the examples ``lo .. hi-1``
-    alone, numbered from 0, with bit-identical results. Without it, every shard gets all examples. Answers
-    describe an example in the same way in every range.
+    Examples can offer more: see :class:`DivisibleExamples`, :class:`SignedExamples` and
+    :class:`EagerExamples`. Answers describe an example in the same way in every range.
     """
 
     @property
@@ -38,13 +38,44 @@ class Examples(Protocol):
         """An empty cache of at most ``size`` labelings for each of the examples ``lo .. hi-1``."""
 
     def working_sets(self, caps: Array) -> WorkingSets:
-        """New dual state with caps ``c_i``. Examples with cap 0 are never visited.
-
-        Examples whose working sets support nonnegative weights have ``signed_sets = True`` and take the
-        regularizer as a second argument."""
+        """New dual state with caps ``c_i``. Examples with cap 0 are never visited."""
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Any]:
         """Inference without the loss."""
+
+
+@runtime_checkable
+class DivisibleExamples(Protocol):
+    """Examples of which a part can be sent to a worker. Others are sent to every shard as a whole."""
+
+    def part(self, lo: int, hi: int) -> Examples:
+        """The examples ``lo .. hi-1`` alone, numbered from 0, with bit-identical results."""
+
+
+@runtime_checkable
+class SignedExamples(Protocol):
+    """Examples whose working sets support nonnegative weights."""
+
+    signed_sets: ClassVar[Literal[True]]
+
+    def working_sets(self, caps: Array, regularizer: SquaredNorm | None = None) -> WorkingSets:
+        """As :meth:`Examples.working_sets`, with the regularizer that has the nonnegative coordinates."""
+
+
+@runtime_checkable
+class EagerExamples(Protocol):
+    """Examples with a faster oracle that may miss the maximum."""
+
+    def eager(self) -> Examples:
+        """The same examples with that oracle. Its answers are never used for bounds."""
+
+
+@runtime_checkable
+class MovableSets(Protocol):
+    """Working sets that survive a change of latent values."""
+
+    def moved_to(self, examples: Examples, changed: IntArray, wrong_only: bool) -> Self:
+        """Continue with examples of which those in ``changed`` have another true output."""
 
 
 class LatentExamples(Examples, Protocol):

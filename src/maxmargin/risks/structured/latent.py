@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.examples import LatentExamples
+from maxmargin.core.contract.examples import LatentExamples, MovableSets
 from maxmargin.core.contract.latent import Completion, LatentAnswers
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
@@ -273,7 +273,7 @@ class CompletedRisk(TaskRisk):
                 return other, None
             memory.shift(self._moves(held, other, changed, memory.n_blocks))
             return other, memory
-        if hasattr(memory, "moved_to"):
+        if isinstance(memory, MovableSets):
             return other, memory.moved_to(other.examples, changed, task.wrong_only)
         return other, None
 

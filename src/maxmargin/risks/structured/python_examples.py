@@ -134,7 +134,7 @@ class PlainExamples:
             # the true output has value 0, so an exact oracle never returns less
             scale = 1.0 + abs(loss) + abs(labeling.loss)
             exact = task.oracle_kind == "exact" and bound is None
-            if value < -1e-8 * scale and exact and getattr(task, "covers_truth", True):
+            if value < -1e-8 * scale and exact and task.covers_truth:
                 raise ValueError(
                     f"the oracle's answer for example {self._first + i} is worse than its own label (by "
                     f"{-value:.3g}): the argmax must be over all outputs, including the labeled one, and the "

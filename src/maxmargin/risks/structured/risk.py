@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.evaluation import Evaluation
-from maxmargin.core.contract.examples import Examples
+from maxmargin.core.contract.examples import DivisibleExamples, Examples, SignedExamples
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut, add_cuts
@@ -228,7 +228,7 @@ class TaskRisk:
         n_shards = len(bounds) - 1
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
-        shared = examples if expensive or not hasattr(examples, "part") else None
+        shared = examples if expensive or not isinstance(examples, DivisibleExamples) else None
         self.engine.open(
             Maker(shared),
             [
@@ -290,20 +290,19 @@ class TaskRisk:
     @property
     def signed_sets(self) -> bool:
         """Whether the working sets know weights that must not be negative."""
-        return bool(getattr(self._examples, "signed_sets", False))
+        return isinstance(self._examples, SignedExamples)
 
     def working_sets(self, C: float, regularizer: SquaredNorm | None = None) -> WorkingSets:
         """Fresh dual state for the coordinate solver."""
         if regularizer is None or not len(regularizer.nonnegative):
             return self._examples.working_sets(self.caps(C))
-        if not self.signed_sets:
+        examples = self._examples
+        if not isinstance(examples, SignedExamples):
             raise TypeError(
-                f"the working sets of {type(self._examples).__name__} cannot keep weights from becoming "
+                f"the working sets of {type(examples).__name__} cannot keep weights from becoming "
                 "negative. Use solver=CuttingPlane()."
             )
-        signed: Any = self._examples
-        sets: WorkingSets = signed.working_sets(self.caps(C), regularizer)
-        return sets
+        return examples.working_sets(self.caps(C), regularizer)
 
     def caps(self, C: float) -> Array:
         """c_i = C s_i."""

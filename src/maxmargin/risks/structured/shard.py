@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin.compiled import envelope
 from maxmargin.core.contract.answers import Answers
-from maxmargin.core.contract.examples import ConstraintCache, Examples
+from maxmargin.core.contract.examples import ConstraintCache, EagerExamples, Examples
 from maxmargin.core.contract.latent import LatentAnswers
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.vectors import Array, IntArray, writable
@@ -114,8 +114,9 @@ class TaskShard(LineShard):
 
     def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
         """Answers for the examples listed for this shard."""
-        eager = getattr(self._examples, "eager", None) if quick else None
-        source = self._examples if eager is None else eager()
+        source = self._examples
+        if quick and isinstance(source, EagerExamples):
+            source = source.eager()
         mine = [i - self._base for i in examples[self._number]]
         return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
 
