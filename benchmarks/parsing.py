@@ -22,7 +22,7 @@ from benchmarks.problems import Watch
 
 TITLE = "Parsing with a weighted context-free grammar"
 SHORT, LONG = 15, 40
-C = {"span": 0.3, "zero-one": 1.0}
+C = {"span": 0.3, "zero_one": 1.0}
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False, mu=1.0)",
     "1-slack + cache": "CuttingPlane(line_search=False, mu=1.0)",

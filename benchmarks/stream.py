@@ -180,7 +180,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
             continue
         # one pass of another schedule is as many iterations as it has pieces
         gap = options.get("schedule", "gap") == "gap"
-        one = {**options, "schedule": "one-pass"} if gap else options
+        one = {**options, "schedule": "one_pass"} if gap else options
         limit, key = None if gap else 20, f"{name} one pass {label}"
         bench.inline(key, lambda o=one, m=limit: fit(name, o, best["C"], data, m))
     for keep, ordered in product(KEEP, (False, True)) if name == "covtype" else ():

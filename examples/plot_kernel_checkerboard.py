@@ -41,14 +41,14 @@ X_test, y_test = board(5_000, seed=1)
 #   landmarks.
 # * "sampled" builds cutting planes from a few hundred margin violators each. Every iteration looks at all
 #   samples.
-# * "sampled-constant" looks only at a subsample, so the cost of an iteration does not depend on the number
+# * "sampled_constant" looks only at a subsample, so the cost of an iteration does not depend on the number
 #   of samples.
 
 stages = {
     "exact": [("exact", 2), ("exact", 3), ("exact", 4), ("exact", None)],
     "nystrom": [(Nystrom(n_landmarks=k), None) for k in (25, 75, 150, 400)],
     "sampled": [("sampled", 3), ("sampled", 8), ("sampled", 20), ("sampled", None)],
-    "sampled-constant": [("sampled-constant", k) for k in (3, 8, 20, 60)],
+    "sampled_constant": [("sampled_constant", k) for k in (3, 8, 20, 60)],
 }
 warnings.simplefilter("ignore", ConvergenceWarning)  # early stages stop early on purpose
 fits = {

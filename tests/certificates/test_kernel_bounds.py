@@ -18,7 +18,7 @@ from maxmargin.testing import multiclass_objective, solve_multiclass_qp
 PROBLEMS, GROUP = 1000, 50
 #: relative to the terms of F before they cancel: how much an objective may lose to rounding bounds
 GIVEN_AWAY = 1e-9
-SAMPLED = ("sampled", "sampled-constant")
+SAMPLED = ("sampled", "sampled_constant")
 
 
 def fit(problem, method, max_iter=100, **more):

@@ -96,7 +96,7 @@ def test_an_undergenerating_oracle_claims_a_lower_bound_only(solver):
     task = Greedy()
     svm = StructuredSVM(task, 1.0, solver=SOLVERS[solver], max_iter=500).fit(X, Y)
     optimum, _ = solve_structured_qp(task, X, Y, 1.0, task.outputs)
-    assert svm.certificate_ == "lower-only"
+    assert svm.certificate_ == "lower_only"
     assert svm.lower_bound_ <= optimum
     assert svm.gap_ == np.inf
     assert not svm.converged_

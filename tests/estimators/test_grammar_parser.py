@@ -48,7 +48,7 @@ def as_node(tree):
     return Node(tree[0], [c if isinstance(c, str) else as_node(c) for c in tree[1:]])
 
 
-@pytest.mark.parametrize("loss", ["span", "zero-one"])
+@pytest.mark.parametrize("loss", ["span", "zero_one"])
 def test_certificate_by_hand(loss):
     """The objective recomputed from all trees of every sentence is the one reported."""
     parser = GrammarParser(C=0.5, tol=1e-3, loss=loss).fit(X, TREES)
@@ -66,7 +66,7 @@ def test_certificate_by_hand(loss):
     assert parser.certificate_ == "exact"
 
 
-@pytest.mark.parametrize("loss", ["span", "zero-one"])
+@pytest.mark.parametrize("loss", ["span", "zero_one"])
 def test_solvers_agree(loss):
     solvers = [
         "auto",
@@ -150,7 +150,7 @@ def test_clone_and_pickle():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"loss": "f1"}, "'span' or 'zero-one'"),
+        ({"loss": "f1"}, "'span' or 'zero_one'"),
         ({"min_count": 0}, "min_count must be"),
         ({"beam": 0}, "beam must be"),
         ({"horizontal": -1}, "horizontal must be"),

@@ -17,7 +17,7 @@ from tests.fuzz.structured_referee import EPS, EPS_LD, LD
 from maxmargin import KernelSVC
 
 NAME = "KernelSVC"
-METHODS = ("auto", "exact", "map", "nystrom", "sampled", "sampled-constant")
+METHODS = ("auto", "exact", "map", "nystrom", "sampled", "sampled_constant")
 NAMES = ("dual_coef_", "support_", "intercept_", "objective_", "lower_bound_", "gap_", "converged_")
 
 
@@ -185,7 +185,7 @@ def _check(case: Case, fit: checks.Fit, X: Any, y: Any, weight: Any) -> list[Fin
     kind = (
         "measured"
         if not psd
-        else {"nystrom": "restricted", "sampled": "measured", "sampled-constant": "measured"}.get(
+        else {"nystrom": "restricted", "sampled": "measured", "sampled_constant": "measured"}.get(
             params["method"], "exact"
         )
     )

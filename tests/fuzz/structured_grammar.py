@@ -36,7 +36,7 @@ def draw(rng: np.random.Generator) -> Case:
     if tol != 5e-2:
         params["tol"] = tol
     if draws.maybe(rng, 0.3):
-        params["loss"] = "zero-one"
+        params["loss"] = "zero_one"
     elif draws.maybe(rng, 0.3):
         params["wrong_cost"] = draws.power(rng, -2, 2)
     if draws.maybe(rng, 0.2):
@@ -198,7 +198,7 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
         losses = []
         for output in outputs:
             theirs, _ = _brackets(output)
-            if params.get("loss") == "zero-one":
+            if params.get("loss") == "zero_one":
                 losses.append(float(output != tree))
             else:
                 wrong = sum((theirs - own).values())

@@ -23,7 +23,7 @@ X = [words(tree) for tree in TREES]
     [
         {},
         {"horizontal": None, "parents": False, "attributes": False},
-        {"horizontal": 0, "min_count": 1, "loss": "zero-one", "beam": 50, "max_exact_length": 2},
+        {"horizontal": 0, "min_count": 1, "loss": "zero_one", "beam": 50, "max_exact_length": 2},
     ],
 )
 def test_round_trip(options, path):

@@ -8,7 +8,7 @@ from maxmargin import KernelSVC
 from maxmargin.kernels import RBF, FromCallable, Linear, Polynomial
 from maxmargin.kernels.extent import greatest, precision
 
-EVERY = ["exact", "auto", "sampled", "sampled-constant", "map"]
+EVERY = ["exact", "auto", "sampled", "sampled_constant", "map"]
 
 
 def rows(n=80, seed=0):

@@ -145,7 +145,7 @@ def test_three_kinds_of_certificate_on_one_problem():
         for kind in ("greedy", "exact", "lp")
     }
     assert {k: fit.certificate_ for k, fit in fits.items()} == {
-        "greedy": "lower-only",
+        "greedy": "lower_only",
         "exact": "exact",
         "lp": "relaxed",
     }
@@ -180,7 +180,7 @@ def test_the_lower_bound_stays_where_the_search_found_less(solver):
     fit = StructuredSVM(Tired("greedy"), 2.0, solver=solver, max_iter=50).fit(X, Y)
     assert 0.0 < fit.lower_bound_ <= best * (1 + 1e-9)
     assert fit.objective_ >= fit.lower_bound_
-    assert fit.certificate_ == "lower-only"
+    assert fit.certificate_ == "lower_only"
     assert not fit.converged_
 
 

@@ -45,7 +45,7 @@ def draw(seed, n=8, d=4, form=np.asarray, losses="own", widest=5):
 FORMS = [np.asarray, sp.csr_matrix, lambda x: sp.csr_matrix(x.astype(np.float32))]
 
 
-@pytest.mark.parametrize("losses", ["zero-one", "own", "matrix"])
+@pytest.mark.parametrize("losses", ["zero_one", "own", "matrix"])
 @pytest.mark.parametrize("form", FORMS)
 def test_task_and_compiled_form(form, losses):
     task, X, Y = draw(0, form=form, losses=losses)

@@ -119,7 +119,7 @@ def test_partial_fit_and_verify(params):
     for X, y, weight in batches(labels=labels):
         svc.partial_fit(X, y, classes=labels, sample_weight=weight)
         assert (svc.objective_, svc.gap_, svc.converged_) == (np.inf, np.inf, False)
-        assert (svc.certificate_, svc.stop_reason_) == ("lower-only", "partial")
+        assert (svc.certificate_, svc.stop_reason_) == ("lower_only", "partial")
     assert svc.n_seen_ == 1800
     assert svc.n_iter_ == len(svc.history_) == 6
     X, y, weight = (np.concatenate(part) for part in zip(*batches(labels=labels), strict=True))
@@ -134,7 +134,7 @@ def test_partial_fit_and_verify(params):
         assert svc.gap_ == pytest.approx(1 - svc.lower_bound_ / svc.objective_)
     assert svc.score(X, y) > best.score(X, y) - 0.03
     svc.partial_fit(X[:5], y[:5])
-    assert svc.certificate_ == "lower-only"
+    assert svc.certificate_ == "lower_only"
 
 
 def test_rows_that_are_not_those_of_the_stream_are_refused():
@@ -145,7 +145,7 @@ def test_rows_that_are_not_those_of_the_stream_are_refused():
         svc.verify(list(batches(5)))
     with pytest.raises(ValueError, match="partial_fit saw 1800"):
         svc.verify((X, y) for X, y, _ in batches())  # weights forgotten
-    assert svc.certificate_ == "lower-only"
+    assert svc.certificate_ == "lower_only"
     with pytest.raises(ValueError, match="set it back"):
         svc.set_params(C=2.0).verify(list(batches()))
     with pytest.raises(ValueError, match="tuples"):

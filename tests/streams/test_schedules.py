@@ -50,7 +50,7 @@ def test_immediate_pruning_holds_fewer_planes():
 
 
 def test_one_pass_of_sets_is_one_pass_and_its_confirmation(best):
-    tagger = SequenceTagger(C=0.1, tol=1e-6, solver=DualCoordinate(schedule="one-pass"))
+    tagger = SequenceTagger(C=0.1, tol=1e-6, solver=DualCoordinate(schedule="one_pass"))
     tagger.fit(*sentences())
     assert tagger.stop_reason_ == "max_iter"
     assert tagger.n_iter_ == 1
@@ -59,14 +59,14 @@ def test_one_pass_of_sets_is_one_pass_and_its_confirmation(best):
     assert 0.0 < tagger.lower_bound_ <= best.objective_
 
 
-@pytest.mark.parametrize("schedule", ["larank", "fill", "one-pass"])
+@pytest.mark.parametrize("schedule", ["larank", "fill", "one_pass"])
 def test_schedules_of_tasks_in_plain_python(schedule):
     rng = np.random.default_rng(0)
     X, y = list(rng.normal(size=(30, 3))), list(rng.integers(0, 3, 30))
     solver = DualCoordinate(schedule=schedule)
     best = StructuredSVM(TinyMulticlass(), C=0.5, tol=1e-4).fit(X, y)
     svm = StructuredSVM(TinyMulticlass(), C=0.5, tol=1e-3, solver=solver).fit(X, y)
-    assert svm.converged_ or schedule == "one-pass"
+    assert svm.converged_ or schedule == "one_pass"
     assert svm.lower_bound_ <= best.objective_ * (1 + 1e-9)
     assert svm.objective_ >= best.lower_bound_ * (1 - 1e-9)
 

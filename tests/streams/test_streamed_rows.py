@@ -103,7 +103,7 @@ def test_every_schedule_converges_with_true_bounds_and_a_bounded_cache(kind, sch
 def test_one_pass_is_one_pass():
     X, y, weight, _ = problem("hinge", n=2000)
     design = Elsewhere(X)
-    svc = LinearSVC(C=0.1, solver=DualCoordinate(schedule="one-pass", max_cached=500))
+    svc = LinearSVC(C=0.1, solver=DualCoordinate(schedule="one_pass", max_cached=500))
     svc.fit(design, y, weight)
     assert svc.stop_reason_ == "max_iter"
     assert not svc.converged_
@@ -176,7 +176,7 @@ def test_multipliers_are_feasible_and_worth_what_is_claimed_after_every_step(kin
     n=st.integers(1, 60),
     chunks=st.integers(1, 9),
     cache=st.integers(1, 12),
-    schedule=st.sampled_from([*SCHEDULES, "one-pass"]),
+    schedule=st.sampled_from([*SCHEDULES, "one_pass"]),
 )
 def test_the_lower_bound_never_lies(seed, n, chunks, cache, schedule):
     rng = np.random.default_rng(seed)
@@ -277,7 +277,7 @@ def test_one_pass_over_covertype_ends_within_two_percent():
     X, y = require(datasets.covtype, dense=True)
     y = np.where(y == 2, 1, -1)  # C = 0.1 is best on held-out rows; rows are sorted by place
     best = LinearSVC(C=0.1, tol=1e-4).fit(X, y)
-    solver = DualCoordinate(schedule="one-pass", max_cached=20_000)
+    solver = DualCoordinate(schedule="one_pass", max_cached=20_000)
     svc = LinearSVC(C=0.1, solver=solver).fit(Elsewhere(X), y)
     assert svc.objective_ <= 1.02 * best.lower_bound_
     assert svc.lower_bound_ <= best.objective_

@@ -56,7 +56,7 @@ def test_verify_refuses_rows_that_contradict_the_bound() -> None:
     svc = LinearSVC(max_support=50).partial_fit(X, y, classes=[-1, 1])
     with pytest.raises(ValueError, match="not the rows seen by partial_fit"):
         svc.verify(100.0 * X, svc.predict(X))
-    assert svc.certificate_ == "lower-only"
+    assert svc.certificate_ == "lower_only"
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])

@@ -31,7 +31,7 @@ class PackedChain(TinyChain):
 
 
 @pytest.mark.parametrize(
-    "cost", [None, [[0, 1, 2], [3, 0, 0.5], [1, 1, 0]]], ids=["zero-one", "costs"]
+    "cost", [None, [[0, 1, 2], [3, 0, 0.5], [1, 1, 0]]], ids=["zero_one", "costs"]
 )
 def test_a_right_multiclass_task_passes(cost):
     task = TinyMulticlass(cost)

@@ -23,14 +23,14 @@ StopReason: TypeAlias = Literal[
     "partial",
 ]
 Certificate: TypeAlias = Literal[
-    "exact", "relaxed", "restricted", "lower-only", "measured", "local"
+    "exact", "relaxed", "restricted", "lower_only", "measured", "local"
 ]
 
 #: what the certificate guarantees for each kind of oracle
 CERTIFICATE_OF: dict[OracleKind, Certificate] = {
     "exact": "exact",
     "overgenerating": "relaxed",
-    "undergenerating": "lower-only",
+    "undergenerating": "lower_only",
     "sampled": "measured",
 }
 

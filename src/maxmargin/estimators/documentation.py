@@ -166,7 +166,7 @@ stop_reason_ : str
     "stalled" (numerical precision allows no further progress).
 
 certificate_ : str
-    What the bounds guarantee: "exact", "relaxed", "restricted", "lower-only" or "measured"; see the user
+    What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
     guide, "What the certificate means".
 
 n_iter_ : int

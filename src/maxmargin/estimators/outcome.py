@@ -32,7 +32,7 @@ ADVICE = {
     "time.",
     "one pass": "Use another schedule of the solver, or loosen tol.",
     "stalled": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
-    "lower-only": "Use exact inference, or return an upper bound with the output (maxmargin.tasks.Bounded).",
+    "lower_only": "Use exact inference, or return an upper bound with the output (maxmargin.tasks.Bounded).",
     "measured": "Use a positive semidefinite kernel, such as 'rbf', for a certified gap.",
 }
 
@@ -179,7 +179,7 @@ def _kind(reason: str, certificate: str, max_iter: int | None) -> str:
     if reason in ("max_iter", "max_seconds"):
         return reason
     # "gap" without a proof: if bounds exist, rounding errors are the reason
-    return certificate if certificate in ("lower-only", "measured") else "stalled"
+    return certificate if certificate in ("lower_only", "measured") else "stalled"
 
 
 def _cause(kind: str, estimator: Any) -> str:
@@ -189,7 +189,7 @@ def _cause(kind: str, estimator: Any) -> str:
     return {
         "one pass": f"ended after the one pass of the schedule, {before}",
         "stalled": f"stalled {before}",
-        "lower-only": "without an upper bound, because inference may miss the maximum",
+        "lower_only": "without an upper bound, because inference may miss the maximum",
         "measured": "without a lower bound, because the kernel is not positive semidefinite",
     }[kind]
 

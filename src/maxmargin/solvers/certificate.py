@@ -80,7 +80,7 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
             if risk.oracle == "sampled":
                 lower = -float("inf")
     kind = CERTIFICATE_OF[risk.oracle]
-    gap = float("inf") if kind == "lower-only" else relative_gap(upper, lower)
+    gap = float("inf") if kind == "lower_only" else relative_gap(upper, lower)
     # the rule that ended the loop must hold for the recomputed bounds, up to rounding
     slack = 1e-12 * abs(upper)
     proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))

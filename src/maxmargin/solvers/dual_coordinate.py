@@ -23,7 +23,7 @@ in memory are streamed (:mod:`maxmargin.duals.out_of_core`) by the same loop.
 
 Schedules of exploring and optimizing: "gap" is the rule above; "larank" visits ten cached examples for each
 new one, as LaRank does; "fill" explores all examples first and optimizes then (for rows: when the cache is
-full), as mining of hard negatives does; "one-pass" is the gap rule, with a single pass.
+full), as mining of hard negatives does; "one_pass" is the gap rule, with a single pass.
 
 D of any multipliers is a true lower bound at all times. With nonnegative weights w is the clipped point; see
 :mod:`maxmargin.compiled.plane_sets`. Sets from a fit at another C are optimized first, and the first oracle
@@ -134,11 +134,11 @@ class DualCoordinate:
         ``batch_size="all"``).
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
-    schedule : {"gap", "larank", "one-pass", "fill"}, default "gap"
+    schedule : {"gap", "larank", "one_pass", "fill"}, default "gap"
         When to explore new examples and when to optimize cached ones. "gap": optimize until the duality gap
         of the cache is a small part of the gap of the examples explored last; "larank": ten cached visits for
         each new one; "fill": explore until the cache is full (structures: one whole pass, which is
-        ``batch_size="all"``), then optimize it; "one-pass": the gap rule, and a single pass. Rows in memory
+        ``batch_size="all"``), then optimize it; "one_pass": the gap rule, and a single pass. Rows in memory
         need no schedule; any schedule other than "gap" streams them as if they were not in memory.
     prune : {"delayed", "immediate"}, default "delayed"
         What leaves the cache: "immediate" drops every multiplier that sits at a bound and whose gradient
@@ -213,7 +213,7 @@ class DualCoordinate:
                 "idle= and prune=."
             )
         simple = self.oracle == "cheap" and self.batch_size in (None, 1)
-        if not simple and self.schedule not in ("gap", "one-pass"):
+        if not simple and self.schedule not in ("gap", "one_pass"):
             raise ValueError(
                 f"schedule={self.schedule!r} needs oracle='cheap' and batch_size=None: other settings have "
                 "their own order of exploring and optimizing."
@@ -260,7 +260,7 @@ class DualCoordinate:
                 progress.upper_guess = state.lower + estimate
                 allowed = problem.stopping.allowed_gap(progress.upper_guess, problem.C)
                 near = np.isfinite(estimate) and estimate <= CONFIRM_AT * allowed
-                if near or progress.unconfirmed >= every or self.schedule == "one-pass":
+                if near or progress.unconfirmed >= every or self.schedule == "one_pass":
                     yield from self._confirm(sets, problem, state)
                     state.candidate = None  # evaluated, as long as the sets do not move
                     progress.unconfirmed = 0
@@ -271,7 +271,7 @@ class DualCoordinate:
             if asked is not None:
                 state.stop = asked
                 return
-            if self.schedule == "one-pass":
+            if self.schedule == "one_pass":
                 state.stop = "max_iter"  # one pass was all that was asked for
                 return
 

@@ -246,7 +246,7 @@ class _Stage:
         since, n_support, overhead = 0, 0, call_worth(problem)
         # an intermediate stage is only a warm start: not worth much patience
         stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
-        once = way.streaming is not None and way.streaming.schedule == "one-pass"
+        once = way.streaming is not None and way.streaming.schedule == "one_pass"
         while True:
             state.candidate = self.dual.point
             stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))

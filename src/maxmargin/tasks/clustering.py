@@ -10,7 +10,7 @@ argmax     correlation clustering: the Z with the largest sum Z_ij s_ij. This is
            algorithms:
 
 "exact"    dynamic program over subsets, for at most 16 items            certificate "exact"
-"greedy"   merges, then single moves; may miss the maximum               certificate "lower-only"
+"greedy"   merges, then single moves; may miss the maximum               certificate "lower_only"
 "lp"       linear program: Z_ij in [0, 1], Z_ij + Z_jk - Z_ik <= 1;      certificate "relaxed"
            never misses the maximum, but Z may be fractional
 """

@@ -55,7 +55,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
       semidefinite.
     * "nystrom" gives the true ``objective_``, but the fit minimizes over a smaller set of functions: the
       certificate is "restricted", and ``restricted_gap_`` is the gap of that problem.
-    * "sampled" and "sampled-constant" measure ``objective_`` and give no lower bound: the certificate is
+    * "sampled" and "sampled_constant" measure ``objective_`` and give no lower bound: the certificate is
       "measured".
 
     Parameters
@@ -67,7 +67,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     {degree}
     {coef0}
     method : str or settings object, default "auto"
-        "exact", "nystrom", "sampled", "sampled-constant" or "map" (exact, for small data, also for joint
+        "exact", "nystrom", "sampled", "sampled_constant" or "map" (exact, for small data, also for joint
         multiclass training), or an object with the settings of a method, such as ``kernels.Nystrom(...)``.
         "auto" estimates the number of kernel values that an exact fit computes and compares it with
         ``max_kernel_values``.

@@ -66,5 +66,5 @@ NAMED = {
     "nystrom": Nystrom(),
     "map": EmpiricalMap(),
     "sampled": SampledCuts(),
-    "sampled-constant": SampledCuts(constant_time=True),
+    "sampled_constant": SampledCuts(constant_time=True),
 }

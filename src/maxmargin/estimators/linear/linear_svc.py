@@ -228,7 +228,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         into one cutting plane. After every call, ``lower_bound_`` is a lower bound of the optimum over *all
         samples seen so far*. An upper bound requires another pass over the samples: until :meth:`verify` is
         called, ``objective_`` and ``gap_`` are infinite, ``converged_`` is False and ``certificate_`` is
-        "lower-only".
+        "lower_only".
 
         The order of the stream matters. If samples are sorted by class or by time, the model partly forgets
         the earlier ones: shuffle them, or mix several files. Batches of a few hundred samples or more are
@@ -261,7 +261,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         >>> for X, y in seen:
         ...     svc = svc.partial_fit(X, y, classes=[-1, 1])
         >>> svc.n_seen_, svc.n_support_ <= 100, svc.certificate_
-        (2500, True, 'lower-only')
+        (2500, True, 'lower_only')
         >>> svc.verify(seen).certificate_, svc.gap_ < 0.1
         ('exact', True)
         """

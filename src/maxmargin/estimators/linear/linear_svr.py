@@ -208,7 +208,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         ...     seen.append((X, X[:, 0] + 0.1 * rng.normal(size=200)))
         ...     svr = svr.partial_fit(*seen[-1])
         >>> svr.n_seen_, svr.certificate_, svr.verify(seen).certificate_
-        (1000, 'lower-only', 'exact')
+        (1000, 'lower_only', 'exact')
         """
         first = not hasattr(self, "_streams")
         return self._learn(self._batch(X, y, sample_weight, first=first))

@@ -140,7 +140,7 @@ class PartialFit:
         bounds = zip(upper, lower, strict=True)
         self.converged_ = known and all(rule.met(Bounds(u, b, self.C)) for u, b in bounds)
         self.stop_reason_ = "gap" if self.converged_ else "partial"
-        self.certificate_ = "exact" if known else "lower-only"
+        self.certificate_ = "exact" if known else "lower_only"
 
     def verify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Complete the certificate of a stream by one exact pass over its samples.

@@ -32,7 +32,7 @@ class GrammarParser(CertifiedEstimator):
     ----------
     {C}
         It multiplies a sum over sentences.
-    loss : {"span", "zero-one"}, default "span"
+    loss : {"span", "zero_one"}, default "span"
         The training loss: the number of wrong and missing brackets, or whether the tree is wrong.
     wrong_cost : float, default 1.0
         With the span loss: the cost of a wrong bracket. A missing one costs 1.
@@ -53,7 +53,7 @@ class GrammarParser(CertifiedEstimator):
     beam : int, optional
         For sentences of more than ``max_exact_length`` words: the number of symbols that each span keeps. By
         default the search is exact. If training sentences are that long, no upper bound is known, and the
-        certificate is "lower-only".
+        certificate is "lower_only".
     max_exact_length : int, default 40
         Number of words up to which the search is exact. Ignored without a ``beam``.
     {solver}

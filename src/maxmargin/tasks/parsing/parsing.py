@@ -8,7 +8,7 @@ There are two losses between the true tree y and another tree:
 
 * "span": wrong brackets plus missing brackets, as multisets of (label, first word, last word + 1). This is a
   constant plus a sum over the brackets of the other tree, so CKY finds the argmax of loss + score.
-* "zero-one": 1 unless the trees are equal. The argmax is the best tree, or, if that is the true tree, the
+* "zero_one": 1 unless the trees are equal. The argmax is the best tree, or, if that is the true tree, the
   better of it (loss 0) and the second best (loss 1).
 """
 
@@ -49,7 +49,7 @@ class Parsing(Task):
 
     Parameters
     ----------
-    loss : {"span", "zero-one"}, default "span"
+    loss : {"span", "zero_one"}, default "span"
         The loss of a tree: the number of wrong and missing brackets, or 1 if the tree is wrong.
     wrong_cost : float, default 1.0
         The cost of a wrong bracket in the span loss. A missing bracket costs 1.
@@ -91,8 +91,8 @@ class Parsing(Task):
         beam: int | None = None,
         max_exact_length: int = 40,
     ) -> None:
-        if loss not in ("span", "zero-one"):
-            raise ValueError(f"loss must be 'span' or 'zero-one', got {loss!r}.")
+        if loss not in ("span", "zero_one"):
+            raise ValueError(f"loss must be 'span' or 'zero_one', got {loss!r}.")
         self.loss_name = loss
         if not (np.isfinite(wrong_cost) and wrong_cost >= 0.0):
             raise ValueError(
@@ -190,7 +190,7 @@ class Parsing(Task):
     def loss(self, y: Any, y_hat: Any) -> float:
         """The number of wrong and missing brackets, or 0/1."""
         a, b = self.parse(y), self.parse(y_hat)
-        if self.loss_name == "zero-one":
+        if self.loss_name == "zero_one":
             return float(not self.same(a, b))
         both = parses.common_brackets(a.brackets, b.brackets)
         return float(len(a.brackets) - both + self.wrong_cost * (len(b.brackets) - both))
