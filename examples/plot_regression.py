@@ -32,7 +32,7 @@ for name, model in (("absolute errors", absolute), ("squared errors", squares)):
 # line.
 
 width = np.where(x > 5.0, 9.0, 0.1)
-own = LinearSVR(C=10.0, penalize_intercept=False).fit(X, y, sample_margin=width)
+own = LinearSVR(C=10.0, penalize_intercept=False).fit(X, y, sample_epsilon=width)
 
 line = np.array([[0.0], [10.0]])
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
@@ -47,7 +47,7 @@ left.set_title("one epsilon for all")
 left.legend()
 right.errorbar(x, y, yerr=width, fmt="none", ecolor="C2", alpha=0.25)
 right.plot(line, own.predict(line), "C2", label="epsilon for each sample")
-right.set_title("sample_margin")
+right.set_title("sample_epsilon")
 right.set_ylim(0, 16)
 right.legend(loc="upper left")
 fig.tight_layout()

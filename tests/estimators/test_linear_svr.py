@@ -50,7 +50,7 @@ def test_the_optimum_of_an_independent_qp(solver, C, own):
         X, y, C, width if own else 0.3, weight=weight, intercept_scaling=2.0
     )
     svr = LinearSVR(C, tol=1e-5, epsilon=0.3, intercept_scaling=2.0, solver=solver)
-    svr.fit(X, y, weight, sample_margin=width if own else None)
+    svr.fit(X, y, weight, sample_epsilon=width if own else None)
     assert svr.converged_
     assert svr.lower_bound_ <= best * (1.0 + 1e-9)
     assert best <= svr.objective_ * (1.0 + 1e-9)
@@ -70,7 +70,7 @@ def test_an_intercept_that_is_not_penalised(solver, shift, C):
     y = y + shift
     best, _ = solve_regression_qp(X, y, C, width, weight=weight, penalize_intercept=False)
     svr = LinearSVR(C, tol=1e-5, penalize_intercept=False, solver=solver)
-    svr.fit(X, y, weight, sample_margin=width)
+    svr.fit(X, y, weight, sample_epsilon=width)
     assert svr.converged_
     assert svr.lower_bound_ <= best * (1.0 + 1e-8)
     assert best <= svr.objective_ * (1.0 + 1e-8)
@@ -83,7 +83,7 @@ def test_the_bound_of_a_free_intercept_is_true():
     for solver in (CuttingPlane(), Newton()):
         for stop in range(1, 8):
             svr = LinearSVR(penalize_intercept=False, max_iter=stop, solver=solver, tol=1e-9)
-            svr.fit(X, y, weight, sample_margin=width)
+            svr.fit(X, y, weight, sample_epsilon=width)
             assert svr.lower_bound_ <= best * (1.0 + 1e-8)
 
 
@@ -144,7 +144,7 @@ def test_a_data_set_on_disk(tmp_path):
     here = LinearSVR(tol=1e-4).fit(X, target, weight)
     there = LinearSVR(tol=1e-4).fit(held)
     assert there.objective_ == pytest.approx(here.objective_, rel=2e-4)
-    own = LinearSVR(tol=1e-4, penalize_intercept=False).fit(held, sample_margin=width)
+    own = LinearSVR(tol=1e-4, penalize_intercept=False).fit(held, sample_epsilon=width)
     best, _ = solve_regression_qp(X, target, 1.0, width, weight=weight, penalize_intercept=False)
     assert own.lower_bound_ <= best * (1.0 + 1e-8)
     assert best <= own.objective_ * (1.0 + 1e-8)
@@ -204,9 +204,9 @@ def test_frames_clones_pickles_and_pipelines():
     [
         ({"loss": "huber"}, {}, "epsilon_insensitive"),
         ({"epsilon": -1.0}, {}, "epsilon"),
-        ({}, {"sample_margin": np.ones(3)}, "but must have shape"),
-        ({}, {"sample_margin": np.full(90, np.nan)}, "NaN"),
-        ({}, {"sample_margin": np.full(90, -1.0)}, "at least 0"),
+        ({}, {"sample_epsilon": np.ones(3)}, "but must have shape"),
+        ({}, {"sample_epsilon": np.full(90, np.nan)}, "NaN"),
+        ({}, {"sample_epsilon": np.full(90, -1.0)}, "at least 0"),
         ({}, {"sample_weight": np.zeros(90)}, "non-zero"),
         ({"intercept_scaling": 0.0}, {}, "intercept_scaling"),
     ],

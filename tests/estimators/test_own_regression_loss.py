@@ -153,8 +153,8 @@ def test_refusals():
         LinearSVR(loss=Hinge()).fit(X, y)
     with pytest.raises(TypeError, match="is a class"):
         LinearSVR(loss=HuberTube).fit(X, y)
-    with pytest.raises(TypeError, match="sample_margin"):
-        LinearSVR(loss=HuberTube()).fit(X, y, sample_margin=s)
+    with pytest.raises(TypeError, match="sample_epsilon"):
+        LinearSVR(loss=HuberTube()).fit(X, y, sample_epsilon=s)
 
 
 class Lying(HuberHinge):

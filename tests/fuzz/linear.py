@@ -48,7 +48,7 @@ def arguments(params: dict[str, Any]) -> dict[str, Any]:
 
 def fit_parts(case: Case) -> dict[str, Any]:
     """The arguments of ``fit`` besides X and y."""
-    names = ("sample_weight", "sample_margin", "groups")
+    names = ("sample_weight", "sample_margin", "sample_epsilon", "groups")
     return {name: case.data[name] for name in names if case.data.get(name) is not None}
 
 

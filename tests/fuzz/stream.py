@@ -42,7 +42,13 @@ def draw(rng: np.random.Generator) -> Case:
     """Samples in batches, some of which are repeated."""
     regression = wild.chance(rng, 0.35)
     case = (svr if regression else svc).draw(rng)
-    data = {**case.data, "sample_margin": None, "regression": regression, "tame": False}
+    data = {
+        **case.data,
+        "sample_margin": None,
+        "sample_epsilon": None,
+        "regression": regression,
+        "tame": False,
+    }
     params = {k: v for k, v in data["params"].items() if k not in NOT_HERE}
     if params.get("class_weight") == "balanced":
         del params["class_weight"]

@@ -48,7 +48,7 @@ def draw(rng: np.random.Generator) -> Case:
         "stored": stored,
         "y": y,
         "sample_weight": wild.weights(rng, n, tame),
-        "sample_margin": margin,
+        "sample_epsilon": margin,
         "params": params,
         "tame": tame,
         "also": wild.pick(rng, "", "", "", "", "jobs", "file", "resume"),
@@ -64,8 +64,8 @@ def program_of(case: Case, fitted: Any) -> tuple[Program, Array]:
     s = np.ones(n) if data["sample_weight"] is None else data["sample_weight"]
     tube = (
         np.full(n, params.get("epsilon", 0.0))
-        if data["sample_margin"] is None
-        else data["sample_margin"]
+        if data["sample_epsilon"] is None
+        else data["sample_epsilon"]
     )
     high = y.astype(LONG)  # y - epsilon may round in double precision
     program = Program(

@@ -26,6 +26,7 @@ def problem(
     data = {"X": np.asarray(X), "stored": None, "y": np.asarray(y), "params": params, "tame": tame}
     data |= {"sample_weight": sample_weight, "also": ""}
     data["sample_margin"] = None if sample_margin is None else np.asarray(sample_margin)
+    data["sample_epsilon"] = None
     return Case(family.NAME, "found", 0, data)
 
 

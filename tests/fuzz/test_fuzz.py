@@ -71,7 +71,14 @@ def claim(lower: float, upper: float) -> Any:
 
 def plain(y: list[float]) -> Case:
     X = np.eye(len(y))
-    data = {"X": X, "stored": None, "y": np.array(y), "sample_weight": None, "sample_margin": None}
+    data = {
+        "X": X,
+        "stored": None,
+        "y": np.array(y),
+        "sample_weight": None,
+        "sample_margin": None,
+        "sample_epsilon": None,
+    }
     return Case("LinearSVR", "test", 0, {**data, "params": {}, "tame": False, "also": ""})
 
 

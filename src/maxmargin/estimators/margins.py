@@ -19,20 +19,22 @@ from maxmargin.data.columns import Column, LazyColumn, chunks
 from maxmargin.losses import ScoreLoss
 
 
-def check_margins(sample_margin: Any, n: int, least: float = -np.inf) -> Array | None:
+def check_margins(
+    margins: Any, n: int, least: float = -np.inf, name: str = "sample_margin"
+) -> Array | None:
     """Validate one finite number per sample, at least ``least``; None if none were given."""
-    if sample_margin is None:
+    if margins is None:
         return None
-    margin = np.ascontiguousarray(sample_margin, dtype=np.float64)
-    if margin.shape != (n,):
-        raise ValueError(f"sample_margin has shape {margin.shape}, but must have shape ({n},).")
-    if not np.isfinite(margin).all():
-        raise ValueError("sample_margin contains NaN or infinite numbers.")
-    if (margin < least).any():
+    checked = np.ascontiguousarray(margins, dtype=np.float64)
+    if checked.shape != (n,):
+        raise ValueError(f"{name} has shape {checked.shape}, but must have shape ({n},).")
+    if not np.isfinite(checked).all():
+        raise ValueError(f"{name} contains NaN or infinite numbers.")
+    if (checked < least).any():
         raise ValueError(
-            f"sample_margin must be at least {least:g}, but its minimum is {margin.min():g}."
+            f"{name} must be at least {least:g}, but its minimum is {checked.min():g}."
         )
-    return margin
+    return checked
 
 
 def with_margins(

@@ -147,7 +147,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
-        sample_margin: Any = None,
+        sample_epsilon: Any = None,
         resume_from: Any = None,
     ) -> Self:
         """Fit the model.
@@ -161,7 +161,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         {y}
             Target values.
         {sample_weight}
-        sample_margin : array of shape (n_samples,), optional
+        sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
         {resume_from}
 
@@ -171,8 +171,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             The fitted estimator.
         """
         rows = training(self, X, y, sample_weight, numeric=True)
-        margin = check_margins(sample_margin, rows.n, least=0.0)
-        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_margin": sample_margin}
+        margin = check_margins(sample_epsilon, rows.n, 0.0, "sample_epsilon")
+        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_epsilon": sample_epsilon}
         keeping = FitCheckpoint(self, resume_from, **given)
         model, data = regression_model(self, rows, margin), {"X": X, "y": y}
         self._train(model, rows.design, data, None, keeping=keeping)

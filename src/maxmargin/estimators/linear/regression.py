@@ -37,7 +37,7 @@ def regression_model(estimator: Any, data: Training, margin: Array | None) -> Li
     loss = target_loss(estimator.loss, estimator.epsilon)
     if margin is not None and not isinstance(estimator.loss, str):
         raise TypeError(
-            f"sample_margin replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
+            f"sample_epsilon replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
             "name."
         )
     weight, y = some_weight(data.weight), tube_targets(data.y, margin)
