@@ -352,17 +352,17 @@ def snakes(split: Split = "train") -> Images:
     d = np.load(find("images/snakes.npz"))
     shapes = d["shapes"].astype(np.int64)
     ends = np.cumsum(shapes.prod(axis=1))[:-1]
-    colours, codes = np.unique(d["pixels"].reshape(-1, 3), axis=0, return_inverse=True)
+    colors, codes = np.unique(d["pixels"].reshape(-1, 3), axis=0, return_inverse=True)
     wanted = d["is_train"].astype(bool) == (split == "train")
     X, Y = [], []
     for flat, labels, (h, w), take in zip(
         np.split(codes.ravel(), ends), np.split(d["labels"], ends), shapes, wanted, strict=True
     ):
         if take:
-            padded = np.full((h + 2, w + 2), len(colours))
+            padded = np.full((h + 2, w + 2), len(colors))
             padded[1:-1, 1:-1] = flat.reshape(h, w)
             near = [padded[a : a + h, b : b + w] for a in range(3) for b in range(3)]
-            X.append(np.concatenate([np.eye(len(colours) + 1)[part] for part in near], axis=2))
+            X.append(np.concatenate([np.eye(len(colors) + 1)[part] for part in near], axis=2))
             Y.append(labels.reshape(h, w).astype(np.int64))
     return Images(X, Y)
 

@@ -28,12 +28,12 @@ def pixel_features(image: Any) -> Any:
     )
     middle = image[height // 3 : 2 * height // 3, width // 4 : 3 * width // 4].reshape(-1, 3)
 
-    def likeness(colours: Any, scale: float) -> Any:
-        some = colours[:: max(1, len(colours) // 150)]
+    def likeness(colors: Any, scale: float) -> Any:
+        some = colors[:: max(1, len(colors) // 150)]
         apart = ((image.reshape(-1, 1, 3) - some) ** 2).sum(axis=2)
         return np.log(np.exp(-apart / (2 * scale**2)).mean(axis=1) + 1e-6).reshape(height, width)
 
-    columns = [likeness(colours, s) for s in (0.05, 0.15) for colours in (border, middle)]
+    columns = [likeness(colors, s) for s in (0.05, 0.15) for colors in (border, middle)]
     columns += [columns[1] - columns[0], columns[3] - columns[2]]
     smooth = [image, *(gaussian_filter(image, (s, s, 0)) for s in (1, 3))]
     columns += [part[:, :, c] for part in smooth for c in range(3)]
@@ -47,9 +47,9 @@ def pixel_features(image: Any) -> Any:
 
 def place_features(height: int, width: int, n_bins: int = 7) -> Any:
     """Soft bins of rows times columns, and a constant."""
-    centres = np.linspace(-1, 1, n_bins)
-    rows = np.exp(-9 * (np.linspace(-1, 1, height)[:, None] - centres) ** 2)
-    columns = np.exp(-9 * (np.linspace(-1, 1, width)[:, None] - centres) ** 2)
+    centers = np.linspace(-1, 1, n_bins)
+    rows = np.exp(-9 * (np.linspace(-1, 1, height)[:, None] - centers) ** 2)
+    columns = np.exp(-9 * (np.linspace(-1, 1, width)[:, None] - centers) ** 2)
     both = np.einsum("ra,cb->rcab", rows, columns).reshape(height, width, -1)
     return np.concatenate([both, np.ones((height, width, 1))], axis=2)
 

@@ -19,7 +19,7 @@ from maxmargin import GraphLabeler, LinearSVC
 from maxmargin.compiled.max_flow import flow_arcs, max_flow
 from maxmargin.tasks import grid_graph
 
-TITLE = "Labelling graphs"
+TITLE = "Labeling graphs"
 SNAKES = [
     ("direction", "auto"),
     ("neighbors", "auto"),

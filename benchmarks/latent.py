@@ -23,7 +23,7 @@ TITLE = "Latent variables"
 SIZES = (100, 300, 1000)
 CS = (0.01, 0.03, 0.1, 0.3, 1.0)
 SEEDS = (0, 1, 2)
-METHODS = ("latent", "every digit labelled", "mean of the bag", "told the nine")
+METHODS = ("latent", "every digit labeled", "mean of the bag", "told the nine")
 PROBLEMS = (
     "bags of digits",
     "best row, all outputs",

@@ -64,17 +64,17 @@ def limit_of(bench: Bench) -> float:
 # -- cells -----------------------------------------------------------------------------------------
 
 
-def know(problem: Problem, C_mean: float, limit: float, neighbour: Cell | None) -> Cell:
+def know(problem: Problem, C_mean: float, limit: float, neighbor: Cell | None) -> Cell:
     """F_best, and for each eps LIBLINEAR's loosest tolerance that reaches it."""
     C = C_mean / problem.n
     mine = fit_ours(problem, C, FINE, limit)
-    search = Search(problem, C, limit, neighbour["search"]["pace"] if neighbour else None)
+    search = Search(problem, C, limit, neighbor["search"]["pace"] if neighbor else None)
     F_best = float("inf") if mine["F"] is None else mine["F"]
     places: dict[str, int | None] = {}
     first = FIRST
     while True:
         for eps in EPSILONS:
-            near = neighbour["places"][f"{eps:g}"] if neighbour else None
+            near = neighbor["places"][f"{eps:g}"] if neighbor else None
             begin = max(first, near) if near is not None else first
             places[f"{eps:g}"] = found = search.loosest(F_best, eps, begin)
             first = FIRST if found is None else found
@@ -140,13 +140,13 @@ def one_problem(name: str, bench: Bench, known: Bench) -> None:
     problem = load(name, bench.quick)
     warm(problem)
     limit, repeats = limit_of(bench), QUICK_REPEATS if bench.quick else REPEATS
-    neighbour: Cell | None = None
+    neighbor: Cell | None = None
     for C_mean in decades(name, bench.quick):
 
-        def search(C_mean: float = C_mean, neighbour: Cell | None = neighbour) -> Cell:
-            return know(problem, C_mean, limit, neighbour)
+        def search(C_mean: float = C_mean, neighbor: Cell | None = neighbor) -> Cell:
+            return know(problem, C_mean, limit, neighbor)
 
-        neighbour = found = known.inline(f"{name} {C_mean:g}", search)
+        neighbor = found = known.inline(f"{name} {C_mean:g}", search)
         for eps in EPSILONS:
 
             def both(C_mean: float = C_mean, eps: float = eps, found: Cell = found) -> Cell:

@@ -27,17 +27,17 @@ EPS, LIMIT = 1e-3, 60.0
 GRAPHS = {
     "documentation": None,
     "8 frames of 10": (8, 10, 0.2, 1.0),
-    "6 frames of 8, a third labelled": (6, 8, 0.2, 0.33),
+    "6 frames of 8, a third labeled": (6, 8, 0.2, 0.33),
 }
 CASES = (
     ("documentation", 0.1),
     ("documentation", 0.01),
     ("8 frames of 10", 0.1),
-    ("6 frames of 8, a third labelled", 0.1),
+    ("6 frames of 8, a third labeled", 0.1),
 )
 
 
-def synthetic(frames: int, cells: int, radius: float, labelled: float) -> Any:
+def synthetic(frames: int, cells: int, radius: float, labeled: float) -> Any:
     """Cells that move, divide and vanish, with false detections, in motile's format."""
     import motile
     import networkx as nx
@@ -54,7 +54,7 @@ def synthetic(frames: int, cells: int, radius: float, labelled: float) -> Any:
     graph, tracks, before = nx.DiGraph(), [(p, None) for p in rng.random((cells, 2))], []
 
     def gt(label: int) -> int | None:
-        return label if rng.random() < labelled else None
+        return label if rng.random() < labeled else None
 
     def score(mean: float, spread: float) -> float:
         return float(np.clip(mean + spread * rng.normal(), 0.0, 1.0))
@@ -101,7 +101,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     shape = GRAPHS[spec["graph"]]
     solver = script["tracker"]() if shape is None else synthetic(*shape)
     x = script["program"](solver)
-    y = script["labelled_solution"](solver, x)
+    y = script["labeled_solution"](solver, x)
     lam = spec["lambda"]
     began = cpu()
     run = _structsvm if spec["who"] == "structsvm" else _maxmargin
@@ -113,7 +113,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     task = IntegerProgram()
     task.setup([x], [y])
     out["F"] = lam * structured_objective(task, [x], [y], w, 1.0 / lam)
-    return {**out, "variables": len(y.values), "labelled": int(np.sum(y.weights))}
+    return {**out, "variables": len(y.values), "labeled": int(np.sum(y.weights))}
 
 
 def _structsvm(spec: Cell, solver: Any, x: Any, y: Any, lam: float) -> tuple[Any, Cell]:
@@ -182,7 +182,7 @@ def table(bench: Bench) -> None:
                 {
                     "graph": graph,
                     "variables": c.get("variables"),
-                    "labelled": c.get("labelled"),
+                    "labeled": c.get("labeled"),
                     "lambda": lam,
                     "trained by": who,
                     "solves": c.get("solves"),

@@ -24,10 +24,10 @@ def plot(path: Path, scaling: list[dict[str, Any]], sizes: list[dict[str, Any]])
     for row, data in zip(axes, ("checkerboard", "covtype"), strict=False):
         here = [r for r in scaling if r["data"] == data]
         for axis, what in zip(row, ("s", "kernel values", "test error %"), strict=True):
-            for method, colour in COLOURS.items():
+            for method, color in COLOURS.items():
                 points = [(r["rows"], r[what]) for r in here if r["method"] == method and r[what]]
                 if points:
-                    axis.plot(*zip(*points, strict=True), "o-", color=colour, label=method)
+                    axis.plot(*zip(*points, strict=True), "o-", color=color, label=method)
             axis.set(xscale="log", xlabel="rows", title=f"{data}: {_title(what)}")
             if what != "test error %":
                 axis.set_yscale("log")

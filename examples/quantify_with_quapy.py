@@ -37,8 +37,8 @@ X, y = load_breast_cancer(return_X_y=True)
 y = 1 - y
 X = StandardScaler().fit_transform(X)[:, [0, 1, 4, 8]]
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-training = qp.data.LabelledCollection(X_train, y_train)
-test = qp.data.LabelledCollection(X_test, y_test)
+training = qp.data.LabeledCollection(X_train, y_train)
+test = qp.data.LabeledCollection(X_test, y_test)
 qp.environ["SAMPLE_SIZE"] = 100
 
 # %%

@@ -12,7 +12,7 @@ from maxmargin.engines import SerialEngine
 class Mortal(SerialEngine):
     """Shards are built from what was pickled when they were opened. By a coin, in ``rate`` of all calls:
 
-    - a shard is built anew before it is called, alone or with its neighbours, which may have answered;
+    - a shard is built anew before it is called, alone or with its neighbors, which may have answered;
     - it is built anew after it did its work and before the answer is out, and called again;
     - it stays and is called twice;
     - it is built anew once its answer is out.

@@ -56,19 +56,19 @@ def share(S, m, fixed):
 
 
 def binary(X, y, C, S, m, *, weight=None, signs=None, fixed=None, b0=0.0, scaling=1.0):
-    """(F*, w*, b*) of the hinge with a penalised intercept; the fixed weights' share is left out."""
+    """(F*, w*, b*) of the hinge with a penalized intercept; the fixed weights' share is left out."""
     n, d = X.shape
     S = np.asarray(S, dtype=float)
     P = np.zeros((d + 1, d + 1))
     P[:d, :d] = np.linalg.inv(S)
     P[d, d] = 1.0 / scaling**2
-    centre = np.append(m, b0)
+    center = np.append(m, b0)
     signs = np.append(np.zeros(d) if signs is None else signs, 0.0)
     fixed = fixed or {}
     planes = -y[:, None] * np.hstack([X, np.ones((n, 1))])
     caps = C * (np.ones(n) if weight is None else weight)
-    value, w = _solve(P, -P @ centre, planes, np.ones(n), np.arange(n), caps, signs, fixed)
-    return value + 0.5 * centre @ P @ centre - share(S, m, fixed), w[:d], w[d]
+    value, w = _solve(P, -P @ center, planes, np.ones(n), np.arange(n), caps, signs, fixed)
+    return value + 0.5 * center @ P @ center - share(S, m, fixed), w[:d], w[d]
 
 
 def structured(task, X, Y, C, S, m, *, signs=None, fixed=None):

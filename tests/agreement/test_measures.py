@@ -125,7 +125,7 @@ def q(tp, fp, fn, tn):
     return 1 - 2 * count * recall / (count + recall) if count * recall > 0 else 1.0
 
 
-def test_plain_and_optimised_cutting_planes_agree():
+def test_plain_and_optimized_cutting_planes_agree():
     X, y = data()
     risk = ScoreRisk(X, 2.0 * y - 1, RocAuc())
     results = [

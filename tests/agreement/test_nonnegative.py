@@ -88,14 +88,14 @@ def test_the_library_keeps_u(solver, sparse, flipped):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("centre", [0.0, 0.4, -0.4])
-def test_coordinates_agree_with_cutting_planes(loss, centre):
+@pytest.mark.parametrize("center", [0.0, 0.4, -0.4])
+def test_coordinates_agree_with_cutting_planes(loss, center):
     """Also with a large C, which is reached in stages, and with nonzero floors."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 8))
     y = np.where(X @ rng.normal(size=8) + rng.normal(size=300) > 0, 1, -1)
     params = {"loss": loss, "tol": 1e-5, "nonnegative": [0, 2, 4], "nonpositive": [1, 3]}
-    params["prior"] = GaussianPrior(np.full(8, centre), variance=np.linspace(0.5, 2.0, 8))
+    params["prior"] = GaussianPrior(np.full(8, center), variance=np.linspace(0.5, 2.0, 8))
     for C in (0.01, 5.0):
         one = LinearSVC(C, solver=DualCoordinate(), **params).fit(X, y)
         other = LinearSVC(C, solver=CuttingPlane(), **params).fit(X, y)

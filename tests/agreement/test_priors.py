@@ -36,7 +36,7 @@ def priors(S, m):
     L = np.linalg.cholesky(S)
     operator = LinearOperator(S.shape, matvec=lambda v: L @ v, rmatvec=lambda v: L.T @ v)
     return {
-        "centre": (GaussianPrior(m), np.eye(D)),
+        "center": (GaussianPrior(m), np.eye(D)),
         "number": (GaussianPrior(m, variance=2.5), 2.5 * np.eye(D)),
         "diagonal": (GaussianPrior(m, variance=diagonal), np.diag(diagonal)),
         "strength": (GaussianPrior(m, precision=list(1.0 / diagonal)), np.diag(diagonal)),
@@ -102,7 +102,7 @@ def test_fixed_weights_condition_the_prior(kind):
     st.booleans(),
     st.sampled_from(["auto", CuttingPlane(), DualCoordinate()]),
 )
-def test_random_problems_with_everything(seed, C, centred, sparse, solver):
+def test_random_problems_with_everything(seed, C, centerd, sparse, solver):
     """Blocks, fixed weights, and signed weights with a mean on either side of their bound."""
     rng = np.random.default_rng(seed)
     X, y, S, m = data(seed, n=25)
@@ -112,7 +112,7 @@ def test_random_problems_with_everything(seed, C, centred, sparse, solver):
     fixed = {int(rng.integers(2, 6)): float(rng.normal())} if rng.random() < 0.5 else {}
     for k in fixed:
         signs[k] = 0.0
-    m = m if centred else np.zeros(D)
+    m = m if centerd else np.zeros(D)
     best, _, _ = weights_qp.binary(X, y, C, cov, m, signs=signs, fixed=fixed)
     prior = GaussianPrior(m, covariance=[*cov.diagonal()[:4, None, None], cov[4:, 4:]])
     svc = LinearSVC(
@@ -145,7 +145,7 @@ def test_signs_and_floors_matter():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_centre_is_recovered_when_there_is_nothing_to_learn(kind):
+def test_the_center_is_recovered_when_there_is_nothing_to_learn(kind):
     X, y, S, m = data(3)
     prior, _ = priors(S, m)[kind]
     svc = LinearSVC(1e-9, prior=prior, tol=1e-3).fit(X, y)
@@ -174,7 +174,7 @@ def test_a_strength_by_feature_scales_it(loss):
 
 
 @pytest.mark.parametrize("multi_class", ["crammer_singer", "ovr"])
-def test_several_classes_have_a_centre_each(multi_class):
+def test_several_classes_have_a_center_each(multi_class):
     rng = np.random.default_rng(6)
     X, y = rng.normal(size=(90, 4)), rng.integers(0, 3, 90)
     X[np.arange(90), y] += 1.0
@@ -195,7 +195,7 @@ def test_several_classes_have_a_centre_each(multi_class):
     assert held.converged_
 
 
-def test_the_intercept_has_a_centre_and_may_be_free():
+def test_the_intercept_has_a_center_and_may_be_free():
     X, y, S, m = data(7)
     best, w, b = weights_qp.binary(X, y, C, S, m, b0=2.0, scaling=3.0)
     prior = GaussianPrior(m, covariance=S, intercept_mean=2.0)

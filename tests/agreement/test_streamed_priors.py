@@ -16,7 +16,7 @@ Y = np.where(X @ RNG.normal(size=D) + 0.7 * RNG.normal(size=N) > 0, 1, -1)
 ROOT = RNG.normal(size=(D, D))
 MEAN = RNG.normal(size=D)
 PRIORS = {
-    "centre": GaussianPrior(MEAN),
+    "center": GaussianPrior(MEAN),
     "diagonal": GaussianPrior(MEAN, variance=np.linspace(0.3, 3.0, D)),
     "dense": GaussianPrior(MEAN, covariance=ROOT @ ROOT.T + np.eye(D)),
 }

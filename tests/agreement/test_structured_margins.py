@@ -206,7 +206,7 @@ def test_a_tagger_goes_on_from_its_sets():
     assert fresh.lower_bound_ <= warm.objective_
 
 
-def test_sets_around_one_centre_are_not_taken_for_another():
+def test_sets_around_one_center_are_not_taken_for_another():
     X, Y, _, _ = chains(15)
     Y = [np.array(y) for y in Y]
     warm = StructuredSVM(Chain(2), 0.3, tol=1e-6, warm_start=True)

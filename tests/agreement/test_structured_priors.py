@@ -58,10 +58,10 @@ def test_a_dense_prior_with_fixed_weights(solver):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(SOLVERS[:5]), st.booleans())
-def test_signed_weights_with_a_centre(seed, solver, centred):
+def test_signed_weights_with_a_center(seed, solver, centerd):
     task, X, y, S, m = problem(seed, n=8)
     variance = np.diagonal(S)
-    m = m if centred else np.zeros(9)
+    m = m if centerd else np.zeros(9)
     signs = np.array([1.0, -1.0, 1.0, 0.0, -1.0, 1.0, 0.0, 0.0, 1.0])
     best, _ = weights_qp.structured(
         task, X, y, C, np.diag(variance), m, signs=signs, fixed={3: 0.2}
@@ -90,7 +90,7 @@ def chains(seed, n=8):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 1.0, 20.0]), st.sampled_from(SOLVERS))
-def test_a_centre_in_compiled_working_sets(seed, C, solver):
+def test_a_center_in_compiled_working_sets(seed, C, solver):
     """Compiled chains with a prior mean, and the Python methods with planes mapped one by one."""
     X, Y = chains(seed)
     dim = Chain(2).setup(X, Y)
@@ -107,7 +107,7 @@ def test_a_centre_in_compiled_working_sets(seed, C, solver):
     assert compiled.objective_ == pytest.approx(plain.objective_ + share, rel=3e-5, abs=1e-9)
 
 
-def test_sets_around_a_centre_are_dual_feasible_at_all_times():
+def test_sets_around_a_center_are_dual_feasible_at_all_times():
     X, Y = chains(7)
     best = StructuredSVM(Chain(2), 1.0, prior=GaussianPrior(np.full(12, 0.3)), tol=1e-9)
     best.fit(X, Y)
@@ -181,7 +181,7 @@ def test_grids_and_latent_variables_take_a_prior():
     np.testing.assert_allclose(svm.fit(bags, labels).coef_, around, atol=1e-6)
 
 
-def test_the_objective_with_a_far_centre_is_that_of_the_weights():
+def test_the_objective_with_a_far_center_is_that_of_the_weights():
     # <plane, mean> is 4e7 here: as part of an offset it left no digits for the value of the example
     X = [
         np.array(

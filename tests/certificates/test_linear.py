@@ -30,9 +30,9 @@ SOLVERS = {
 
 def draw(seed, n, d, classes, scale=1.0):
     rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(classes, d))
+    centers = rng.normal(size=(classes, d))
     y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
-    return scale * (centres[y] + 1.5 * rng.normal(size=(n, d))), y
+    return scale * (centers[y] + 1.5 * rng.normal(size=(n, d))), y
 
 
 def assert_certified(svc, optimum, recomputed, tol):
@@ -51,7 +51,7 @@ def assert_certified(svc, optimum, recomputed, tol):
 @given(
     seed=st.integers(0, 10_000),
     log_c=st.floats(-3, 3),
-    intercept=st.sampled_from(["none", "penalised", "scaled", "free"]),
+    intercept=st.sampled_from(["none", "penalized", "scaled", "free"]),
     weighted=st.booleans(),
     solver=st.sampled_from(sorted(SOLVERS)),
 )
@@ -59,21 +59,21 @@ def test_binary(seed, log_c, intercept, weighted, solver):
     X, y = draw(seed, 40, 3, 2)
     C = 10.0**log_c
     weight = np.random.default_rng(seed).random(len(y)) + 0.01 if weighted else None
-    penalise = intercept != "free"
+    penalize = intercept != "free"
     scaling = 10.0 if intercept == "scaled" else 1.0
     svc = LinearSVC(
         C,
         tol=1e-4,
         fit_intercept=intercept != "none",
         intercept_scaling=scaling,
-        penalize_intercept=penalise,
+        penalize_intercept=penalize,
         solver=SOLVERS[solver],
         max_iter=20_000,
     ).fit(X, y, weight)
     signed = np.where(y == 1, 1.0, -1.0)
-    optimum, _ = solve_binary_qp(X, signed, C, weight, intercept != "none", scaling, penalise)
+    optimum, _ = solve_binary_qp(X, signed, C, weight, intercept != "none", scaling, penalize)
     recomputed = binary_objective(
-        svc.coef_[0], svc.intercept_[0], X, signed, C, weight, scaling, penalise
+        svc.coef_[0], svc.intercept_[0], X, signed, C, weight, scaling, penalize
     )
     assert_certified(svc, optimum, recomputed, 1e-4)
 

@@ -30,7 +30,7 @@ def test_workers_are_spread_over_machines_with_one_thread_for_libraries(machines
     engine = make_engine(2).open(Part, list(range(6)))
     homes = engine.gather(Part.machine)
     assert len(set(homes)) == 2
-    assert homes == sorted(homes, key=homes.index)  # neighbours share a machine
+    assert homes == sorted(homes, key=homes.index)  # neighbors share a machine
     assert set(engine.gather(Part.environment)) == {("1", "1", "1", "1")}
 
 

@@ -1,4 +1,4 @@
-"""The line search finds the minimiser of F on the ray, to rounding."""
+"""The line search finds the minimizer of F on the ray, to rounding."""
 
 import numpy as np
 import pytest

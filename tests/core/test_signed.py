@@ -146,7 +146,7 @@ def test_every_incumbent_on_the_way_is_allowed():
     assert min(w.min() for w in seen) >= 0.0
 
 
-def test_with_an_intercept_that_is_not_penalised():
+def test_with_an_intercept_that_is_not_penalized():
     X, y = signed_hinge(2)
     X = np.hstack([X, np.ones((60, 1))])
     reference = AffineMax(

@@ -46,7 +46,7 @@ def test_tree_sum_depends_on_the_number_of_parts_only(parts):
     assert expected == pytest.approx(np.sum(parts), rel=1e-9, abs=1e-6)
 
 
-def test_tree_sum_adds_neighbours_first():
+def test_tree_sum_adds_neighbors_first():
     seen = tree_sum([_Term(str(k)) for k in range(5)])
     assert seen.text == "(((0+1)+(2+3))+4)"
 

@@ -98,7 +98,7 @@ def test_threads_and_repeats_give_the_same_bits():
     assert one.coef_.tobytes() == two.coef_.tobytes()
 
 
-def test_learns_and_generalises():
+def test_learns_and_generalizes():
     parser = GrammarParser(C=10.0).fit(X, TREES)
     assert parser.predict(X) == TREES
     assert parser.score(X, TREES) == 1.0

@@ -35,7 +35,7 @@ X_test, Y_test = blobs(np.random.default_rng(1), 30)
 
 
 @pytest.mark.parametrize("edges", ["full", "symmetric", "potts", "attractive"])
-def test_neighbours_help(edges):
+def test_neighbors_help(edges):
     labeler = GraphLabeler(C=0.1, edges=edges, tol=1e-2).fit(X, Y)
     assert labeler.converged_
     assert labeler.certificate_ == "exact"
@@ -81,7 +81,7 @@ def test_certificate_by_reference(inference):
 
 def test_attractive_weights_are_not_negative():
     rng = np.random.default_rng(0)
-    checker = np.indices((6, 6)).sum(axis=0) % 2  # neighbours never agree
+    checker = np.indices((6, 6)).sum(axis=0) % 2  # neighbors never agree
     graphs = [grid_graph(rng.normal(size=(6, 6, 1))) for _ in range(5)]
     potts = GraphLabeler(edges="potts").fit(graphs, [checker] * 5)
     signed = GraphLabeler(edges="attractive").fit(graphs, [checker] * 5)
@@ -94,7 +94,7 @@ def test_attractive_weights_are_not_negative():
 
 
 def test_a_chain_is_a_graph():
-    """On chains the labeler minimises what SequenceTagger minimises, borders aside."""
+    """On chains the labeler minimizes what SequenceTagger minimizes, borders aside."""
     rng = np.random.default_rng(0)
     labels = [rng.integers(0, 3, 6) for _ in range(20)]
     rows = [np.eye(3)[y] + 0.7 * rng.normal(size=(6, 3)) for y in labels]

@@ -22,7 +22,7 @@ from maxmargin.tasks import Chain
 
 
 def words(rng, n=40, length=4, d=3):
-    """Labels by the sign of a product, which no line finds, and by neighbours."""
+    """Labels by the sign of a product, which no line finds, and by neighbors."""
     X = [rng.normal(size=(length, d)) for _ in range(n)]
     return X, [[("even", "odd")[int(row[0] * row[1] > 0)] for row in x] for x in X]
 
@@ -134,7 +134,7 @@ def test_refusals():
 @pytest.mark.data
 def test_a_polynomial_kernel_reads_letters_better():
     X, Y, folds = require(datasets.ocr_letters)
-    train = [i for i in range(len(X)) if folds[i] == 0][::3]  # neighbours are the same word
+    train = [i for i in range(len(X)) if folds[i] == 0][::3]  # neighbors are the same word
     test = [i for i in range(len(X)) if folds[i] == 1]
     data = [X[i] for i in train], [Y[i] for i in train]
     held_out = [X[i] for i in test], [Y[i] for i in test]

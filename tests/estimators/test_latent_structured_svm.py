@@ -112,7 +112,7 @@ def test_scikit_learns_callbacks_see_convex_steps():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_bags_beat_the_plain_ways(seed):
-    """Every instance labelled as its bag is, and the mean of the bag, drown the witness."""
+    """Every instance labeled as its bag is, and the mean of the bag, drown the witness."""
     rng = np.random.default_rng(seed)
 
     def draw(n):

@@ -126,7 +126,7 @@ def test_costs_move_decisions_to_the_cheap_side():
     assert (expensive[y == 2] == 2).mean() > (plain[y == 2] == 2).mean() + 0.1
 
 
-def test_an_intercept_that_is_not_penalised_ignores_translations():
+def test_an_intercept_that_is_not_penalized_ignores_translations():
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     free = [LinearSVC(tol=1e-6, penalize_intercept=False).fit(X + s, y) for s in (0.0, 5.0)]

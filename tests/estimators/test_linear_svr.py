@@ -65,7 +65,7 @@ def test_the_optimum_of_an_independent_qp(solver, C, own):
 @pytest.mark.parametrize("solver", ["auto", CuttingPlane(), Newton()])
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
 @pytest.mark.parametrize("C", [0.02, 2.0])
-def test_an_intercept_that_is_not_penalised(solver, shift, C):
+def test_an_intercept_that_is_not_penalized(solver, shift, C):
     X, y, weight, width = rows(seed=1)
     y = y + shift
     best, _ = solve_regression_qp(X, y, C, width, weight=weight, penalize_intercept=False)
@@ -168,8 +168,8 @@ def test_priors_and_signs():
     X, y, weight, _ = rows(seed=4)
     free = LinearSVR(epsilon=0.2, tol=1e-6, prior=GaussianPrior(variance=1e6)).fit(X, y, weight)
     assert free.converged_
-    centre = LinearSVR(1e-6, epsilon=0.2, tol=1e-6, prior=GaussianPrior(mean=free.coef_))
-    np.testing.assert_allclose(centre.fit(X, y, weight).coef_, free.coef_, atol=1e-3)
+    center = LinearSVR(1e-6, epsilon=0.2, tol=1e-6, prior=GaussianPrior(mean=free.coef_))
+    np.testing.assert_allclose(center.fit(X, y, weight).coef_, free.coef_, atol=1e-3)
     signed = LinearSVR(
         epsilon=0.2, tol=1e-6, nonnegative=[0], nonpositive=[1, 2], fixed={3: 0.5}
     ).fit(X, y, weight)

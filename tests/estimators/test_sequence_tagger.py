@@ -179,7 +179,7 @@ def test_one_label_only():
     assert tagger.converged_
 
 
-# -- more than the best labelling ------------------------------------------------------------------
+# -- more than the best labeling ------------------------------------------------------------------
 
 
 def test_k_best_and_max_marginals_in_every_form():
@@ -204,7 +204,7 @@ def test_k_best_and_max_marginals_in_every_form():
     assert tagger.predict_k_best([np.empty((0, X[0].shape[1]))], 2) == [[([], 0.0)]]
 
 
-def test_fewer_legal_labellings_than_asked_for():
+def test_fewer_legal_labelings_than_asked_for():
     X, Y = [np.eye(2)], [["a", "b"]]
     tagger = SequenceTagger(forbidden_transitions=[("a", "a"), ("b", "b")]).fit(X, Y)
     assert [labels for labels, _ in tagger.predict_k_best(X, 10)[0]] == [["a", "b"], ["b", "a"]]

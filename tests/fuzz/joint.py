@@ -68,7 +68,7 @@ class Joint:
     def rounding(self, z: npt.ArrayLike, eps: float) -> float:
         """A bound on the error of F(z) in arithmetic with this ``eps``."""
         point = np.asarray(z, dtype=LONG)
-        reach = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["centre"]))
+        reach = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["center"]))
         scores = self.X.astype(LONG) @ point
         lost = LONG(0)
         for c, (h, g) in zip(self.cost, self.oracle(scores), strict=True):
@@ -89,8 +89,8 @@ class Joint:
                 h.append(offset)
                 group.append(g)
 
-        yield self.norm["centre"]
-        for z in [self.norm["centre"], *known]:
+        yield self.norm["center"]
+        for z in [self.norm["center"], *known]:
             add(z)
         best = LONG(np.inf)
         for _ in range(ROUNDS):

@@ -195,11 +195,11 @@ def norm(
     for j in held:
         lower[j] = upper[j] = params["fixed"][j]
     rest = np.setdiff1d(np.arange(d), held)
-    centres = np.array(means)
+    centers = np.array(means)
     if held:  # the constant contribution of fixed weights is not part of the objective
         off = np.array([params["fixed"][j] for j in held]) - means[:, held]
-        centres[:, held] = [params["fixed"][j] for j in held]
-        centres[:, rest] -= np.linalg.solve(P[np.ix_(rest, rest)], P[np.ix_(rest, held)] @ off.T).T
+        centers[:, held] = [params["fixed"][j] for j in held]
+        centers[:, rest] -= np.linalg.solve(P[np.ix_(rest, rest)], P[np.ix_(rest, held)] @ off.T).T
         P = P.copy()
         P[held] = P[:, held] = 0.0
     if has_intercept:
@@ -212,13 +212,13 @@ def norm(
         P = np.pad(P, (0, 1))
         P[d, d] = 1.0 / scale**2 if scale else 0.0
         bias = np.broadcast_to(bias, (columns,)) if scale else np.zeros(columns)
-        centres = np.column_stack([centres, bias])
+        centers = np.column_stack([centers, bias])
         lower, upper = np.append(lower, -np.inf), np.append(upper, np.inf)
     diagonal = np.count_nonzero(P - np.diag(np.diagonal(P))) == 0
     whole = np.tile(np.diagonal(P), columns) if diagonal else np.kron(np.eye(columns), P)
     bounded = np.isfinite(lower).any() or np.isfinite(upper).any()
     return {
-        "centre": centres.ravel(),
+        "center": centers.ravel(),
         "precision": whole,
         "lower": np.tile(lower, columns) if bounded else None,
         "upper": np.tile(upper, columns) if bounded else None,

@@ -24,7 +24,7 @@ EPS = float(np.finfo(np.float64).eps)
 class Program:
     """The problem; ``precision`` has one number per weight, or is a matrix."""
 
-    centre: Array
+    center: Array
     precision: Array
     A: Array
     h: Array | LongArray
@@ -38,12 +38,12 @@ class Program:
     @property
     def size(self) -> int:
         """Number of weights."""
-        return len(self.centre)
+        return len(self.center)
 
     def long(self) -> list[LongArray]:
         """Center, precision, A, h and cost in extended precision."""
         if not self._long:
-            parts = (self.centre, self.precision, self.A, self.h, self.cost)
+            parts = (self.center, self.precision, self.A, self.h, self.cost)
             self._long.extend(part.astype(LONG) for part in parts)
         return self._long
 
@@ -68,8 +68,8 @@ class Program:
     def value(self, z: npt.ArrayLike) -> tuple[np.longdouble, float]:
         """F(z) in extended precision, and a bound on its rounding error."""
         point = np.asarray(z, dtype=LONG)
-        centre, precision, _, _, cost = self.long()
-        off = point - centre
+        center, precision, _, _, cost = self.long()
+        off = point - center
         norm = off @ (precision * off if precision.ndim == 1 else precision @ off)
         top = self.maxima(point)
         loss = top * top if self.squared else top
@@ -80,9 +80,9 @@ class Program:
         """A bound on the error of F(z) in arithmetic with this ``eps``."""
         with np.errstate(all="ignore"):
             point = np.asarray(z, dtype=LONG)
-            centre, precision, A, h, cost = self.long()
+            center, precision, A, h, cost = self.long()
             steps = (self.size + 8) * eps
-            reach = np.abs(point) + np.abs(centre)
+            reach = np.abs(point) + np.abs(center)
             size = np.abs(A) @ reach + np.abs(h)
             slack = by_group(
                 np.where(A @ point + h + steps * size > 0, size, 0), self.group, len(cost)
@@ -90,7 +90,7 @@ class Program:
             slack = steps * slack
             if self.squared:
                 slack = slack * (2 * self.maxima(point) + slack)
-            off, spread = np.abs(point - centre), np.abs(precision)
+            off, spread = np.abs(point - center), np.abs(precision)
             pull = spread * off if spread.ndim == 1 else spread @ off
             terms = len(cost) * eps * (cost @ self.maxima(point) ** (2 if self.squared else 1))
             return float(cost @ slack + steps * (pull @ reach) + terms)

@@ -40,7 +40,7 @@ def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble
 
 
 def _points(program: Program, known: list[Any]) -> Iterator[Any]:
-    yield program.centre
+    yield program.center
     found: list[LongArray] = [np.asarray(z, dtype=LONG) for z in known]
     yield from found
     for scaled in (True, False):
@@ -64,7 +64,7 @@ def _points(program: Program, known: list[Any]) -> Iterator[Any]:
             first = np.unique(program.group, return_index=True)[1]
             multipliers = np.zeros(len(program.h))
             multipliers[first] = 0.5 * program.cost
-            yield tied(program, program.centre, multipliers, 1e-3)
+            yield tied(program, program.center, multipliers, 1e-3)
 
 
 def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
@@ -77,7 +77,7 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
         return None
     P = np.diag(program.precision) if program.precision.ndim == 1 else program.precision
     quadratic = (D[:, None] * P * D) / unit
-    linear = -(D * (P @ program.centre)) / unit
+    linear = -(D * (P @ program.center)) / unit
     cost = program.cost / unit
     tail = sp.diags(2.0 * cost) if program.squared else sp.csc_matrix((G, G))
     H = sp.block_diag([sp.csc_matrix(quadratic), tail], format="csc")
@@ -154,7 +154,7 @@ def tied(program: Program, z: Any, multipliers: Array, threshold: float) -> Long
     np.add.at(used, program.group, np.where(positive, multipliers, 0.0))
     zero = cost - used > threshold * cost
     pull, rows, right = np.zeros(p, dtype=LONG), [], []
-    centre, precision, A, h, c = program.long()
+    center, precision, A, h, c = program.long()
     for g in range(len(cost)):
         terms = np.flatnonzero(positive & (program.group == g))
         if len(terms) == 0:
@@ -179,7 +179,7 @@ def tied(program: Program, z: Any, multipliers: Array, threshold: float) -> Long
     E = np.array(rows, dtype=LONG).reshape(len(rows), p)
     e = np.array(right, dtype=LONG)
     P = np.diag(precision) if precision.ndim == 1 else precision
-    return _kkt(P, P @ centre - pull, E, e)
+    return _kkt(P, P @ center - pull, E, e)
 
 
 def _kkt(P: LongArray, q: LongArray, E: LongArray, e: LongArray) -> LongArray:
@@ -213,7 +213,7 @@ def _kkt(P: LongArray, q: LongArray, E: LongArray, e: LongArray) -> LongArray:
 
 def newton(program: Program, start: LongArray) -> LongArray:
     """Newton steps for squared losses, with gradients and F in extended precision."""
-    centre, precision, A, h, cost = program.long()
+    center, precision, A, h, cost = program.long()
     P = np.diag(precision) if precision.ndim == 1 else precision
     z, (value, _) = start, program.value(start)
     for _ in range(NEWTON_STEPS):
@@ -221,7 +221,7 @@ def newton(program: Program, start: LongArray) -> LongArray:
         top = program.maxima(z)
         lead = (scores > 0) & (scores == top[program.group])
         slope = np.where(lead, cost[program.group] * scores, LONG(0))
-        gradient = P @ (z - centre) + 2 * (A.T @ slope)
+        gradient = P @ (z - center) + 2 * (A.T @ slope)
         H = (P + 2 * (A[lead].T * cost[program.group[lead]]) @ A[lead]).astype(float)
         free = np.ones(len(z), dtype=bool)
         for bound, sign in ((program.lower, 1), (program.upper, -1)):

@@ -52,7 +52,7 @@ class Problem:
 
     examples: list[Example]
     caps: Any
-    centre: Any = None
+    center: Any = None
     variance: Any = None
     fixed: dict[int, float] = field(default_factory=dict)
     nonnegative: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class Problem:
         d = self.examples[0].planes.shape[1]
         self.dim = d
         self.caps = np.asarray(self.caps, dtype=LD)
-        self.centre = np.zeros(d, dtype=LD) if self.centre is None else _full(self.centre, d)
+        self.center = np.zeros(d, dtype=LD) if self.center is None else _full(self.center, d)
         self.variance = np.ones(d, dtype=LD) if self.variance is None else _full(self.variance, d)
         self.learned = np.ones(d, dtype=bool)
         self.learned[list(self.fixed)] = False
@@ -80,7 +80,7 @@ class Problem:
 
     def quadratic(self, w: Any) -> Any:
         """The prior's term; that of fixed weights is constant and omitted."""
-        step = (np.asarray(w, dtype=LD) - self.centre)[self.learned]
+        step = (np.asarray(w, dtype=LD) - self.center)[self.learned]
         return LD(0.5) * (step * step / self.variance[self.learned]).sum()
 
     def value(self, w: Any) -> Any:
@@ -109,7 +109,7 @@ def _full(value: Any, d: int) -> Any:
 
 def referee(problem: Problem, *others: Any) -> tuple[Any, Any]:
     """(w, F(w)) of the best point found: attained, so no valid lower bound is above it."""
-    points = [problem.feasible(problem.centre), *[problem.feasible(w) for w in others]]
+    points = [problem.feasible(problem.center), *[problem.feasible(w) for w in others]]
     for w in _solved(problem):
         if np.isfinite(np.asarray(w, dtype=np.float64)).all():
             points.append(problem.feasible(w))
@@ -151,7 +151,7 @@ def _solved(problem: Problem) -> Iterator[Any]:
     held = np.zeros(problem.dim, dtype=LD)
     for k, value in problem.fixed.items():
         held[k] = value
-    base = np.where(problem.learned, problem.centre, held)
+    base = np.where(problem.learned, problem.center, held)
     spread = np.where(problem.learned, np.sqrt(problem.variance), LD(0))
     planes, offsets, owner = [], [], []
     for i, example in enumerate(problem.examples):

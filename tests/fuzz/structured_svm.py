@@ -149,15 +149,15 @@ def _problem(case: Case, C: float | None = None, only: Any = None) -> Problem:
     s = np.array(data["sample_weight"] or [1.0] * n, dtype=LD)
     if only is not None:
         s = np.where(np.isin(np.arange(n), only), s, LD(0))
-    centre = variance = None
+    center = variance = None
     if "prior" in params:
         prior = eval(params["prior"])
-        centre, variance = prior.mean, prior.variance
+        center, variance = prior.mean, prior.variance
     fixed = {k: v for k, v in params.get("fixed", {}).items() if k < d}
     return Problem(
         examples,
         LD(params["C"] if C is None else C) * s,
-        centre,
+        center,
         variance,
         fixed,
         tuple(params.get("nonnegative", ())),

@@ -201,11 +201,11 @@ def _problem(case: Case) -> tuple[Problem, list[Any], list[Any]]:
         outputs.append(ys)
         psis.append(psi)
     s = np.ones(len(y)) if data["sample_weight"] is None else np.array(data["sample_weight"])
-    centre = variance = None
+    center = variance = None
     if "prior" in params:
         prior = eval(params["prior"])
-        centre, variance = prior.mean, prior.variance
-    problem = Problem(examples, LD(params["C"]) * s.astype(LD), centre, variance)
+        center, variance = prior.mean, prior.variance
+    problem = Problem(examples, LD(params["C"]) * s.astype(LD), center, variance)
     return problem, outputs, psis
 
 

@@ -120,7 +120,7 @@ SETS = {
         LABELS,
     ),
     "slack": (SequenceTagger(tol=1e-2, rescaling="slack"), CHAINS[:15], LABELS[:15]),
-    "centre": (
+    "center": (
         StructuredSVM(TinyMulticlass(), tol=1e-3, prior=GaussianPrior(np.full(9, 0.1))),
         [x[:3] for x in X[:40]],
         [int(k) for k in Y[:40]],

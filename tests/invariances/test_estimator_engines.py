@@ -49,13 +49,13 @@ def rows(n=3000, d=60, seed=0):
     return X, X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=n)
 
 
-def labelled(n_classes=2):
+def labeled(n_classes=2):
     X, f = rows()
     return X, np.digitize(f, np.quantile(f, np.arange(1, n_classes) / n_classes))
 
 
 def sparse():
-    X, y = labelled()
+    X, y = labeled()
     X[np.abs(X) < 1.0] = 0.0
     return sp.csr_matrix(X), y
 
@@ -96,16 +96,16 @@ def bags():
 
 
 FITS = {
-    "binary": (LinearSVC(0.01, solver=PLANES), labelled()),
+    "binary": (LinearSVC(0.01, solver=PLANES), labeled()),
     "binary, coordinates": (LinearSVC(0.01), sparse()),
-    "classes": (LinearSVC(0.01, solver=PLANES), labelled(4)),
-    "one against the rest": (LinearSVC(0.01, solver=PLANES, multi_class="ovr"), labelled(3)),
-    "prior": (LinearSVC(0.01, solver=PLANES, nonnegative=[0], fixed={1: 0.1}), labelled()),
+    "classes": (LinearSVC(0.01, solver=PLANES), labeled(4)),
+    "one against the rest": (LinearSVC(0.01, solver=PLANES, multi_class="ovr"), labeled(3)),
+    "prior": (LinearSVC(0.01, solver=PLANES, nonnegative=[0], fixed={1: 0.1}), labeled()),
     "regression": (LinearSVR(0.01, solver=PLANES), rows()),
     "ranking": (RankSVM(0.01), queries()),
-    "f1": (MeasureSVC("f1", C=0.01), labelled()),
+    "f1": (MeasureSVC("f1", C=0.01), labeled()),
     "roc area": (MeasureSVC("roc_auc", C=0.01), sparse()),
-    "measure of errors": (MeasureSVC("error", C=0.01, solver=PLANES), labelled()),
+    "measure of errors": (MeasureSVC("error", C=0.01, solver=PLANES), labeled()),
     "tags": (SequenceTagger(0.1, solver=PLANES), sequences()),
     "tags, sets": (SequenceTagger(0.1), sequences()),
     "tags, slack": (SequenceTagger(0.1, solver=PLANES, rescaling="slack"), sequences()),
@@ -144,7 +144,7 @@ def test_every_engine_gives_the_same_bits(name, processes):
 
 
 def test_paths_and_grids_take_engines(processes):
-    X, y = labelled()
+    X, y = labeled()
     options = {"solver": PLANES, "tol": 1e-2}
     here = svc_path(X, y, [0.001, 0.01], **options)
     there = svc_path(X, y, [0.001, 0.01], engine=processes, **options)

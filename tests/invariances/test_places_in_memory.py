@@ -9,7 +9,7 @@ GAPS = (0, 1, 2, 3, 5, 8, 13, 32, 512)
 SIZES = (*range(1, 70), 1023, 1024, 1031)
 
 
-def neighbours(read, gap):
+def neighbors(read, gap):
     """An array with these numbers, and an empty one so many places after it."""
     n = len(read)
     memory = np.empty(2 * n + gap)
@@ -35,7 +35,7 @@ def blend(scores, y, weight, out):
 
 @pytest.mark.parametrize("kind", [np.float64, np.int8])
 @pytest.mark.parametrize("kernel", [hinge_cut, squared_cut, tube_cut, blend])
-def test_neighbours_in_memory(kernel, kind):
+def test_neighbors_in_memory(kernel, kind):
     rng = np.random.default_rng(0)
     for n in SIZES:
         scores, weight = rng.normal(size=n), rng.random(n)
@@ -44,8 +44,8 @@ def test_neighbours_in_memory(kernel, kind):
         )
         seen = set()
         for gap in GAPS:
-            for which in range(2):  # whose neighbour is written
-                read, out = neighbours((scores, weight)[which], gap)
+            for which in range(2):  # whose neighbor is written
+                read, out = neighbors((scores, weight)[which], gap)
                 args = (read, y, weight) if which == 0 else (scores, y, read)
                 answer = kernel(*args, out)
                 seen.add((answer, out.tobytes()))
@@ -69,7 +69,7 @@ def test_sums_of_rows(d):
         X, coef = rng.normal(size=(n, d)), rng.normal(size=n)
         seen = set()
         for gap in GAPS:
-            read, out = neighbours(X.ravel(), gap)
+            read, out = neighbors(X.ravel(), gap)
             out[:d] = 0.0
             products.dense_accumulate(read.reshape(n, d), coef, 0, n, out[:d])
             seen.add(out[:d].tobytes())

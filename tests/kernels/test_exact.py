@@ -351,9 +351,9 @@ def test_blocks_of_values(kernel):
     rng = np.random.default_rng(0)
     X, Z, coef = rng.normal(size=(1100, 7)), rng.normal(size=(600, 7)), rng.normal(size=(600, 2))
     expected = naive(kernel, X, Z)
-    centre = X.mean(axis=0)
+    center = X.mean(axis=0)
     for dtype, tol in ((np.float32, 1e-5), (np.float64, 1e-13)):
-        left, right = KernelRows(kernel, X, dtype, centre), KernelRows(kernel, Z, dtype, centre)
+        left, right = KernelRows(kernel, X, dtype, center), KernelRows(kernel, Z, dtype, center)
         scale = np.abs(expected).max()
         np.testing.assert_allclose(left.block(right), expected, atol=tol * scale)
         some = left.keep().take(np.arange(0, 1100, 3))

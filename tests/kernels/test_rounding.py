@@ -78,6 +78,6 @@ def test_the_error_of_a_value_is_bounded(kernel, scale):
     assert np.abs(rows.block(rows) - K).max() <= rows.rounding().value
 
 
-def test_the_centre_is_among_the_rows():
+def test_the_center_is_among_the_rows():
     X = far_off(board()[0])
     assert np.abs(center_of(X)).max() < 1.0

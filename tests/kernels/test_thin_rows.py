@@ -36,13 +36,13 @@ def test_values_are_those_of_dense_rows(kernel, dtype, data):
     np.testing.assert_allclose(left.take(some).keep().block(right), wanted[some], **close)
 
 
-def test_a_centre_makes_no_difference():
+def test_a_center_makes_no_difference():
     A = rows(50)
-    centre = np.asarray(A.mean(axis=0)).ravel()
+    center = np.asarray(A.mean(axis=0)).ravel()
     kernel = RBF(0.3)
-    with_it, without = (KernelRows(kernel, A, np.float64, c) for c in (centre, None))
+    with_it, without = (KernelRows(kernel, A, np.float64, c) for c in (center, None))
     np.testing.assert_allclose(with_it.block(with_it), without.block(without), atol=1e-12)
-    mixed = KernelRows(kernel, A.toarray(), np.float64, centre)
+    mixed = KernelRows(kernel, A.toarray(), np.float64, center)
     np.testing.assert_allclose(with_it.block(mixed), without.block(without), atol=1e-12)
 
 

@@ -84,7 +84,7 @@ def test_one_class_is_the_one_class_svm(nu):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_the_optimum_is_that_of_a_general_optimiser(loss):
+def test_the_optimum_is_that_of_a_general_optimizer(loss):
     X, y, weight = rows(3, n=60, d=3)
     result = solved(X, y, loss, 1.0, weight, intercept=1.0)
     A = np.column_stack([X, np.ones(60)])

@@ -1,6 +1,6 @@
-"""Chains against brute force: every labelling of short sequences is enumerated.
+"""Chains against brute force: every labeling of short sequences is enumerated.
 
-Claims: both argmaxes find the best legal labelling; the compiled form agrees with the plain one;
+Claims: both argmaxes find the best legal labeling; the compiled form agrees with the plain one;
 cuts are tight minorants. The working sets have a file of their own.
 """
 
@@ -239,7 +239,7 @@ def test_forbidden_truth_is_refused_by_name():
         Chain(2, 1).pack(X[:2], [np.array([0, 0]), np.array([0, 2])])
 
 
-def test_input_without_a_legal_labelling_is_refused_by_name():
+def test_input_without_a_legal_labeling_is_refused_by_name():
     task = Chain(2, 1, allowed=np.zeros((2, 2), dtype=bool))
     X = np.ones((3, 1))
     w = np.zeros(task.dim)

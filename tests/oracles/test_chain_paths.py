@@ -1,4 +1,4 @@
-"""Chains, beyond the best labelling, against enumeration of all labellings.
+"""Chains, beyond the best labeling, against enumeration of all labelings.
 
 Claims: the k best are the k best, distinct, in falling order; max-marginals are the best score through
 each label; the slack-rescaled argmax finds the largest Delta (1 + score difference); token weights enter
@@ -25,7 +25,7 @@ variants = pytest.mark.parametrize("options", VARIANTS)
 
 
 def ties(p):
-    """A problem at whole-numbered weights: many labellings score the same."""
+    """A problem at whole-numbered weights: many labelings score the same."""
     p.w = p.rng.integers(-1, 2, p.dim).astype(float)
     p.X = [x.copy() for x in p.X]
     for x in p.X:
@@ -79,7 +79,7 @@ def test_long_lists_are_made_in_pieces(monkeypatch):
         assert [(z.tolist(), s) for z, s in a] == [(z.tolist(), s) for z, s in b]
 
 
-def test_no_legal_labelling_is_told_by_name():
+def test_no_legal_labeling_is_told_by_name():
     task = Chain(2, 1, allowed=np.zeros((2, 2), dtype=bool))
     for ask in (max_marginals_stacked, lambda *a: k_best_stacked(*a, 3)):
         with pytest.raises(ValueError, match="sequence 1, of length 2"):

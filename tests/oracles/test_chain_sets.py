@@ -18,7 +18,7 @@ from maxmargin.tasks.chains.working_sets import ChainWorkingSets
 
 
 def naive(p, state):
-    """w, dual value, and the constraints, straight from the labellings and multipliers."""
+    """w, dual value, and the constraints, straight from the labelings and multipliers."""
     w, gain, plane, label = np.zeros(p.dim), 0.0, 0, 0
     for i, T in enumerate(LENGTHS):
         total = 0.0

@@ -65,7 +65,7 @@ def test_the_three_argmaxes_against_enumeration(seed, n, kind):
 
 
 def test_the_relaxation_is_strict_somewhere():
-    """A wheel: the centre likes all, the others dislike each other. The relaxation takes halves."""
+    """A wheel: the center likes all, the others dislike each other. The relaxation takes halves."""
     scores = -np.ones((4, 4))
     scores[0, 1:] = scores[1:, 0] = 1.0
     Z, bound = relaxed_partition(scores)

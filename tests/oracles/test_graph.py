@@ -1,4 +1,4 @@
-"""Graph labelling: every argmax against the enumeration of all labellings."""
+"""Graph labeling: every argmax against the enumeration of all labelings."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_search_and_integer_programme_agree(monkeypatch):
 
 
 @pytest.mark.parametrize("batch", range(2))
-def test_labels_ruled_out_are_in_no_best_labelling(batch):
+def test_labels_ruled_out_are_in_no_best_labeling(batch):
     rng = np.random.default_rng(batch)
     ruled_out = 0
     for _ in range(250):
@@ -192,7 +192,7 @@ def test_labels_ruled_out_are_in_no_best_labelling(batch):
     assert ruled_out > 100
 
 
-def test_integer_programmes():
+def test_integer_programs():
     rng = np.random.default_rng(0)
     for _ in range(40):
         _, scores = draw(rng, rng.integers(2, 6), rng.integers(2, 4), 8)

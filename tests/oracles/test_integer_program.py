@@ -1,4 +1,4 @@
-"""Integer programmes: both argmaxes against all 0/1 vectors, bounds of searches cut short, refusals."""
+"""Integer programs: both argmaxes against all 0/1 vectors, bounds of searches cut short, refusals."""
 
 import itertools
 import pickle
@@ -17,7 +17,7 @@ from maxmargin.testing import check_task, solve_structured_qp, structured_object
 
 
 def tiny(rng, n=None, d=3):
-    """A programme with few variables and at least one solution, the label first among them."""
+    """A program with few variables and at least one solution, the label first among them."""
     n = int(rng.integers(1, 8)) if n is None else n
     m = int(rng.integers(0, 4))
     A = rng.integers(-2, 3, size=(m, n)).astype(float)
@@ -47,7 +47,7 @@ def test_both_argmaxes_against_all_solutions(sense):
     sign = -1.0 if sense == "minimize" else 1.0
     for _ in range(300):
         x, label = tiny(rng)
-        weights = rng.choice([0.0, 1.0, 0.25], size=len(label))  # some are not labelled
+        weights = rng.choice([0.0, 1.0, 0.25], size=len(label))  # some are not labeled
         y = WeightedSolution(label, weights)
         w = rng.normal(size=3) * 10 ** rng.uniform(-3, 3)
         task = IntegerProgram(sense=sense)
@@ -77,7 +77,7 @@ class Assignment(NamedTuple):
 
 
 def assignment(rng, k=3, d=4):
-    """Rows to columns, one to one; the label minimises hidden costs."""
+    """Rows to columns, one to one; the label minimizes hidden costs."""
     eye, ones = np.eye(k), np.ones((1, k))
     rows = sp.csr_array(np.vstack([np.kron(eye, ones), np.kron(ones, eye)]))
     features = rng.normal(size=(k * k, d))
@@ -192,7 +192,7 @@ def test_recombinations_are_feasible_and_no_worse():
 
 
 def test_quick_answers_save_solves_and_no_bound_comes_from_them():
-    # many small choices in one programme, independent of each other
+    # many small choices in one program, independent of each other
     rng = np.random.default_rng(8)
     blocks = [assignment(rng) for _ in range(12)]
     A = sp.block_diag([x.constraints[0].A for x, _ in blocks])

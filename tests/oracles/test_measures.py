@@ -1,4 +1,4 @@
-"""The cuts of joint measures are those of brute force over all labellings."""
+"""The cuts of joint measures are those of brute force over all labelings."""
 
 import itertools
 
@@ -111,7 +111,7 @@ def draw(seed, n):
 
 
 def brute_force(scores, y, loss, slack=False):
-    """The maximum over all 2^n labellings, and the cuts of all of them."""
+    """The maximum over all 2^n labelings, and the cuts of all of them."""
     n, best = len(y), 0.0
     for labels in itertools.product([-1.0, 1.0], repeat=n):
         v = np.array(labels)
@@ -132,8 +132,8 @@ def check(loss, scores, y, expected, weight=None):
     return offset, g
 
 
-def belongs_to_a_labelling(offset, g, y, loss, n):
-    """The cut is Delta and 1/2 (v - y) of one labelling: then it is a minorant everywhere."""
+def belongs_to_a_labeling(offset, g, y, loss, n):
+    """The cut is Delta and 1/2 (v - y) of one labeling: then it is a minorant everywhere."""
     assert set(np.unique(g)) <= {-1.0, 0.0, 1.0}
     assert not (g[y > 0] > 0).any()
     assert not (g[y < 0] < 0).any()
@@ -144,12 +144,12 @@ def belongs_to_a_labelling(offset, g, y, loss, n):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_against_all_labellings(name):
+def test_against_all_labelings(name):
     loss, reference = TABLES[name]
     for seed in range(150):
         scores, y, _ = draw(seed, 2 + seed % 7)
         offset, g = check(loss, scores, y, brute_force(scores, y, reference))
-        belongs_to_a_labelling(offset, g, y, reference, len(y))
+        belongs_to_a_labeling(offset, g, y, reference, len(y))
 
 
 def best_table(scores, y, loss):
@@ -212,7 +212,7 @@ def test_every_beta(seed, n, beta):
 
 
 @pytest.mark.parametrize("slack", [False, True], ids=["margin", "slack"])
-def test_any_measure_against_all_labellings(slack):
+def test_any_measure_against_all_labelings(slack):
     for seed in range(300):
         scores, y, _ = draw(seed, 2 + seed % 6)
         P, N = int(np.sum(y > 0)), int(np.sum(y < 0))
@@ -224,7 +224,7 @@ def test_any_measure_against_all_labellings(slack):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_slack_rescaling_against_all_labellings(name):
+def test_slack_rescaling_against_all_labelings(name):
     named, reference = TABLES[name]
     for seed in range(60):
         scores, y, _ = draw(seed, 2 + seed % 6)
@@ -267,7 +267,7 @@ def test_roc_auc_is_the_sum_over_pairs(seed, n):
 
 
 def test_roc_auc_against_all_orderings_of_pairs():
-    """n (1 - area) and the pairs' score differences, maximised over all ways to swap pairs."""
+    """n (1 - area) and the pairs' score differences, maximized over all ways to swap pairs."""
     for seed in range(100):
         scores, y, _ = draw(seed, 2 + seed % 4)
         i, j = np.flatnonzero(y > 0), np.flatnonzero(y < 0)

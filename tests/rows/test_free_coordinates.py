@@ -1,4 +1,4 @@
-"""The hinge with an intercept that is not penalised, by coordinates: every bound true, the optimum."""
+"""The hinge with an intercept that is not penalized, by coordinates: every bound true, the optimum."""
 
 import numpy as np
 import pytest

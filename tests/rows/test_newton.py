@@ -50,7 +50,7 @@ def run(risk, C, tol=1e-7, steps=60, omega=None, duals=None, optimum=None):
 
 
 def reference(X, y, loss, C, weight, omega=None):
-    """The optimum for smooth losses by a general optimiser."""
+    """The optimum for smooth losses by a general optimizer."""
     d = X.shape[1]
     penalty = np.ones(d)
     if omega is not None:
@@ -177,7 +177,7 @@ def test_two_ranges_are_the_problem_of_their_rows(loss):
 
 @by_name
 @pytest.mark.parametrize("C", [0.01, 1.0, 1e3])
-def test_an_intercept_that_is_not_penalised(loss, C):
+def test_an_intercept_that_is_not_penalized(loss, C):
     X, y, weight = rows(3)
     omega = SquaredNorm(np.array([4]), free_bound=1e3)
     risk = ScoreRisk(X + 1.0, y, loss, sample_weight=weight, intercept=1.0)

@@ -1,4 +1,4 @@
-"""A visit maximises the dual over its row: a problem of one row is solved by one, from wherever it starts."""
+"""A visit maximizes the dual over its row: a problem of one row is solved by one, from wherever it starts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The referee of kernel problems: its bounds are near, and those of another programme lie between them."""
+"""The referee of kernel problems: its bounds are near, and those of another program lie between them."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from maxmargin.testing import kernel_objective, solve_binary_qp, solve_kernel_qp
 @given(
     seed=st.integers(0, 10_000), log_c=st.floats(-3, 3), free=st.booleans(), weighted=st.booleans()
 )
-def test_agrees_with_the_linear_programme(seed, log_c, free, weighted):
+def test_agrees_with_the_linear_program(seed, log_c, free, weighted):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 30))
     X = rng.normal(size=(n, 3))

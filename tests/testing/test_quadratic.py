@@ -1,4 +1,4 @@
-"""The referee's optima against scipy's general-purpose optimisers and against theory."""
+"""The referee's optima against scipy's general-purpose optimizers and against theory."""
 
 from __future__ import annotations
 

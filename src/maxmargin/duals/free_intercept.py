@@ -236,9 +236,9 @@ class FreeCoordinates(BinaryCoordinates):
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.RowDuals`."""
-        return {**super().state(), "centre": self._center}
+        return {**super().state(), "center": self._center}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`."""
         super().restore(state)
-        self._move(number(state["centre"], "the centre"))
+        self._move(number(state["center"], "the center"))

@@ -61,13 +61,13 @@ def _offset(loss: ScoreLoss, target: Any, margin: Array) -> Array:
     return out
 
 
-def tube_targets(y: Column, margin: Array | None) -> Column:
+def epsilon_targets(y: Column, margin: Array | None) -> Column:
     """Targets of a regression in the form of its loss, with an epsilon per sample if there is one."""
     if isinstance(y, LazyColumn):
-        return LazyColumn(len(y), partial(_tubes, y, margin))
-    return _tubes(y, margin, 0, len(y))
+        return LazyColumn(len(y), partial(_epsilon_targets, y, margin))
+    return _epsilon_targets(y, margin, 0, len(y))
 
 
-def _tubes(y: Column, margin: Array | None, lo: int, hi: int) -> Array:
+def _epsilon_targets(y: Column, margin: Array | None, lo: int, hi: int) -> Array:
     target = np.asarray(y[lo:hi], dtype=np.float64)
     return target if margin is None else np.column_stack([target, margin[lo:hi]])

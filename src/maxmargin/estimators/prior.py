@@ -98,10 +98,10 @@ class GaussianPrior:
         GaussianPrior
             The prior.
         """
-        centre = np.array(model.coef_, dtype=np.float64)
+        center = np.array(model.coef_, dtype=np.float64)
         bias = getattr(model, "intercept_", None)
         bias = None if bias is None else np.array(bias, dtype=np.float64)
-        return cls(mean=centre, intercept_mean=bias, **spread)
+        return cls(mean=center, intercept_mean=bias, **spread)
 
     def _parts(self) -> Iterator[Part]:
         """The spread as matrices along the diagonal; none if it is a number or one number per weight."""

@@ -41,7 +41,7 @@ class Weighing:
         return (CenteredRisk if isinstance(risk, TaskRisk) else MappedRisk)(risk, self.map)
 
     @property
-    def centre_only(self) -> bool:
+    def center_only(self) -> bool:
         """Whether the prior has only a center."""
         plain = not len(self.norm.nonnegative)
         return self.map is not None and not self.map.stretches and plain
@@ -100,20 +100,20 @@ def weigh(
             "or nonpositive=."
         )
     signs[held] = 0.0
-    centre, scale, blocks = _spread(prior, mean, held, values, signs)
+    center, scale, blocks = _spread(prior, mean, held, values, signs)
     if intercept != 0.0:
         last = _intercepts(prior.intercept_mean, columns) / intercept
-        centre, scale = np.vstack([centre, last]), np.append(scale, 1.0)
+        center, scale = np.vstack([center, last]), np.append(scale, 1.0)
     if column is not None:
-        centre = np.ascontiguousarray(centre[:, [column]])
+        center = np.ascontiguousarray(center[:, [column]])
     signed = np.flatnonzero(signs)
     steps = _steps(signed, scale, blocks)
-    floor: Array = 0.0 - (centre[signed] / steps[:, None])
-    width = centre.shape[1]
+    floor: Array = 0.0 - (center[signed] / steps[:, None])
+    width = center.shape[1]
     where = (signed[:, None] * width + np.arange(width)).ravel()
     norm = SquaredNorm(nonnegative=where, floor=floor.ravel() if floor.any() else None)
     kept = None if norm.floor is None else np.append(signs, np.zeros(len(scale) - n))
-    made = WeightMap(centre, scale, blocks, kept)
+    made = WeightMap(center, scale, blocks, kept)
     return Weighing(norm, made if made.shifts or made.stretches else None)
 
 
@@ -122,13 +122,13 @@ def _spread(
 ) -> tuple[Array, Array, tuple[tuple[IntArray, Any], ...]]:
     """Center, diagonal and blocks of the map, given the weights that are fixed."""
     n = len(mean)
-    centre = mean.copy()
-    centre[held] = values
+    center = mean.copy()
+    center[held] = values
     scale = prior.diagonal(n)
     if scale is not None:
         scale = scale * np.where(signs < 0.0, -1.0, 1.0)
         scale[held] = 0.0
-        return centre, scale, ()
+        return center, scale, ()
     scale = np.ones(n)
     scale[held] = 0.0
     blocks: list[tuple[IntArray, Any]] = []
@@ -143,11 +143,11 @@ def _spread(
                 )
         moved, T = part.given(here, (values - mean[held])[np.isin(held, where)])
         rest = np.delete(where, here)
-        centre[rest] += moved
+        center[rest] += moved
         if (signs[rest] < 0.0).any():
             T = T * np.where(signs[rest] < 0.0, -1.0, 1.0)
         blocks.append((rest, T))
-    return centre, scale, tuple(blocks)
+    return center, scale, tuple(blocks)
 
 
 def _steps(signed: IntArray, scale: Array, blocks: tuple[tuple[IntArray, Any], ...]) -> Array:
@@ -267,8 +267,8 @@ def free_bound(
     columns = loss.n_outputs()
     shape = (-1,) if columns is None else (-1, columns)
     made = weights.map or _identity(design, columns, intercept)
-    first = weights.norm.primal(np.zeros(made.centre.size))
-    at, centre = made.whole(first).reshape(shape), made.centre.reshape(shape)
+    first = weights.norm.primal(np.zeros(made.center.size))
+    at, center = made.whole(first).reshape(shape), made.center.reshape(shape)
     start, spread, largest = weights.norm.value(first), 0.0, 0.0
     for lo in range(0, n, 4096):
         part, hi = design.block(lo, min(n, lo + 4096)), min(n, lo + 4096)
@@ -276,12 +276,12 @@ def free_bound(
         if offset is not None:
             scores = scores + offset[lo:hi]
         start += C * loss.value(scores, y[lo:hi], weight[lo:hi])
-        plain = part.dot(np.ascontiguousarray(centre[:d]), 0, hi - lo)
+        plain = part.dot(np.ascontiguousarray(center[:d]), 0, hi - lo)
         apart = np.abs(plain) if columns is None else plain.max(axis=1) - plain.min(axis=1)
         spread = max(spread, float(apart.max(initial=0.0)))
         largest = max(largest, largest_square(stretched(part, made)))
     radius = np.sqrt(2.0 * start * largest)
-    shift = float(np.abs(centre[d]).max())
+    shift = float(np.abs(center[d]).max())
     if columns is None:
         return float(reach + spread + radius + shift)
     return float(0.5 * (columns - 1) * (reach + spread + np.sqrt(2.0) * radius) + shift)

@@ -1,4 +1,4 @@
-"""User-space weights w and the solver's weights v: w = centre + T v.
+"""User-space weights w and the solver's weights v: w = center + T v.
 
 A Gaussian prior with mean m and covariance S penalizes 1/2 (w - m)' S^-1 (w - m). With T T' = S and
 w = m + T v this is 1/2 |v|^2, so solvers, bundles and certificates only use the plain norm. A plane
@@ -26,11 +26,11 @@ from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, dot, n
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightMap:
-    """w = centre + T v, column by column.
+    """w = center + T v, column by column.
 
     Parameters
     ----------
-    centre : array of shape (n, columns)
+    center : array of shape (n, columns)
         The w at v = 0.
     scale : array of shape (n,)
         The diagonal of T outside the blocks; zero for fixed weights.
@@ -51,7 +51,7 @@ class WeightMap:
     (10.0, array([20.,  5.]))
     """
 
-    centre: Array
+    center: Array
     scale: Array
     blocks: tuple[tuple[IntArray, Any], ...] = ()
     signs: Array | None = None
@@ -65,7 +65,7 @@ class WeightMap:
     @property
     def shifts(self) -> bool:
         """Whether the center is nonzero."""
-        return bool(self.centre.any())
+        return bool(self.center.any())
 
     @property
     def stretches(self) -> bool:
@@ -74,14 +74,14 @@ class WeightMap:
 
     def whole(self, v: Array) -> Array:
         """The w of a v."""
-        W = self.centre + self.stretch(v.reshape(self.centre.shape))
+        W = self.center + self.stretch(v.reshape(self.center.shape))
         if self.signs is not None:
             W[self.signs[:, None] * W < 0.0] = 0.0
         return W.ravel()
 
     def learned(self, w: Array) -> Array:
         """The v of a w, zero for fixed weights."""
-        V = w.reshape(self.centre.shape) - self.centre
+        V = w.reshape(self.center.shape) - self.center
         some = self.scale != 0.0
         out = np.zeros_like(V)
         out[some] = V[some] / self.scale[some, None]
@@ -90,21 +90,21 @@ class WeightMap:
         return out.ravel()
 
     def split(self, plane: Vector) -> tuple[float, Vector]:
-        """<p, centre> and T'p of a plane p of w."""
-        share = dot(plane, self.centre.ravel()) if self.shifts else 0.0
+        """<p, center> and T'p of a plane p of w."""
+        share = dot(plane, self.center.ravel()) if self.shifts else 0.0
         if isinstance(plane, SparseVector) and not self.blocks:
-            values = plane.values * self.scale[plane.indices // self.centre.shape[1]]
+            values = plane.values * self.scale[plane.indices // self.center.shape[1]]
             keep = values != 0.0
             return share, SparseVector(plane.indices[keep], values[keep], plane.size)
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
-        return share, self.stretch_back(dense.reshape(self.centre.shape)).ravel()
+        return share, self.stretch_back(dense.reshape(self.center.shape)).ravel()
 
     def pull_cut(self, cut: Cut) -> Cut:
         """The cut of v that corresponds to a cut of w."""
         share, plane = self.split(cut.plane)
-        # <p, centre> and T'p are rounded, and an error of p affects v through centre and T
-        height, columns = self.centre.shape
-        reach = max(1.0 + float(np.linalg.norm(self.centre)), self.norm)
+        # <p, center> and T'p are rounded, and an error of p affects v through center and T
+        height, columns = self.center.shape
+        reach = max(1.0 + float(np.linalg.norm(self.center)), self.norm)
         error = cut.error + self.blur(height * columns) * norm(cut.plane)
         return Cut(cut.offset + share, plane, reach * error)
 

@@ -1,6 +1,6 @@
 """Dual coordinate ascent over per-example working sets (Ramanan's algorithm 2 run in cycles).
 
-    maximise   D(alpha) = sum_ij alpha_ij l_ij - 1/2 |w|^2,    w = - sum_ij alpha_ij p_ij,
+    maximize   D(alpha) = sum_ij alpha_ij l_ij - 1/2 |w|^2,    w = - sum_ij alpha_ij p_ij,
                alpha_ij >= 0,  sum_j alpha_ij = c_i = C s_i
 
 Each example keeps the few outputs its oracle returned, the true output first (plane 0, p = 0, l = 0).

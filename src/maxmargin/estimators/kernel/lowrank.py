@@ -151,7 +151,7 @@ def fit_map(
             f"{settings.max_rows}. Use method='exact', or EmpiricalMap(max_rows=...)."
         )
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
-        made = whole_map(problem.kernel, problem.X, problem.centre())
+        made = whole_map(problem.kernel, problem.X, problem.center())
         design = DenseDesign(made.features)
         largest = float(np.sqrt(largest_square(design)))
         linear = solve_linear(estimator, problem, after, design, largest, engine)
@@ -182,7 +182,7 @@ def fit_nystrom(
     chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw, problem.rows)
     # one BLAS thread everywhere, so that results do not depend on the number of workers
     with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
-        features = NystromMap(problem.kernel, problem.X[chosen], problem.centre())
+        features = NystromMap(problem.kernel, problem.X[chosen], problem.center())
         implicit = KernelDesign(features, problem.X)
         largest = float(np.sqrt(implicit.largest_square)) * (1.0 + 1e-6)
         design, error = _features(estimator, problem, implicit, engine)

@@ -49,13 +49,13 @@ class KernelProblem:
     #: the share of this problem in the work of the fit
     share: float = 1.0
 
-    def centre(self) -> Array | None:
+    def center(self) -> Array | None:
         """The center of all rows, if the kernel is shift-invariant."""
         return center_of(self.X) if self.kernel.shift_invariant else None
 
     def rounding(self) -> Rounding:
         """Bounds of rounding errors of kernel values in double precision."""
-        return KernelRows(self.kernel, self.X, np.float64, self.centre()).rounding()
+        return KernelRows(self.kernel, self.X, np.float64, self.center()).rounding()
 
     def upper(self, F: float, rounding: Rounding, coef: Array, intercept: Array) -> float:
         """An upper bound of the objective of a function, from its computed value."""

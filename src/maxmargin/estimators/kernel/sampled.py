@@ -42,11 +42,11 @@ def fit_sampled(
 ) -> KernelSolution:
     """Solve one problem; see :data:`maxmargin.estimators.kernel.problem.Method`."""
     n = problem.X.shape[0]
-    centre = problem.centre()
+    center = problem.center()
     tol = getattr(estimator.tol, "tol", estimator.tol)
     single = precision(problem.kernel, problem.X) == np.float32
     double = n <= FEW_ROWS or tol < SINGLE_FROM or not single
-    rows = KernelRows(problem.kernel, problem.X, np.float64 if double else np.float32, centre)
+    rows = KernelRows(problem.kernel, problem.X, np.float64 if double else np.float32, center)
     loss: ScoreLoss = Hinge()
     if problem.n_classes is not None:
         loss = CrammerSinger(1.0 - np.eye(problem.n_classes))
@@ -68,7 +68,7 @@ def fit_sampled(
         objective = result.objective
         values = risk.kernel_values
         if settings.measure:
-            objective = _measured(problem, loss, centre, support, coef, intercept, engine)
+            objective = _measured(problem, loss, center, support, coef, intercept, engine)
             values += n * len(support)
         elif settings.constant_time:
             objective = float("nan")
@@ -88,14 +88,14 @@ def fit_sampled(
 def _measured(
     problem: KernelProblem,
     loss: ScoreLoss,
-    centre: Array | None,
+    center: Array | None,
     support: IntArray,
     coef: Array,
     intercept: Array,
     engine: Engine,
 ) -> float:
     """The objective of a function, in double precision: |f|^2 is the sum of coef_j f(z_j)."""
-    rows = KernelRows(problem.kernel, problem.X, np.float64, centre)
+    rows = KernelRows(problem.kernel, problem.X, np.float64, center)
     n = len(rows)
     parts = [
         KernelPart(

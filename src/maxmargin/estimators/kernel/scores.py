@@ -60,10 +60,10 @@ class KernelScores:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
         movable = kernel.shift_invariant and not is_thin(rows) and rows.shape[0]
         # differences of rows far from zero would lose precision
-        self._centre = center_of(rows) if movable else None
+        self._center = center_of(rows) if movable else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
         pieces = (rows[lo : lo + TILE] for lo in range(0, rows.shape[0], TILE))
-        squares = (float(_squares(some, self._centre).max()) for some in pieces)
+        squares = (float(_squares(some, self._center).max()) for some in pieces)
         self._furthest = max(squares, default=0.0)
         self._all = sum(float(np.abs(part.coef).max(axis=1).sum()) for part in segments)
 
@@ -109,7 +109,7 @@ class KernelScores:
                 hi = min(rows.stop, lo + TILE)
                 part = coef[lo - rows.start : hi - rows.start]
                 part = np.column_stack([part, np.abs(part).max(axis=1, initial=0.0)])
-                packed = KernelRows(self.kernel, self.rows[lo:hi], dtype, self._centre)
+                packed = KernelRows(self.kernel, self.rows[lo:hi], dtype, self._center)
                 out.append(Tile(packed, np.ascontiguousarray(part, dtype=dtype), columns))
         return out
 
@@ -119,7 +119,7 @@ class KernelScores:
         if not tiles:
             return scores + self.intercept, size
         positive = isinstance(self.kernel, RBF)
-        left = KernelRows(self.kernel, X, tiles[0].rows.dtype, self._centre)
+        left = KernelRows(self.kernel, X, tiles[0].rows.dtype, self._center)
         for tile in tiles:
             values = left.block(tile.rows)
             sums = values @ tile.coef
@@ -135,7 +135,7 @@ class KernelScores:
         r)^(p - 1) r. The inequalities of Hoelder and Minkowski sum this: sum |c| (|t| + r)^(p - 1) <= S
         ((size / S)^(1/p) + r)^(p - 1) with S = sum |c|. (tanh is no steeper than p = 1.)
         """
-        squares = _squares(X, self._centre)
+        squares = _squares(X, self._center)
         if isinstance(self.kernel, RBF):
             return (1.0 + self.kernel.gamma * (squares + self._furthest)) * size
         p = getattr(self.kernel, "degree", 1)
@@ -146,12 +146,12 @@ class KernelScores:
         return (1.0 + p) * size + self._all * p * r * terms ** (p - 1)
 
 
-def _squares(X: Any, centre: Array | None) -> Array:
-    """|x - centre|^2 of each row."""
-    if sp.issparse(X) and centre is None:
+def _squares(X: Any, center: Array | None) -> Array:
+    """|x - center|^2 of each row."""
+    if sp.issparse(X) and center is None:
         return thin_squares(X)
     X = X.toarray() if sp.issparse(X) else X
-    X = X if centre is None else X - centre
+    X = X if center is None else X - center
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
 

@@ -14,7 +14,7 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import regression_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, penalises_all
+from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, penalizes_all
 from maxmargin.estimators.margins import check_margins
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
@@ -178,7 +178,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         self._train(model, rows.design, data, None, keeping=keeping)
         return self
 
-    @available_if(penalises_all)
+    @available_if(penalizes_all)
     @documented
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with the next samples of a stream, each of which is seen once.

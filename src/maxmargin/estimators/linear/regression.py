@@ -16,7 +16,7 @@ from maxmargin.estimators.linear.problem import (
     some_weight,
     weighings,
 )
-from maxmargin.estimators.margins import tube_targets
+from maxmargin.estimators.margins import epsilon_targets
 from maxmargin.estimators.validation import Training
 from maxmargin.losses import (
     DualTerms,
@@ -40,7 +40,7 @@ def regression_model(estimator: Any, data: Training, margin: Array | None) -> Li
             f"sample_epsilon replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
             "name."
         )
-    weight, y = some_weight(data.weight), tube_targets(data.y, margin)
+    weight, y = some_weight(data.weight), epsilon_targets(data.y, margin)
     intercept = intercept_feature(estimator)
     regularizer, reach = SquaredNorm(), 0.0
     if intercept != 0.0 and not estimator.penalize_intercept:

@@ -216,7 +216,7 @@ class PartialFit:
             yield self._batch(item[0], item[1], item[2] if len(item) == 3 else None, first=False)
 
 
-def penalises_all(estimator: Any) -> bool:
+def penalizes_all(estimator: Any) -> bool:
     """Whether every weight is penalized; otherwise a stream has no lower bound."""
     if estimator.fit_intercept and not estimator.penalize_intercept:
         raise AttributeError(

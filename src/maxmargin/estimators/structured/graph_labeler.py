@@ -212,7 +212,7 @@ class GraphLabeler(CertifiedEstimator):
     def _solver(self, weights: Weighing) -> Any:
         if self.solver != "auto":
             return self.solver
-        plain = not len(weights.norm.nonnegative) and (weights.map is None or weights.centre_only)
+        plain = not len(weights.norm.nonnegative) and (weights.map is None or weights.center_only)
         return AutoStructured() if plain else CuttingPlane()
 
     @property

@@ -101,8 +101,8 @@ class StructuredProblem:
     def risk(self, weight: Any) -> Any:
         """The risk with these sample weights. It takes over the engine of the previous risk."""
         # a center alone does not change compiled examples; cached outputs of an expensive oracle depend on w
-        centred = self.weights.centre_only and not self._expensive and self._margin is None
-        known = centred or self._examples is not None
+        centerd = self.weights.center_only and not self._expensive and self._margin is None
+        known = centerd or self._examples is not None
         risk = TaskRisk(
             self.task,
             self.inputs,
@@ -117,7 +117,7 @@ class StructuredProblem:
             expensive=self._expensive,
         )
         self._examples = risk.examples
-        return self.weights.risk(risk) if centred else risk
+        return self.weights.risk(risk) if centerd else risk
 
     def completed_risk(self, weight: Any, latent: Sequence[Any]) -> CompletedRisk:
         """The risk of a latent task with these sample weights and latent variables."""

@@ -234,7 +234,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             mapped = map_rows(self, rows, counts, _seed(self.random_state))
             rows = sp.csr_matrix(mapped.rows)
         weight = check_example_weights(sample_weight, len(counts))
-        classes = seq.alphabet(label for label in flat if label is not None)
+        classes = seq.label_set(label for label in flat if label is not None)
         data = self._tagged_data(rows, counts, flat, classes, weight, token_weight)
         task = data.task
         if drawn:
@@ -339,7 +339,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     def _solver(self, weights: Weighing | None = None) -> Any:
         if self.solver != "auto":
             return self.solver
-        spread = weights is not None and weights.map is not None and not weights.centre_only
+        spread = weights is not None and weights.map is not None and not weights.center_only
         return CuttingPlane() if spread else AutoStructured()
 
     def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:

@@ -277,7 +277,7 @@ def flat_weights(weight: Any, n_tokens: int) -> npt.NDArray[np.float64]:
     return np.asarray(weight, dtype=np.float64)
 
 
-def alphabet(labels: Iterable[Hashable]) -> list[Hashable]:
+def label_set(labels: Iterable[Hashable]) -> list[Hashable]:
     """The label set: sorted if possible, otherwise in order of first occurrence."""
     distinct = list(dict.fromkeys(x.item() if isinstance(x, np.generic) else x for x in labels))
     try:

@@ -132,7 +132,7 @@ class KernelRisk:
         self.dim = self.n_examples + int(fit_intercept)
         free = np.arange(self.n_examples, self.dim)
         self.norm = KernelNorm(free=free, risk=self)
-        self.centre = center_of(X) if kernel.shift_invariant else None
+        self.center = center_of(X) if kernel.shift_invariant else None
         #: single precision if it can represent the kernel's values
         self.dtype = precision(kernel, X)
         self.rounding = self.rows(slice(None), np.float64).rounding()
@@ -156,7 +156,7 @@ class KernelRisk:
 
     def rows(self, which: Any, dtype: Any = None) -> KernelRows:
         """A subset of the rows, packed."""
-        return KernelRows(self.kernel, self.X[which], dtype or self.dtype, self.centre)
+        return KernelRows(self.kernel, self.X[which], dtype or self.dtype, self.center)
 
     def products(self, basis: KernelRows, coef: Array) -> Array:
         """sum_j coef_j k(x_i, z_j) for all rows, in the precision of the basis."""

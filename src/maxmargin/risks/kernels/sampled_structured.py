@@ -143,8 +143,8 @@ class SampledStructuredRisk:
         self.task, self._X, self._Y, self._rescaling = task, X, Y, rescaling
         self._ends = np.asarray(ends, dtype=np.int64)
         self._starts = np.concatenate([[0], self._ends[:-1]])
-        centre = center_of(rows) if kernel.shift_invariant else None
-        self._rows = KernelRows(kernel, rows, np.float64, centre)
+        center = center_of(rows) if kernel.shift_invariant else None
+        self._rows = KernelRows(kernel, rows, np.float64, center)
         self.n_examples, self.n_rows = len(Y), int(rows.shape[0])
         self._weight = check_weights(sample_weight, self.n_examples)
         self._small = copy.deepcopy(task)

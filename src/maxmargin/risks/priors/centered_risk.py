@@ -140,7 +140,7 @@ class CenteredRisk(MappedRisk):
 
     def __init__(self, risk: TaskRisk, weights: WeightMap) -> None:
         super().__init__(risk, weights)
-        self._task_risk, self._center = risk, weights.centre.ravel()
+        self._task_risk, self._center = risk, weights.center.ravel()
 
     @property
     def offers(self) -> Capabilities:

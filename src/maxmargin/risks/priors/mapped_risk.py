@@ -1,7 +1,7 @@
-"""A risk composed with an affine map of its weights: R'(v) = R(centre + T v).
+"""A risk composed with an affine map of its weights: R'(v) = R(center + T v).
 
 Points are mapped to w, and cuts are mapped back to cuts of v. The shards are not aware of the map, and no
-data is copied. Only methods that visit single rows need transformed rows, X T with the offsets X centre;
+data is copied. Only methods that visit single rows need transformed rows, X T with the offsets X center;
 if T is the identity these are the rows of X itself.
 """
 
@@ -98,7 +98,7 @@ class MappedLine(MappedEvaluation):
 
 
 class MappedRisk:
-    """R(centre + T v) of a risk R.
+    """R(center + T v) of a risk R.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class MappedRisk:
         risk = self._score_risk()
         rows, offset = risk.rows, risk.rows.offset
         if self.weights.shifts:
-            offset = risk.scores(risk.evaluate(self.weights.centre.ravel()))
+            offset = risk.scores(risk.evaluate(self.weights.center.ravel()))
         return replace(
             rows,
             design=stretched(rows.design, self.weights),

@@ -157,7 +157,7 @@ class TaskRisk:
     task : Task
         What is predicted; ``task.setup`` must have been called.
     X, Y : sequences
-        Inputs and labelled outputs.
+        Inputs and labeled outputs.
     dim : int
         Dimension of the joint features, as ``setup`` returned it.
     rescaling : {"margin", "slack"}
@@ -316,7 +316,7 @@ class TaskRisk:
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""
         if self._expensive:  # any shard can answer for any example
-            # neighbouring shards share a worker: spread them, so that few examples keep many workers busy
+            # neighboring shards share a worker: spread them, so that few examples keep many workers busy
             owners = np.arange(len(examples)) * self.n_blocks // max(1, len(examples))
         else:
             owners = np.searchsorted(self._bounds, examples, side="right") - 1
