@@ -250,12 +250,12 @@ def test_refusals():
     X, y = scaled(load_iris)
     for params, words in [
         ({"method": "fast"}, "method='fast'.*exact.*nystrom"),
-        ({"kernel": "laplace"}, "kernel='laplace'"),
-        ({"gamma": "large"}, "gamma='large'"),
-        ({"gamma": None}, "gamma=None"),
-        ({"kernel": "poly", "degree": -1}, "degree=-1"),
-        ({"kernel": "poly", "degree": 2.5}, "degree=2.5"),
-        ({"kernel": "sigmoid", "coef0": "x"}, "coef0='x'"),
+        ({"kernel": "laplace"}, "got 'laplace'"),
+        ({"gamma": "large"}, "gamma must be .* got 'large'"),
+        ({"gamma": None}, "gamma must be .* got None"),
+        ({"kernel": "poly", "degree": -1}, "degree must be .* got -1"),
+        ({"kernel": "poly", "degree": 2.5}, "degree must be .* got 2.5"),
+        ({"kernel": "sigmoid", "coef0": "x"}, "coef0 must be .* got 'x'"),
         ({"memory": -1}, "memory=-1"),
         ({"max_kernel_values": "all"}, "max_kernel_values='all'"),
         ({"C": -1.0}, "C=-1.0"),
