@@ -289,7 +289,7 @@ def test_a_kernel_that_is_none_has_no_lower_bound():
         (EmpiricalMap(max_rows=10), "EmpiricalMap"),
         (Nystrom(0), "n_landmarks"),
         (Nystrom(landmarks="best"), "kmeans"),
-        (Nystrom(landmarks=[1000]), "training rows"),
+        (Nystrom(landmarks=[1000]), "training samples"),
     ],
 )
 def test_what_cannot_be_is_refused(method, word):
