@@ -1,4 +1,7 @@
-"""Plots of a fit, as displays in the style of scikit-learn. They require matplotlib (``maxmargin[plot]``)."""
+"""Plots of a fit, as displays in the style of scikit-learn, and the largest weights of a tagger.
+
+Plots require matplotlib (``maxmargin[plot]``).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.stopping import RelativeGap
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.structured.explanation import TaggerExplanation
 
-__all__ = ["ConvergenceDisplay", "GridDisplay"]
+__all__ = ["ConvergenceDisplay", "GridDisplay", "TaggerExplanation"]
 
 _X_LABELS = {
     "iteration": "iteration",

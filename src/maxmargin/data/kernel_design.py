@@ -30,8 +30,8 @@ class KernelDesign:
     ----------
     features : NystromMap
         The kernel map.
-        X : array, CSR matrix, or design with a ``block`` method (such as a data set on disk)
-            The samples.
+    X : array, CSR matrix, or design with a ``block`` method (such as a data set on disk)
+        The samples.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.structured import sequences as seq
+from maxmargin.estimators.structured.explanation import TaggerExplanation, explain
 from maxmargin.estimators.validation import loaded
 from maxmargin.kernels import KernelExpansion
 from maxmargin.tasks.chains.chain import Chain
@@ -151,6 +152,62 @@ class ChainDecision:
         K = len(self.classes_)
         flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
         return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    def explain(self, n: int | None = 10, *, feature_names: Any = None) -> TaggerExplanation:
+        """Return the largest weights: of the features of each label, and of the transitions.
+
+        Parameters
+        ----------
+        n : int or None, default 10
+            Number of features per label, and number of transitions, by absolute weight. None returns all.
+            Weights of zero and forbidden transitions are left out.
+        feature_names : list of strings, optional
+            Names of the columns, if the sequences were matrices. By default x0, x1, and so on.
+
+        Returns
+        -------
+        maxmargin.inspection.TaggerExplanation
+            Print it, or use its methods ``to_frame`` and ``plot``.
+
+        Examples
+        --------
+        >>> from maxmargin import SequenceTagger
+        >>> tagger = SequenceTagger(tol=1e-6).fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> tagger.explain(n=2)
+        A
+          red     +0.200
+          sky     -0.200
+        N
+          sky     +0.200
+          red     -0.200
+        transitions
+          A -> N  +0.200
+          N -> A  -0.200
+        """
+        check_is_fitted(self, "weights_")
+        if self.expansion_ is not None:
+            raise ValueError(
+                "a tagger with a kernel has no weights of features: its scores are functions of a token "
+                "(expansion_). transitions_, starts_ and stops_ are its weights of labels."
+            )
+        if self.vectorizer_ is not None:
+            if feature_names is not None:
+                raise ValueError(
+                    "feature_names is for sequences that were matrices: these features have names."
+                )
+            names = self.vectorizer_.feature_names_
+        elif feature_names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        else:
+            names = list(feature_names)
+            if len(names) != self.n_features_in_:
+                raise ValueError(
+                    f"feature_names has {len(names)} names for {self.n_features_in_} features."
+                )
+        task = self.task_
+        allowed = task.allowed, task.allowed_start, task.allowed_stop
+        moves = self.transitions_, self.starts_, self.stops_
+        return explain(self.coef_, moves, allowed, self.states_, names, n)
 
     def _stack(self, X: Any, lengths: Any) -> tuple[Any, seq.Lengths]:
         check_is_fitted(self, "weights_")
