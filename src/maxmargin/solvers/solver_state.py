@@ -292,7 +292,7 @@ def _read_place(place: Any, problem: Problem) -> dict[str, Any] | None:
         if name == "rng":
             _read_rng(value)
             out[name] = value
-        elif name in ("unconfirmed", "passes"):
+        elif name in ("unconfirmed", "passes", "iterations"):
             out[name] = count(value, name)
         elif name == "seen":
             if type(value) is not list or len(value) % 2:
