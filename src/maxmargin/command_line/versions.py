@@ -30,7 +30,8 @@ def run(arguments: Any) -> int:
     lines |= {name: _version(name) or "missing" for name in REQUIRED}
     lines |= {name: found for name in OPTIONAL if (found := _version(name)) is not None}
     lines["platform"] = platform.platform()
-    lines["CPU"] = f"{config.CPU_NAME or binding.get_host_cpu_name()}, {os.cpu_count()} cores"
+    cpu = getattr(config, "CPU_NAME", None) or binding.get_host_cpu_name()
+    lines["CPU"] = f"{cpu}, {os.cpu_count()} cores"
     lines["compiled code"] = compile_cache()
     for name, text in lines.items():
         print(f"{name:14} {text}")

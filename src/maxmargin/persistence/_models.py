@@ -264,6 +264,25 @@ def _read_graphs(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     return stored | {"task_": task}
 
 
+_MULTILABEL: Fields = {
+    **_FEATURES,
+    "classes_": f.classes("classes"),
+    "dependencies_": f.integers("pairs", 2, below="classes"),
+    "weights_": f.array("weights"),
+}
+
+
+def _read_multilabel(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    L, d, pairs = (sizes[name] for name in ("classes", "d", "pairs"))
+    node_weights = sizes["weights"] - 4 * pairs
+    if L < 1 or node_weights not in (2 * L * d, 2 * L * (d + 1)):
+        raise FormatError(f"{sizes['weights']} weights do not fit {L} labels and {pairs} pairs")
+    if (np.diff(stored["dependencies_"], axis=1) <= 0).any():
+        raise FormatError("the first label of a dependency is not below the second")
+    task = GraphLabeling(2, n_features=node_weights // 2, n_edge_features=pairs)
+    return stored | {"task_": task}
+
+
 _STRUCTURED: Fields = {
     **_ABOUT_KERNEL,
     "task": f.of_type(str),
@@ -359,6 +378,7 @@ MODELS: dict[str, Model] = {
         Model(estimators.LinearSVC, _CLASSIFIER, _read_classifier),
         Model(estimators.LinearSVR, _REGRESSION, _read_linear),
         Model(estimators.MeasureSVC, _CLASSIFIER, _read_classifier),
+        Model(estimators.MultiLabelSVC, _MULTILABEL, _read_multilabel),
         Model(estimators.RankSVM, _RANKER, _read_ranker),
         Model(SequenceTagger, _TAGGER, _read_tagger, _tagger_values),
         Model(estimators.StructuredSVM, _STRUCTURED, _read_structured, _task_name),
