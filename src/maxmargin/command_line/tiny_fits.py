@@ -21,6 +21,8 @@ _ROWS = _RNG.normal(size=(60, 5))
 _TARGET = _ROWS[:, 0] + 0.5 * _RNG.normal(size=60)
 _BINARY = np.where(_TARGET > 0.0, 1, -1)
 _THREE = np.digitize(_TARGET, [-0.5, 0.5])
+#: features of very different scales, whose fits use additional functions
+_UNSCALED = np.exp(_RNG.normal(size=(400, 20))) * np.logspace(-2.0, 3.0, 20)
 _SEQUENCES = [_RNG.normal(size=(5, 3)) for _ in range(10)]
 _TAGS = [x.argmax(axis=1) for x in _SEQUENCES]
 _WORDS = [[{"bias": 1.0, f"w{tag}": 1.0} for tag in tags] for tags in _TAGS]
@@ -37,8 +39,17 @@ def _both(estimator: Any, *targets: Any) -> None:
             estimator.fit(X, target).predict(X)
 
 
+def _unscaled(estimator: Any) -> None:
+    """Fit dense and sparse samples without preprocessing."""
+    score = np.log(_UNSCALED).sum(axis=1)
+    target = np.where(score > np.median(score), 1, -1)
+    for X in (_UNSCALED, sp.csr_matrix(_UNSCALED)):
+        estimator.fit(X, target).predict(X)
+
+
 def _linear_svc() -> None:
     _both(maxmargin.LinearSVC(), _BINARY, _THREE)
+    _unscaled(maxmargin.LinearSVC())
 
 
 def _linear_svc_cv() -> None:
@@ -47,6 +58,7 @@ def _linear_svc_cv() -> None:
 
 def _linear_svr() -> None:
     _both(maxmargin.LinearSVR(), _TARGET)
+    _unscaled(maxmargin.LinearSVR())
 
 
 def _kernel_svc() -> None:

@@ -307,8 +307,8 @@ def _indicators(y: Any, n: int) -> tuple[npt.NDArray[Any], IntArray]:
     if table.ndim != 2:
         raise ValueError(
             "y must be a matrix of indicators with one column per label, got an array of shape "
-            f"{table.shape}. sklearn.preprocessing.MultiLabelBinarizer makes one from lists of labels; for one label per "
-            "sample, use maxmargin.LinearSVC."
+            f"{table.shape}. sklearn.preprocessing.MultiLabelBinarizer makes one from lists of labels; for one "
+            "label per sample, use maxmargin.LinearSVC."
         )
     table = table.toarray() if sp.issparse(table) else table
     if table.shape[0] != n:
