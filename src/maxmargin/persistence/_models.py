@@ -194,6 +194,7 @@ _TAGGER: Fields = {
     "allowed": f.optional(f.flags("states", "states")),
     "allowed_start": f.optional(f.flags("states")),
     "allowed_stop": f.optional(f.flags("states")),
+    "calibration_": f.optional(f.array(2, "knots")),
 }
 
 
@@ -214,8 +215,18 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
     return out
 
 
+def _check_calibration(table: Any) -> None:
+    if table is None:
+        return
+    if not table.shape[1] or (np.diff(table) < 0.0).any():
+        raise FormatError("the calibration's margins and confidences do not ascend")
+    if table[1, 0] < 0.0 or table[1, -1] > 1.0:
+        raise FormatError("the calibration's confidences are not between 0 and 1")
+
+
 def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     stored.pop("order")
+    _check_calibration(stored.get("calibration_"))
     basis, vocabulary = stored.pop("basis", None), stored.pop("vocabulary", None)
     constraints = {name: stored.pop(name) for name in ("cost", *_MASKS) if name in stored}
     d, K = sizes["d"], sizes["states"]

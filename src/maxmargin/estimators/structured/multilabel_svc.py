@@ -168,14 +168,17 @@ class MultiLabelSVC(ClassifierMixin, CertifiedEstimator):
         task = GraphLabeling(2)
         task.setup(graphs, list(table))
         previous = getattr(self, "weights_", None) if self.warm_start else None
-        reused = previous is not None and previous.shape == (task.dim,)
+        if previous is not None and previous.shape != (task.dim,):
+            previous = None
         fitted = {"classes_": classes, "dependencies_": pairs, "task_": task}
         with self._workers() as engine:
-            risk = TaskRisk(task, graphs, table, task.dim, sample_weight=weight, engine=engine)
+            risk = TaskRisk(
+                task, graphs, list(table), task.dim, sample_weight=weight, engine=engine
+            )
             result = self._minimize(
                 risk,
                 AutoStructured() if self.solver == "auto" else self.solver,
-                start=Start(previous) if reused else None,
+                start=None if previous is None else Start(previous),
                 fitted=lambda w: {**fitted, "weights_": w.copy()},
                 data={"X": X, "y": y},
                 keeping=keeping,
@@ -307,8 +310,8 @@ def _indicators(y: Any, n: int) -> tuple[npt.NDArray[Any], IntArray]:
     if table.ndim != 2:
         raise ValueError(
             "y must be a matrix of indicators with one column per label, got an array of shape "
-            f"{table.shape}. sklearn.preprocessing.MultiLabelBinarizer makes one from lists of labels; for one "
-            "label per sample, use maxmargin.LinearSVC."
+            f"{table.shape}. sklearn.preprocessing.MultiLabelBinarizer makes one from lists of labels. "
+            "For one label per sample, use maxmargin.LinearSVC."
         )
     table = table.toarray() if sp.issparse(table) else table
     if table.shape[0] != n:
