@@ -258,8 +258,8 @@ class MultiLabelSVC(ClassifierMixin, CertifiedEstimator):
         """Scores of both values of each label, of shape (n_samples, n_labels, 2)."""
         check_is_fitted(self, "weights_")
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        rows = _nodes(rows, self.fit_intercept)
         weights = self._node_weights()
+        rows = _nodes(rows, weights.shape[1] > self.n_features_in_)
         flat = weights.transpose(1, 0, 2).reshape(weights.shape[1], -1)
         scores = finite_scores(np.asarray(rows @ flat))
         return scores.reshape(rows.shape[0], len(self.classes_), 2)
