@@ -10,6 +10,7 @@ from maxmargin.model_writer import register_writer
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
     from maxmargin.checkpoints import Checkpoint, CheckpointError
+    from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators import (
         GaussianPrior,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         LinearSVCCV,
         LinearSVR,
         MeasureSVC,
+        MultiLabelSVC,
         RankSVM,
         SequenceTagger,
         StructuredSVM,
@@ -44,6 +46,7 @@ __all__ = [
     "LinearSVCCV",
     "LinearSVR",
     "MeasureSVC",
+    "MultiLabelSVC",
     "RankSVM",
     "SequenceTagger",
     "StructuredSVM",
@@ -59,6 +62,7 @@ __all__ = [
     "structured_path",
     "svc_path",
     "tasks",
+    "warm_up",
 ]
 
 _PACKAGES = [
@@ -72,6 +76,7 @@ _HOMES = {
     "load": "persistence",
     "minimize": "solvers",
     "return_on_interrupt": "core.interrupts",
+    "warm_up": "command_line.warm_up",
 }
 
 

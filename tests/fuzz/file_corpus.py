@@ -26,6 +26,7 @@ from maxmargin import (
     LinearSVC,
     LinearSVR,
     MeasureSVC,
+    MultiLabelSVC,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -96,6 +97,10 @@ def _models() -> dict[str, Callable[[], Any]]:
         "SequenceTagger kernel": lambda: SequenceTagger(kernel="rbf", kernel_method=Nystrom(5)).fit(
             CHAINS, LABELS
         ),
+        "SequenceTagger calibrated": lambda: (
+            SequenceTagger().fit(CHAINS, LABELS).calibrate(CHAINS, LABELS)
+        ),
+        "MultiLabelSVC": lambda: MultiLabelSVC(dependencies="full").fit(X, (X > 0).astype(int)),
         "GraphLabeler": lambda: GraphLabeler(cost={1: 2.0}).fit(GRAPHS, NODES),
         "GrammarParser": lambda: GrammarParser(max_iter=5).fit(SENTENCES, TREES),
         "KernelSVC": lambda: KernelSVC(kernel="rbf").fit(X, Y),
@@ -151,6 +156,8 @@ def use_model(path: Path) -> None:
     est.predict(inputs)
     if hasattr(est, "decision_function"):
         est.decision_function(inputs)
+    if hasattr(est, "calibration_"):
+        est.predict_confidence(inputs)
     if getattr(est, "_streams", None) and hasattr(est, "partial_fit") and d < 1000:
         y = np.resize(est.classes_, 8) if hasattr(est, "classes_") else np.zeros(8)
         est.partial_fit(inputs, y)

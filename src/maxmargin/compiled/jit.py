@@ -10,6 +10,8 @@ from typing import Any
 
 from numba import njit
 
+import maxmargin.compiled.notice  # noqa: F401 - says on standard error that a first fit compiles
+
 #: reordering and fused multiply-add in sums of products; nan and inf are respected
 PRODUCTS = {"reassoc", "contract", "nsz"}
 #: for maxima of many numbers without nan (inf is respected), so that they are vectorized

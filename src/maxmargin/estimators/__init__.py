@@ -11,6 +11,7 @@ from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
 from maxmargin.estimators.structured.graph_labeler import GraphLabeler
 from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
+from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
 from maxmargin.estimators.structured.path import structured_path
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
@@ -26,6 +27,7 @@ __all__ = [
     "LinearSVCCV",
     "LinearSVR",
     "MeasureSVC",
+    "MultiLabelSVC",
     "RankSVM",
     "SequenceTagger",
     "StructuredSVM",

@@ -194,6 +194,7 @@ _TAGGER: Fields = {
     "allowed": f.optional(f.flags("states", "states")),
     "allowed_start": f.optional(f.flags("states")),
     "allowed_stop": f.optional(f.flags("states")),
+    "calibration_": f.optional(f.array(2, "knots")),
 }
 
 
@@ -214,8 +215,18 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
     return out
 
 
+def _check_calibration(table: Any) -> None:
+    if table is None:
+        return
+    if not table.shape[1] or (np.diff(table) < 0.0).any():
+        raise FormatError("the calibration's margins and confidences do not ascend")
+    if table[1, 0] < 0.0 or table[1, -1] > 1.0:
+        raise FormatError("the calibration's confidences are not between 0 and 1")
+
+
 def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     stored.pop("order")
+    _check_calibration(stored.get("calibration_"))
     basis, vocabulary = stored.pop("basis", None), stored.pop("vocabulary", None)
     constraints = {name: stored.pop(name) for name in ("cost", *_MASKS) if name in stored}
     d, K = sizes["d"], sizes["states"]
@@ -261,6 +272,25 @@ def _read_graphs(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     task = GraphLabeling(K, n_features=d, n_edge_features=e, **options)
     if task.dim != n:
         raise FormatError(f"{n} weights where the task has {task.dim}")
+    return stored | {"task_": task}
+
+
+_MULTILABEL: Fields = {
+    **_FEATURES,
+    "classes_": f.classes("classes"),
+    "dependencies_": f.integers("pairs", 2, below="classes"),
+    "weights_": f.array("weights"),
+}
+
+
+def _read_multilabel(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    L, d, pairs = (sizes[name] for name in ("classes", "d", "pairs"))
+    node_weights = sizes["weights"] - 4 * pairs
+    if L < 1 or node_weights not in (2 * L * d, 2 * L * (d + 1)):
+        raise FormatError(f"{sizes['weights']} weights do not fit {L} labels and {pairs} pairs")
+    if (np.diff(stored["dependencies_"], axis=1) <= 0).any():
+        raise FormatError("the first label of a dependency is not below the second")
+    task = GraphLabeling(2, n_features=node_weights // 2, n_edge_features=pairs)
     return stored | {"task_": task}
 
 
@@ -359,6 +389,7 @@ MODELS: dict[str, Model] = {
         Model(estimators.LinearSVC, _CLASSIFIER, _read_classifier),
         Model(estimators.LinearSVR, _REGRESSION, _read_linear),
         Model(estimators.MeasureSVC, _CLASSIFIER, _read_classifier),
+        Model(estimators.MultiLabelSVC, _MULTILABEL, _read_multilabel),
         Model(estimators.RankSVM, _RANKER, _read_ranker),
         Model(SequenceTagger, _TAGGER, _read_tagger, _tagger_values),
         Model(estimators.StructuredSVM, _STRUCTURED, _read_structured, _task_name),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.structured import sequences as seq
+from maxmargin.estimators.structured.confidence import calibration_table, margins_of
 from maxmargin.estimators.structured.explanation import TaggerExplanation, explain
 from maxmargin.estimators.validation import loaded
 from maxmargin.kernels import KernelExpansion
@@ -33,6 +35,7 @@ class ChainDecision:
     #: whether tokens were plain strings; True if that is unknown
     _string_tokens: bool = True
     expansion_: KernelExpansion | None
+    calibration_: Array
 
     @property
     def states_(self) -> list[Any]:
@@ -147,11 +150,91 @@ class ChainDecision:
         ((2, 2), ['A', 'N'])
         """
         rows, counts = self._stack(X, lengths)
+        flat = self._flat_max_marginals(rows, counts)
+        return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    @documented
+    def calibrate(self, X: Any, y: Any, lengths: Any = None, method: str = "isotonic") -> Self:
+        """Learn from held-out sequences how likely a predicted label is right.
+
+        Afterwards, :meth:`predict_confidence` returns probabilities. The predictions stay the same. Use
+        sequences that were not in the training data: on those, the tagger is right too often. Another call of
+        ``fit`` removes the calibration.
+
+        Parameters
+        ----------
+        X, y : as for ``fit``
+            Held-out sequences and their true labels. Tokens with the label None are ignored.
+        {lengths}
+        method : {"isotonic", "sigmoid"}, default "isotonic"
+            The function from margins to probabilities. "isotonic" is any nondecreasing function; it needs
+            about 1,000 tokens. "sigmoid" (Platt scaling) has two parameters, for fewer tokens.
+
+        Returns
+        -------
+        SequenceTagger
+            The calibrated tagger.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from maxmargin import SequenceTagger
+        >>> rng = np.random.default_rng(0)
+        >>> y = [rng.integers(0, 2, size=10) for _ in range(80)]
+        >>> X = [np.eye(2)[labels] + rng.normal(size=(10, 2)) for labels in y]
+        >>> tagger = SequenceTagger(C=0.1).fit(X[:40], y[:40]).calibrate(X[40:], y[40:])
+        >>> confidence = tagger.predict_confidence(X[40:])
+        >>> right = [np.equal(a, b) for a, b in zip(tagger.predict(X[40:]), y[40:])]
+        >>> bool(abs(np.mean(confidence) - np.mean(right)) < 0.01)
+        True
+        """
+        if method not in ("isotonic", "sigmoid"):
+            raise ValueError(f"method={method!r}: use 'isotonic' or 'sigmoid'.")
+        X, y, _ = loaded(X, y, None)
+        rows, counts = self._stack(X, lengths)
+        truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
+        with _in_terms_of_labels():
+            predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
+        known = np.array([label is not None for label in truth], dtype=bool)
+        if not known.any():
+            raise ValueError("there are no labels to calibrate with: all are None, or X is empty.")
+        right = np.array([a == b for a, b in zip(predicted, truth, strict=True)], dtype=bool)
+        margins = margins_of(self._flat_max_marginals(rows, counts))
+        self.calibration_ = calibration_table(margins[known], right[known], method)
+        return self
+
+    @documented
+    def predict_confidence(self, X: Any, lengths: Any = None) -> Any:
+        """Predict the probability that each predicted label is right. Requires :meth:`calibrate`.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sequences.
+        {lengths}
+
+        Returns
+        -------
+        list of arrays of shape (n_tokens,)
+            One probability per token, for the label that ``predict`` returns. If ``lengths`` was given, one
+            flat array.
+        """
+        check_is_fitted(self, "weights_")
+        if getattr(self, "calibration_", None) is None:
+            raise NotFittedError(
+                "this tagger is not calibrated: call calibrate(X, y) with held-out sequences first."
+            )
+        rows, counts = self._stack(X, lengths)
+        margins = margins_of(self._flat_max_marginals(rows, counts))
+        flat = np.interp(margins, *self.calibration_)
+        return flat if lengths is not None else seq.by_sequence(flat, counts)
+
+    def _flat_max_marginals(self, rows: Any, counts: seq.Lengths) -> Array:
+        """Max-marginals of labels for all tokens."""
         with _in_terms_of_labels():
             flat = max_marginals_stacked(*self._scorer(), rows, counts)
         K = len(self.classes_)
-        flat = flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
-        return flat if lengths is not None else seq.by_sequence(flat, counts)
+        return flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
 
     def explain(self, n: int | None = 10, *, feature_names: Any = None) -> TaggerExplanation:
         """Return the largest weights: of the features of each label, and of the transitions.

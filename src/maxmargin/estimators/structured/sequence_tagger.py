@@ -119,6 +119,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     {probabilistic}
     vectorizer_ : DictVectorizer or None
         Set if the tokens of ``X`` were feature dicts or strings.
+    calibration_ : array of shape (2, n_knots)
+        Set by ``calibrate``: margins and the probabilities that labels with these margins are right.
     {n_features_in_}
     {certificate}
 
@@ -222,6 +224,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             The fitted tagger.
         """
         check_parameters(self)
+        if hasattr(self, "calibration_"):
+            del self.calibration_  # it belongs to the weights of the previous fit
         X, y, sample_weight = loaded(X, y, sample_weight)
         rows, counts, vectorizer, strings = seq.stack(X, lengths, fitting=True)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)

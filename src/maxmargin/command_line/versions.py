@@ -1,0 +1,52 @@
+"""``maxmargin versions``: what to put into a bug report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from typing import Any
+
+from llvmlite import binding
+from numba.core import config
+
+import maxmargin
+
+REQUIRED = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "joblib", "threadpoolctl")
+OPTIONAL = ("matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec", "s3fs")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = subparsers.add_parser(
+        "versions", help="print the versions of maxmargin and of the packages that it uses"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: Any) -> int:
+    """Print one line per package, then the machine and the folder of the compiled code."""
+    lines = {"maxmargin": maxmargin.__version__, "Python": platform.python_version()}
+    lines |= {name: _version(name) or "missing" for name in REQUIRED}
+    lines |= {name: found for name in OPTIONAL if (found := _version(name)) is not None}
+    lines["platform"] = platform.platform()
+    cpu = getattr(config, "CPU_NAME", None) or binding.get_host_cpu_name()
+    lines["CPU"] = f"{cpu}, {os.cpu_count()} cores"
+    lines["compiled code"] = compile_cache()
+    for name, text in lines.items():
+        print(f"{name:14} {text}")
+    return 0
+
+
+def compile_cache() -> str:
+    """The folder with the compiled code."""
+    from maxmargin.compiled import _probe
+
+    return _probe.stats.cache_path or "not cached: no folder is writable (set NUMBA_CACHE_DIR)"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

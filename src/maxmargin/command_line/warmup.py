@@ -1,0 +1,54 @@
+"""``maxmargin warmup``: compile before the first fit."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from maxmargin.command_line.versions import compile_cache
+from maxmargin.command_line.warm_up import COMMON, warm_up
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = subparsers.add_parser(
+        "warmup",
+        help="compile for this machine, so that first fits do not",
+        description="Fit each estimator to tiny data, so that its compiled code is in the cache.",
+    )
+    parser.add_argument(
+        "estimators",
+        nargs="*",
+        metavar="ESTIMATOR",
+        help=f"names of estimators (default: {', '.join(COMMON)})",
+    )
+    parser.add_argument("--all", action="store_true", help="warm up all estimators")
+    parser.add_argument(
+        "--jobs",
+        type=_jobs,
+        default=-1,
+        metavar="N",
+        help="number of processes (default: one per core)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: Any) -> int:
+    """Warm up and print the seconds of each estimator."""
+    chosen = "all" if arguments.all else arguments.estimators or None
+    try:
+        seconds = warm_up(chosen, n_jobs=arguments.jobs)
+    except ValueError as error:  # an unknown estimator
+        print(f"maxmargin warmup: {error}")
+        return 2
+    for name, value in seconds.items():
+        print(f"{name:20} {value:6.1f} s")
+    print(f"compiled code in {compile_cache()}")
+    return 0
+
+
+def _jobs(text: str) -> int:
+    value = int(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError("must not be 0: use -1 for one process per core")
+    return value
