@@ -135,10 +135,23 @@ random_state : int, RandomState or None, {default}
     Seed of the random number generator. Fits with the same seed are bit-identical.
 
 callbacks : list of callables, {default}
-    Called with the record of every iteration. The fit stops if one of them returns True.
+    Called with the record of every iteration. The fit stops if one of them returns True. See the user guide,
+    "Watching a fit".
 
 verbose : int, {default}
-    If 1, show the progress of the fit on one line.
+    If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten seconds.
+
+search_seconds : float, {default}
+    Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+    trained on every fold is taken, with a warning. The fit with the best setting is not limited.
+
+search_callbacks : list of callables, {default}
+    Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if one of
+    them returns True; the best of the settings that were trained on every fold is taken.
+
+search_verbose : int, {default}
+    If 1, show the progress of the cross-validation on standard error: on one line in a terminal, else every
+    ten seconds.
 
 checkpoint : path or Checkpoint, {default}
     File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see the
@@ -247,7 +260,13 @@ _GROUPS = {
     "probabilistic": ("probabilistic_bound_", "probabilistic_bound_is_vacuous_"),
 }
 #: descriptions whose name in docstrings is not the name of what they describe
-_NAMES = {"score_weight": "sample_weight", "pairs": "X, y"}
+_NAMES = {
+    "score_weight": "sample_weight",
+    "pairs": "X, y",
+    "search_seconds": "max_seconds",
+    "search_callbacks": "callbacks",
+    "search_verbose": "verbose",
+}
 
 
 def _entries(text: str) -> dict[str, str]:

@@ -308,12 +308,13 @@ class Driver:
         )
         self.history.append(record)
         reason: StopReason | None = None
-        # every callback gets every record, even if another callback stops the fit there
+        # every callback gets every record, even if another callback stops the fit there; the observer is
+        # first, so that callbacks can report what it found
+        if self.observer is not None and self.observer(record, state.w) is True:
+            reason = "callback"
         for callback in self.callbacks:
             if callback(record) is True:
                 reason = "callback"
-        if self.observer is not None and self.observer(record, state.w) is True:
-            reason = "callback"
         if self.risk.offers.numbered_planes is not None:  # free slots for new planes
             self.risk.offers.numbered_planes.tidy(state)
         reason = reason or self._limit(elapsed)
