@@ -65,6 +65,8 @@ def test_a_callback_can_stop_the_fit():
 def test_only_true_stops():
     est = LinearSVC(callbacks=[lambda record: 1, lambda record: "stop"]).fit(X, Y)
     assert est.stop_reason_ == "gap"
+    est = LinearSVC(callbacks=[lambda record: np.bool_(True)]).fit(X, Y)
+    assert est.stop_reason_ == "callback"
 
 
 def test_a_callback_stops_structured_fits_too():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import pty
 import re
@@ -94,7 +95,7 @@ def test_terminal_shows_one_live_line_and_the_final_state():
     )
     # nothing of a longer state is left behind a shorter one
     states = [*live, final]
-    for one, other in zip(states, states[1:], strict=False):
+    for one, other in itertools.pairwise(states):
         assert len(other) >= len(one.rstrip())
 
 

@@ -75,7 +75,7 @@ def test_info_at_the_end_and_debug_per_iteration(fit, caplog):
     make, data = fit
     with caplog.at_level(logging.INFO, logger="maxmargin"):
         est = make().fit(*data)
-    (message,) = [one.getMessage() for one in caplog.records if one.name == "maxmargin"]
+    message = [one.getMessage() for one in caplog.records if one.name == "maxmargin"][-1]
     assert message.startswith(f"{type(est).__name__}: stopped by {est.stop_reason_}")
     caplog.clear()
     with caplog.at_level(logging.DEBUG, logger="maxmargin"):
@@ -168,7 +168,7 @@ def test_every_and_scoring():
 @pytest.mark.parametrize("name", ["LinearSVC", "LinearSVR", "SequenceTagger"])
 def test_a_score_can_stop_the_fit(name):
     make, data = FITS[name]
-    watch = ValidationScore(*data, on_score=lambda record, score: True)
+    watch = ValidationScore(*data, on_score=lambda record, score: np.bool_(True))
     est = make(tol=1e-12, callbacks=[watch]).fit(*data)
     assert (est.stop_reason_, est.n_iter_, len(watch.scores)) == ("callback", 1, 1)
 

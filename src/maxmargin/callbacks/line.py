@@ -23,8 +23,8 @@ class ProgressLine(Progress):
     On a terminal, one line is updated in place: method, objective, gap, passes over the data, elapsed time,
     and the time left, estimated from the rate at which the gap has fallen. Elsewhere, such as in a file, a
     line with the date and time is written every ten seconds. In both cases the last line is the final state:
-    stop reason, certificate, gap and seconds. With ``oracle="expensive"``, the line also shows how many examples of the
-    current pass are finished.
+    stop reason, certificate, gap and seconds. With ``oracle="expensive"``, the line also shows how many
+    examples of the current pass are finished.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from maxmargin.core.result import IterationRecord
+from maxmargin.core.stopping import stops
 
 __all__ = ["ValidationScore"]
 
@@ -89,4 +90,4 @@ class ValidationScore:
         else:
             score = float(self.scoring(estimator, self.X, self.y))
         self.scores.append((record.iteration, score))
-        return self.on_score is not None and self.on_score(record, score) is True
+        return self.on_score is not None and stops(self.on_score(record, score))

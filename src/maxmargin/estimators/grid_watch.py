@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from maxmargin.callbacks import CellRecord
 from maxmargin.callbacks.progress import Progress
 from maxmargin.core.result import relative_gap
+from maxmargin.core.stopping import stops
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.watching import Watch
 
@@ -69,5 +70,5 @@ class GridWatch(Watch):
         for callback in [*(self.estimator.callbacks or []), *self.own]:
             if isinstance(callback, Progress):
                 callback.begin(seconds=self.estimator.max_seconds)
-            if callback(record) is True:
+            if stops(callback(record)):
                 self.stop = self.stop or "callback"

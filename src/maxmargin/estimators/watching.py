@@ -11,7 +11,7 @@ from typing import Any, Self
 from maxmargin.callbacks import Log, ProgressLine
 from maxmargin.callbacks.progress import Progress
 from maxmargin.core.result import IterationRecord
-from maxmargin.core.stopping import StoppingRule
+from maxmargin.core.stopping import StoppingRule, stops
 from maxmargin.core.vectors import Array
 
 Fitted = Callable[[Array], Mapping[str, Any]]
@@ -106,9 +106,9 @@ def joint_observer(
             one.__dict__.update(fitted(w))
             return one
 
-        stops = [callback.on_estimator(record, current) is True for callback in callbacks]
+        answers = [callback.on_estimator(record, current) for callback in callbacks]
         if scikit is not None:
-            stops.append(scikit(record, w) is True)
-        return any(stops)
+            answers.append(scikit(record, w))
+        return any(stops(answer) for answer in answers)
 
     return observe
