@@ -2,9 +2,9 @@
 Pruning trials with Optuna
 ==========================
 
-Optuna searches for hyperparameters and can prune a trial: stop it when its validation score is worse than those
-of earlier trials at the same step. :class:`maxmargin.callbacks.ValidationScore` computes the score of the best
-weights found so far, and its ``on_score`` reports it to the trial.
+Optuna searches for hyperparameters and can prune a trial: stop it when its validation score is worse than
+those of earlier trials at the same step. :class:`maxmargin.callbacks.ValidationScore` computes the score of
+the best weights found so far, and its ``on_score`` reports it to the trial.
 
 What is a step? A large C needs more iterations than a small one, so scores at the same iteration cannot be
 compared. Scores at the same gap can. Here a new step begins whenever the gap has fallen by a factor of 1.8.
@@ -80,8 +80,8 @@ def objective(trial: optuna.Trial) -> float:
 
 
 # %%
-# From step 4 on, where the gap is 0.1, a trial is pruned if its score is below the median of the earlier trials
-# at that step. The study is reproducible: the sampler has a seed, and so has the fit.
+# From step 4 on, where the gap is 0.1, a trial is pruned if its score is below the median of the earlier
+# trials at that step. The study is reproducible: the sampler has a seed, and so has the fit.
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = optuna.create_study(
