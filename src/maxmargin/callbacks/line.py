@@ -63,7 +63,7 @@ class ProgressLine(Progress):
     def on_oracle(self, done: int, total: int) -> None:
         """Report the number of finished examples in a pass of an expensive oracle."""
         self._oracle = f"oracle {done}/{total}"
-        self._show()
+        self._show(now=done >= total)
 
     def on_end(self, estimator: Any) -> None:
         """Write the final state of the fit."""
@@ -74,10 +74,10 @@ class ProgressLine(Progress):
         if self._width:
             self._end(self.text())
 
-    def _show(self) -> None:
+    def _show(self, *, now: bool = False) -> None:
         stream = self._stream
         if stream.isatty():
-            if self.due(REFRESH) or not self._width:
+            if self.due(REFRESH) or now or not self._width:
                 self._update(stream, self.text())
         elif self.due(self.interval):
             self._write(stream, f"{_now()} {self.text()}\n")

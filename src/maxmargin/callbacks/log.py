@@ -32,10 +32,11 @@ class Log(Progress):
     >>> from sklearn.datasets import load_iris
     >>> from maxmargin import LinearSVC
     >>> logger, handler = logging.getLogger("maxmargin"), logging.StreamHandler(sys.stdout)
+    >>> handler.setFormatter(logging.Formatter("%(name)s %(levelname)s: %(message)s"))
     >>> logger.addHandler(handler)
     >>> logger.setLevel(logging.INFO)
     >>> est = LinearSVC().fit(*load_iris(return_X_y=True))
-    LinearSVC: stopped by gap  certificate exact  gap ...  objective ...  ... iterations  ... s
+    maxmargin INFO: ...LinearSVC: stopped by gap  certificate exact  gap ...  ... iterations  ... s
     >>> logger.removeHandler(handler)
     >>> logger.setLevel(logging.NOTSET)
     """

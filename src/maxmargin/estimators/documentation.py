@@ -141,18 +141,6 @@ callbacks : list of callables, {default}
 verbose : int, {default}
     If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten seconds.
 
-search_seconds : float, {default}
-    Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
-    trained on every fold is taken, with a warning. The fit with the best setting is not limited.
-
-search_callbacks : list of callables, {default}
-    Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if one of
-    them returns True; the best of the settings that were trained on every fold is taken.
-
-search_verbose : int, {default}
-    If 1, show the progress of the cross-validation on standard error: on one line in a terminal, else every
-    ten seconds.
-
 checkpoint : path or Checkpoint, {default}
     File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see the
     user guide, "Checkpoints".
@@ -260,13 +248,7 @@ _GROUPS = {
     "probabilistic": ("probabilistic_bound_", "probabilistic_bound_is_vacuous_"),
 }
 #: descriptions whose name in docstrings is not the name of what they describe
-_NAMES = {
-    "score_weight": "sample_weight",
-    "pairs": "X, y",
-    "search_seconds": "max_seconds",
-    "search_callbacks": "callbacks",
-    "search_verbose": "verbose",
-}
+_NAMES = {"score_weight": "sample_weight", "pairs": "X, y"}
 
 
 def _entries(text: str) -> dict[str, str]:

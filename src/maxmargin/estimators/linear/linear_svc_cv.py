@@ -91,14 +91,18 @@ class LinearSVCCV(LinearDecision, NamedParameters):
     {penalize_intercept}
     {max_iter}
         It applies to every cell.
-    {search_seconds}
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
     n_jobs : int, optional
         Number of threads. Results are bit-identical for any number. There is no ``engine``, because most
         cells are trained by coordinate ascent in the memory of this process. On a cluster, use
         :func:`svc_path` for each fold.
     {random_state}
-    {search_callbacks}
-    {search_verbose}
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if one
+        of them returns True, and the best of the settings that were trained on every fold is taken.
+    {verbose}
 
     Attributes
     ----------

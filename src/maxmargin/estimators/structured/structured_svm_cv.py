@@ -88,12 +88,16 @@ class StructuredSVMCV(NamedParameters):
     {oracle}
     {max_iter}
         It applies to each fit.
-    {search_seconds}
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
     {n_jobs}
     {engine}
     {random_state}
-    {search_callbacks}
-    {search_verbose}
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if one
+        of them returns True, and the best of the settings that were trained on every fold is taken.
+    {verbose}
 
     Attributes
     ----------
