@@ -95,8 +95,8 @@ class StructuredSVMCV(NamedParameters):
     {engine}
     {random_state}
     callbacks : list of callables, optional
-        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if one
-        of them returns True, and the best of the settings that were trained on every fold is taken.
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
     {verbose}
 
     Attributes
