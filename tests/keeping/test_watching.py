@@ -1,10 +1,6 @@
-"""A fit can be watched and stopped: by ``verbose``, by ``callbacks``, by scikit-learn's callbacks."""
+"""A fit can be watched and stopped: by ``callbacks`` and by scikit-learn's callbacks."""
 
 from __future__ import annotations
-
-import io
-import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +10,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM
-from maxmargin.callbacks import ProgressLine
 from maxmargin.core.result import IterationRecord
 from maxmargin.tasks import Chain
 
@@ -33,56 +28,6 @@ FITS = {
 def fit(request):
     make, data = FITS[request.param]
     return make, data
-
-
-# -- verbose ---------------------------------------------------------------------------------------
-
-
-def test_verbose_writes_one_line_to_stderr(fit, capfd):
-    make, data = fit
-    est = make(verbose=1).fit(*data)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err.endswith("\n")
-    (line,) = err.splitlines()
-    assert f"it {est.n_iter_} " in line
-    assert f"gap {est.history_[-1]['gap']:.2e}" in line
-
-
-def test_silence_is_the_default(fit, capfd):
-    make, data = fit
-    make().fit(*data)
-    assert capfd.readouterr() == ("", "")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_on_a_terminal_the_line_is_rewritten_in_place(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    LinearSVC(verbose=1).fit(X, Y)
-    written = terminal.getvalue()
-    assert written.count("\n") == 1
-    assert written.endswith("\n")
-    assert written.startswith("\r")
-    states = written.strip("\r\n").split("\r")
-    assert all(state.startswith("it ") for state in states)
-    # nothing of a longer state may be left behind a shorter one
-    assert all(len(b) >= len(a.rstrip()) for a, b in itertools.pairwise(states))
-
-
-def test_progress_line_as_a_callback():
-    stream = io.StringIO()
-    line = ProgressLine(stream)
-    est = LinearSVC(callbacks=[line]).fit(X, Y)
-    assert stream.getvalue() == ""
-    line.close()
-    assert stream.getvalue().count("\n") == 1
-    assert line.last is not None
-    assert line.last.iteration == est.n_iter_
 
 
 # -- callbacks -------------------------------------------------------------------------------------
@@ -120,6 +65,8 @@ def test_a_callback_can_stop_the_fit():
 def test_only_true_stops():
     est = LinearSVC(callbacks=[lambda record: 1, lambda record: "stop"]).fit(X, Y)
     assert est.stop_reason_ == "gap"
+    est = LinearSVC(callbacks=[lambda record: np.bool_(True)]).fit(X, Y)
+    assert est.stop_reason_ == "callback"
 
 
 def test_a_callback_stops_structured_fits_too():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from maxmargin.core.result import relative_gap
 
 
@@ -112,3 +114,14 @@ class RiskEpsilon:
     def allowed_gap(self, upper: float, C: float) -> float:
         """C * tol."""
         return C * self.tol
+
+
+def stops(answer: object) -> bool:
+    """Whether a callback asks to stop: only True does, also NumPy's, and not any other value.
+
+    Examples
+    --------
+    >>> stops(True), stops(np.bool_(True)), stops(1), stops(None)
+    (True, True, False, False)
+    """
+    return answer is True or (isinstance(answer, np.bool_) and bool(answer))

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from maxmargin.callbacks import ProgressLine
 from maxmargin.core.contract.risk import Risk
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_gap
@@ -23,6 +22,7 @@ from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import NamedParameters, require_object
+from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.minimization import solve
@@ -101,33 +101,27 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
                 f"solver={solver!r}: use 'auto' or a solver object such as "
                 "maxmargin.solvers.CuttingPlane(...) or maxmargin.solvers.DualCoordinate(...)."
             )
-        watchers = list(self.callbacks or [])
-        line = ProgressLine() if self.verbose else None
-        if line is not None:
-            watchers.append(line)
-        try:
-            with (
-                _scikit_callbacks(self, fitted, data) as observer,
-                _blas().limit(limits=1, user_api="blas"),
-            ):
-                result = solve(
-                    risk,
-                    self.C,
-                    solver=solver,
-                    regularizer=regularizer,
-                    stopping=stopping,
-                    max_iter=1 if any(r.stop_reason in ENDING for r in after) else self.max_iter,
-                    max_seconds=_left(self.max_seconds, after),
-                    callbacks=watchers,
-                    observer=observer,
-                    random_state=_seed(self.random_state),
-                    start=start,
-                    checkpoint=None if keeping is None else keeping.recorder,
-                    resume_from=None if keeping is None else keeping.part(len(after)),
-                )
-        finally:
-            if line is not None:
-                line.close()
+        seconds = _left(self.max_seconds, after)
+        callbacks, predicting = watchers(self, len(after), stopping, seconds)
+        with (
+            _scikit_callbacks(self, fitted, data) as scikit,
+            _blas().limit(limits=1, user_api="blas"),
+        ):
+            result = solve(
+                risk,
+                self.C,
+                solver=solver,
+                regularizer=regularizer,
+                stopping=stopping,
+                max_iter=1 if any(r.stop_reason in ENDING for r in after) else self.max_iter,
+                max_seconds=seconds,
+                callbacks=callbacks,
+                observer=joint_observer(self, predicting, fitted, scikit),
+                random_state=_seed(self.random_state),
+                start=start,
+                checkpoint=None if keeping is None else keeping.recorder,
+                resume_from=None if keeping is None else keeping.part(len(after)),
+            )
         self._keep([*after, result])
         return result
 
@@ -153,10 +147,11 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         self._ended = [(r.stop_reason, r.converged) for r in results]
 
     def __getstate__(self) -> Any:
-        """Without the working sets of the last fit, which are large and not needed by a copy."""
+        """Without the working sets of the last fit, which are large, and without what belongs to one fit."""
         state = dict(super().__getstate__())
         state.pop("_kept", None)
         state.pop("_ended", None)
+        state.pop("_watch", None)
         return state
 
     def save(self, path: Any) -> Self:

@@ -135,10 +135,11 @@ random_state : int, RandomState or None, {default}
     Seed of the random number generator. Fits with the same seed are bit-identical.
 
 callbacks : list of callables, {default}
-    Called with the record of every iteration. The fit stops if one of them returns True.
+    Called with the record of every iteration. The fit stops if one of them returns True. See the user guide,
+    "Watching a fit".
 
 verbose : int, {default}
-    If 1, show the progress of the fit on one line.
+    If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten seconds.
 
 checkpoint : path or Checkpoint, {default}
     File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see the

@@ -16,9 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.result import bounds_in_words, relative_gap
-from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import with_callbacks
 from maxmargin.estimators.grid_table import GridTable
+from maxmargin.estimators.grid_watch import EarlyStop
+from maxmargin.estimators.watching import Watch
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -38,7 +39,7 @@ ADVICE = {
 
 
 def certified_fit(fit: Fit) -> Fit:
-    """Decorate a public ``fit`` with scikit-learn's callbacks, and with the interrupt or warning after it."""
+    """Decorate a public ``fit`` with callbacks, and with the interrupt or warning after it."""
     inner = with_callbacks(fit)
 
     @wraps(inner)
@@ -46,7 +47,8 @@ def certified_fit(fit: Fit) -> Fit:
         self.__dict__.pop("_ended", None)
         with outermost() as returns:
             try:
-                fitted = inner(self, *args, **options)
+                with Watch(self):
+                    fitted = inner(self, *args, **options)
             except BaseException:
                 _forget_bounds(self)
                 raise
@@ -141,9 +143,37 @@ def raise_from_search(search: Any, note: str) -> NoReturn:
     )
 
 
-def finished_settings(scores: Array) -> str:
-    """Number of finished settings of a search, in words, from their mean scores."""
-    return f"{np.isfinite(scores).sum()} of {len(scores)} settings were trained on every fold"
+def stopped_early(
+    search: Any, reason: EarlyStop | None, select: Callable[[], None], *, returns: bool
+) -> None:
+    """Choose the best setting of a search, also if it ended before all cells were trained (``reason``).
+
+    Then it is chosen among the settings that were trained on every fold. Ctrl-C is raised again, unless the
+    caller asked to return. A time limit gives a warning.
+    """
+    if reason is None:
+        select()
+        return
+    scores = search.cv_results_["mean_test_score"]
+    n_done = int(np.isfinite(scores).sum())
+    done = (
+        f"{n_done} of {len(scores)} settings were trained on every fold; the others hold NaN in "
+        "cv_results_"
+    )
+    if n_done:
+        select()
+    if reason == "interrupted" and not (returns and n_done):
+        raise_from_search(search, f"{done}, and nothing was refitted.")
+    name = type(search).__name__
+    cause = {
+        "interrupted": "interrupted",
+        "callback": f"{name}: stopped by a callback",
+        "max_seconds": f"{name}: stopped at max_seconds={search.max_seconds!r}",
+    }[reason]
+    if not n_done:
+        raise ValueError(f"{cause} before any setting was trained on every fold.")
+    if reason != "callback":
+        _warn(f"{cause}: {done}, and the best of these is taken.", 4)
 
 
 def _warn_of_cells(which: str, kinds: list[str], known: str, template: Any) -> None:

@@ -31,7 +31,7 @@ from maxmargin.core.contract.latent import LatentRisk
 from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
-from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
+from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule, stops
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.driver import Callback, Observer, OracleCallback
@@ -408,7 +408,7 @@ def _run(
         )
         procedure.take(result, tol)
         record = procedure.history[-1]
-        if observer is not None and observer(record, procedure.best[0]) is True:
+        if observer is not None and stops(observer(record, procedure.best[0])):
             procedure.stop = procedure.stop or "callback"
         if max_iter is not None and len(procedure.history) >= max_iter:
             procedure.stop = procedure.stop or "max_iter"

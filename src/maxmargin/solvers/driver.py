@@ -25,7 +25,7 @@ from maxmargin.core.result import (
     StopReason,
     relative_gap,
 )
-from maxmargin.core.stopping import StoppingRule
+from maxmargin.core.stopping import StoppingRule, stops
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.checkpointing import CheckpointWriter, require_same
@@ -308,12 +308,13 @@ class Driver:
         )
         self.history.append(record)
         reason: StopReason | None = None
-        # every callback gets every record, even if another callback stops the fit there
-        for callback in self.callbacks:
-            if callback(record) is True:
-                reason = "callback"
-        if self.observer is not None and self.observer(record, state.w) is True:
+        # every callback gets every record, even if another callback stops the fit there; the observer is
+        # first, so that callbacks can report what it found
+        if self.observer is not None and stops(self.observer(record, state.w)):
             reason = "callback"
+        for callback in self.callbacks:
+            if stops(callback(record)):
+                reason = "callback"
         if self.risk.offers.numbered_planes is not None:  # free slots for new planes
             self.risk.offers.numbered_planes.tidy(state)
         reason = reason or self._limit(elapsed)

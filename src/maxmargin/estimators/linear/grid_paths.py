@@ -21,6 +21,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import compact
 from maxmargin.engines import make_engine
 from maxmargin.estimators.grid_table import CellId, Done
+from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers.auto import Auto, PathPoint
@@ -67,24 +68,26 @@ class GridTrainer:
             self._X = compact(_reordered(grid.X, self._order))
         self._states: dict[Any, list[_ChainState]] = {}
 
-    def run(self, ids: Iterable[CellId]) -> Iterator[Done]:
-        """Train the cells; yields each when it is done."""
+    def run(self, ids: Iterable[CellId], watch: GridWatch) -> Iterator[Done]:
+        """Train the cells until ``watch`` has ended; yields each when it is done."""
         jobs = list(self.grid.chains(ids).items())
         engine = make_engine(self.grid.n_jobs)
         workers = getattr(engine, "n_workers", 1)
         engine.close()
         if workers == 1 or len(jobs) == 1:
-            for job in jobs:
-                yield from self._chain(*job)
+            for key, stages in jobs:
+                yield from self._chain(key, stages, watch)
             return
         pool = ThreadPoolExecutor(workers)
         try:
-            for done in pool.map(lambda job: list(self._chain(*job)), jobs):
+            for done in pool.map(lambda job: list(self._chain(job[0], job[1], watch)), jobs):
                 yield from done
         finally:  # after Ctrl-C: chains that have not begun are not begun
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _chain(self, key: Any, stages: list[tuple[float, list[CellId]]]) -> Iterator[Done]:
+    def _chain(
+        self, key: Any, stages: list[tuple[float, list[CellId]]], watch: GridWatch
+    ) -> Iterator[Done]:
         grid = self.grid
         split, ratios = key
         weight = grid.weight * np.array(ratios)[grid.codes]
@@ -92,6 +95,8 @@ class GridTrainer:
         last: list[SolveResult] = []
         states = self._states.get(key)
         for C, ids in stages:
+            if watch.ended():
+                return
             began = time.perf_counter()
             regularizer = grid.regularizer(grid.trains[split], weight, C)
             starts: Sequence[SolveResult | Start | None] = last or [None] * len(risks)
@@ -108,6 +113,7 @@ class GridTrainer:
                     regularizer=regularizer,
                     stopping=grid.stopping,
                     max_iter=grid.max_iter,
+                    max_seconds=watch.left(),
                     random_state=grid.random_state,
                     start=start,
                 )
@@ -115,6 +121,8 @@ class GridTrainer:
             ]
             if any(result.stop_reason == "interrupted" for result in last):
                 raise KeyboardInterrupt  # it ends the grid, not one cell of it
+            if any(result.stop_reason == "max_seconds" for result in last):
+                return  # the time limit of the grid, too: this cell is not finished
             seconds = (time.perf_counter() - began) / len(ids)
             # multipliers are as large as the rows: they stay here
             light = [replace(result, dual=None, duals={}, history=[]) for result in last]

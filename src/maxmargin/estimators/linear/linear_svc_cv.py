@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
@@ -23,12 +23,13 @@ from maxmargin.estimators.base import _blas, _seed, stopping_rule
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
+from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.grid_paths import GridTrainer
 from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.problem import LinearModel, linear_model
-from maxmargin.estimators.outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators.outcome import raise_from_search, stopped_early, tell_search
 from maxmargin.estimators.parameters import NamedParameters, check_parameters
 from maxmargin.estimators.validation import Classes, Training, loaded
 
@@ -90,11 +91,18 @@ class LinearSVCCV(LinearDecision, NamedParameters):
     {penalize_intercept}
     {max_iter}
         It applies to every cell.
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
     n_jobs : int, optional
         Number of threads. Results are bit-identical for any number. There is no ``engine``, because most
         cells are trained by coordinate ascent in the memory of this process. On a cluster, use
         :func:`svc_path` for each fold.
     {random_state}
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
+    {verbose}
 
     Attributes
     ----------
@@ -147,8 +155,11 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         intercept_scaling: float = 1.0,
         penalize_intercept: bool = True,
         max_iter: int | None = None,
+        max_seconds: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.Cs = Cs
         self.cv = cv
@@ -162,8 +173,11 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         self.intercept_scaling = intercept_scaling
         self.penalize_intercept = penalize_intercept
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -209,22 +223,23 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         model = linear_model(self._template(), *_as_rows(X, codes, self.classes_, weight))
         factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
         grid = self._grid(model, X, codes, weight, [train for train, _ in splits], Cs, factors)
-        trainer = GridTrainer(grid, resumable=bool(self.prune))
+        trainer = GridTrainer(grid, resumable=self._by_level)
         table = GridTable(len(splits), choices, Cs)
         _warn_about_missing_classes(table, factors)
-        with outermost() as returns:
-            interrupted = self._train(trainer, table, factors, model, scorer, X, y, splits)
-        self.pruned_ = table.pruned
-        self.cv_results_ = table.results()
-        self.n_splits_ = len(splits)
-        self.n_iter_ = max(1, table.n_iter)
-        for name in ("best_index_", "best_score_", "best_params_", *REFITTED):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        if interrupted:
-            self._interrupted(table, returns=returns)
-        self._select(table)
-        best = self._refit(X, y, sample_weight, returns=returns) if self.refit else None
-        if not interrupted:
+        with GridWatch(self, table) as watch:
+            with outermost() as returns:
+                self._train(trainer, table, watch, factors, model, scorer, X, y, splits)
+            self.pruned_ = table.pruned
+            self.cv_results_ = table.results()
+            self.n_splits_ = len(splits)
+            self.n_iter_ = max(1, table.n_iter)
+            for name in ("best_index_", "best_score_", "best_params_", *REFITTED):
+                self.__dict__.pop(name, None)  # of an earlier fit
+            stopped_early(self, watch.stop, lambda: self._select(table), returns=returns)
+            best = None
+            if self.refit:
+                best = self._refit(X, y, sample_weight, watch, returns=returns)
+        if watch.stop != "interrupted":
             tell_search(self, table, best)
         return self
 
@@ -247,10 +262,13 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             )
         return check_scoring(self._template(), self.scoring)
 
-    def _refit(self, X: Any, y: Any, sample_weight: Any, *, returns: bool) -> LinearSVC:
+    def _refit(
+        self, X: Any, y: Any, sample_weight: Any, watch: GridWatch, *, returns: bool
+    ) -> LinearSVC:
         """Fit the best setting to all samples."""
         best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
-        best._fit(X, y, sample_weight)
+        with watch.of_part(best, "final fit"):
+            best._fit(X, y, sample_weight)
         self.best_estimator_ = best
         self.coef_, self.intercept_ = best.coef_, best.intercept_
         if best.stop_reason_ == "interrupted" and not returns:
@@ -261,46 +279,30 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         self,
         trainer: GridTrainer,
         table: GridTable,
+        watch: GridWatch,
         factors: list[list[Array | None]],
         model: LinearModel,
         scorer: Any,
         X: Any,
         y: Any,
         splits: list[Any],
-    ) -> bool:
-        """Train and score the cells; whether Ctrl-C came. What is done by then is kept."""
-        interrupted = False
+    ) -> None:
+        """Train and score the cells. What is done by Ctrl-C or another early stop is kept."""
         try:
             with _blas().limit(limits=1, user_api="blas"):
                 for ids in self._levels(table, factors):
                     found: list[Done] = []
                     try:
-                        for done in trainer.run(ids):
+                        for done in trainer.run(ids, watch):
                             found.append(done)
+                            watch.take(done, table.params(table.row(done.id)))
                     except KeyboardInterrupt:
-                        interrupted = True
+                        watch.stop = "interrupted"
                     self._score(model, scorer, X, y, splits, found, table)
-                    if interrupted:
+                    if watch.ended():
                         break
         except KeyboardInterrupt:
-            interrupted = True
-        return interrupted
-
-    def _interrupted(self, table: GridTable, *, returns: bool) -> None:
-        """Ctrl-C goes on to the caller; or the best of what is done is taken."""
-        scores = self.cv_results_["mean_test_score"]
-        done = f"{finished_settings(scores)}; the others hold NaN in cv_results_"
-        nothing = bool(np.isnan(scores).all())
-        if returns and not nothing:
-            warnings.warn(
-                f"interrupted: {done}, and the best of these is taken.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-            return
-        if not nothing:
-            self._select(table)
-        raise_from_search(self, f"{done}, and nothing was refitted.")
+            watch.stop = "interrupted"
 
     def _grid_values(self) -> tuple[Array, list[Any]]:
         """The values of C, ascending, and the class weights."""
@@ -374,10 +376,16 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             random_state=_seed(self.random_state),
         )
 
+    @property
+    def _by_level(self) -> bool:
+        """Whether all folds are trained with one C before the next: then an early end leaves settings that
+        were trained on every fold."""
+        return bool(self.prune) or self.max_seconds is not None
+
     def _levels(
         self, table: GridTable, factors: list[list[Array | None]]
     ) -> Iterator[list[CellId]]:
-        """What to train next: everything, or with ``prune`` one value of C after the other."""
+        """What to train next: everything, or one value of C after the other."""
 
         def ids(weights: Sequence[int], Cs: Sequence[int]) -> list[CellId]:
             splits = range(len(factors))
@@ -386,11 +394,11 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             ]
 
         weights, Cs = list(range(len(table.choices))), list(range(len(table.Cs)))
-        if not self.prune:
+        if not self._by_level:
             yield ids(weights, Cs)
             return
         for i in Cs:
-            weights = [j for j in weights if not table.falling(j, i)]
+            weights = [j for j in weights if not (self.prune and table.falling(j, i))]
             yield ids(weights, [i])
         table.mark_pruned()
 

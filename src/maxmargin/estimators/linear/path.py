@@ -11,6 +11,7 @@ from maxmargin.core.interrupts import outermost
 from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.outcome import tell_path
+from maxmargin.estimators.watching import Watch
 
 
 def svc_path(
@@ -66,10 +67,11 @@ def svc_path(
     previous: Any = None
     interrupted = False
     with outermost() as returns:
-        for C in sorted(set(values)):
+        for k, C in enumerate(ascending := sorted(set(values)), 1):
             svc = LinearSVC(C=C, **params)
             try:
-                previous = svc._fit(X, y, sample_weight, previous)
+                with Watch(svc, f"fit {k} of {len(ascending)}, C={C:g}"):
+                    previous = svc._fit(X, y, sample_weight, previous)
             except KeyboardInterrupt:  # before the solver began, or after it
                 interrupted = True
                 break

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.callbacks import ProgressLine
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import (
     CertifiedEstimator,
@@ -23,6 +22,7 @@ from maxmargin.estimators.example_checks import check_example_weights, check_pai
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters, require_object
 from maxmargin.estimators.structured.problem import StructuredProblem
+from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.risks.structured.latent import CompletedRisk
 from maxmargin.solvers import AutoStructured, CuttingPlane
 from maxmargin.solvers.cccp import solve_latent
@@ -191,35 +191,28 @@ class LatentStructuredSVM(CertifiedEstimator):
     def _run(
         self, problem: StructuredProblem, risk: CompletedRisk, w0: Array | None
     ) -> LatentResult:
-        watchers = list(self.callbacks or [])
-        line = ProgressLine() if self.verbose else None
-        if line is not None:
-            watchers.append(line)
-        try:
-            with (
-                _scikit_callbacks(
-                    self,
-                    lambda w: {"coef_": problem.whole(w), "task_": problem.task},
-                    {"X": problem.X, "y": problem.y},
-                ) as observer,
-                _blas().limit(limits=1, user_api="blas"),
-            ):
-                return solve_latent(
-                    risk,
-                    self.C,
-                    solver=self._solver(problem, risk),
-                    regularizer=problem.omega,
-                    tol=self._tolerance(),
-                    max_iter=self.max_iter,
-                    max_seconds=self.max_seconds,
-                    callbacks=watchers,
-                    observer=observer,
-                    random_state=_seed(self.random_state),
-                    w0=w0,
-                )
-        finally:
-            if line is not None:
-                line.close()
+        callbacks, predicting = watchers(self, 0, None, self.max_seconds)
+
+        def fitted(w: Array) -> dict[str, Any]:
+            return {"coef_": problem.whole(w), "task_": problem.task}
+
+        with (
+            _scikit_callbacks(self, fitted, {"X": problem.X, "y": problem.y}) as scikit,
+            _blas().limit(limits=1, user_api="blas"),
+        ):
+            return solve_latent(
+                risk,
+                self.C,
+                solver=self._solver(problem, risk),
+                regularizer=problem.omega,
+                tol=self._tolerance(),
+                max_iter=self.max_iter,
+                max_seconds=self.max_seconds,
+                callbacks=callbacks,
+                observer=joint_observer(self, predicting, fitted, scikit),
+                random_state=_seed(self.random_state),
+                w0=w0,
+            )
 
     def _tolerance(self) -> float:
         if not isinstance(self.tol, Real):

@@ -13,6 +13,7 @@ from maxmargin.estimators.example_checks import check_example_weights, check_pai
 from maxmargin.estimators.outcome import tell_path
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
+from maxmargin.estimators.watching import Watch
 from maxmargin.tasks.base import Task
 
 
@@ -77,10 +78,11 @@ def structured_path(
     previous: Any = None
     interrupted = False
     with outermost() as returns, StructuredProblem(StructuredSVM(task, **params), X, Y) as problem:
-        for C in sorted(set(values)):
+        for k, C in enumerate(ascending := sorted(set(values)), 1):
             svm = StructuredSVM(task, C, **params)
             try:
-                previous = svm._solve(problem, weight, previous)
+                with Watch(svm, f"fit {k} of {len(ascending)}, C={C:g}"):
+                    previous = svm._solve(problem, weight, previous)
             except KeyboardInterrupt:  # before the solver began, or after it
                 interrupted = True
                 break

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,11 +15,11 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.interrupts import outermost
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.grid_table import Done, GridTable
-from maxmargin.estimators.outcome import finished_settings, raise_from_search, tell_search
+from maxmargin.estimators.grid_watch import GridWatch
+from maxmargin.estimators.outcome import raise_from_search, stopped_early, tell_search
 from maxmargin.estimators.parameters import NamedParameters, check_parameters
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
@@ -90,9 +88,16 @@ class StructuredSVMCV(NamedParameters):
     {oracle}
     {max_iter}
         It applies to each fit.
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
     {n_jobs}
     {engine}
     {random_state}
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
+    {verbose}
 
     Attributes
     ----------
@@ -149,9 +154,12 @@ class StructuredSVMCV(NamedParameters):
         solver: Any = "auto",
         oracle: Literal["cheap", "expensive"] = "cheap",
         max_iter: int | None = None,
+        max_seconds: float | None = None,
         n_jobs: int | None = None,
         engine: Any = "threads",
         random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.task = task
         self.Cs = Cs
@@ -172,9 +180,12 @@ class StructuredSVMCV(NamedParameters):
         self.solver = solver
         self.oracle = oracle
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
         self.n_jobs = n_jobs
         self.engine = engine
         self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
 
     @documented
     def fit(
@@ -222,26 +233,26 @@ class StructuredSVMCV(NamedParameters):
             self.__dict__.pop(name, None)  # of an earlier fit
         best = None
         with (
+            GridWatch(self, table) as watch,
             outermost() as returns,
             StructuredProblem(self._template(len(splits)), X, y) as problem,
         ):
-            last, interrupted = None, False
+            last = None
             try:
-                for cell in self._cells(problem, weight, splits, table):
+                for cell in self._cells(problem, weight, splits, table, watch):
                     last = cell
-                    interrupted = last.stop_reason in ENDING
-                    if interrupted:
-                        break
             except KeyboardInterrupt:  # while a fold was scored
-                interrupted = True
-            self._select(table, interrupted=interrupted, returns=returns)
+                watch.stop = "interrupted"
+            self._store(table)
+            stopped_early(self, watch.stop, self._select, returns=returns)
             if self.refit:
                 best = self._template(len(splits)).set_params(**self.best_params_)
-                self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
+                with watch.of_part(best, "final fit"):
+                    self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
                 self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
         if best is not None and best.stop_reason_ == "interrupted" and not returns:
             raise_from_search(self, f"all fits are done, best_estimator_ has gap {best.gap_:.2g}.")
-        if not interrupted:
+        if watch.stop != "interrupted":
             tell_search(self, table, best)
         return self
 
@@ -264,51 +275,53 @@ class StructuredSVMCV(NamedParameters):
         return svm
 
     def _cells(
-        self, problem: StructuredProblem, weight: Array, splits: list[Any], table: GridTable
+        self,
+        problem: StructuredProblem,
+        weight: Array,
+        splits: list[Any],
+        table: GridTable,
+        watch: GridWatch,
     ) -> Iterator[SolveResult]:
         """Train all folds with the smallest C, then with the next; each fit starts from the one before."""
         last: SolveResult | None = None
         for i, C in enumerate(table.Cs):
             for k, (train, test) in enumerate(splits):
-                svm = self._template(len(splits)).set_params(C=float(C))
+                if watch.ended():
+                    return
+                svm = self._template(len(splits)).set_params(C=float(C), max_seconds=watch.left())
                 counts = np.bincount(train, minlength=len(weight))  # splitters may repeat examples
                 before = time.perf_counter()
-                last = svm._solve(problem, weight * counts, _start(last))
+                with watch.of_part(svm, watch.next_label((k, 0, i))):
+                    last = svm._solve(problem, weight * counts, _start(last))
                 seconds = time.perf_counter() - before
                 self.oracle_calls_ += last.oracle_calls
-                if last.stop_reason not in ENDING:
-                    held_out = [problem.X[j] for j in test], [problem.y[j] for j in test]
-                    done = Done((k, 0, i), [last], seconds)
-                    table.put(done, self._score(svm, *held_out))
                 yield last
+                if last.stop_reason in ("interrupted", "max_seconds"):
+                    watch.stop = last.stop_reason
+                    return
+                held_out = [problem.X[j] for j in test], [problem.y[j] for j in test]
+                done = Done((k, 0, i), [last], seconds)
+                table.put(done, self._score(svm, *held_out))
+                watch.take(done, {"C": float(C)})
 
     def _score(self, svm: StructuredSVM, X: list[Any], Y: list[Any]) -> float:
         return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
 
-    def _select(self, table: GridTable, *, interrupted: bool, returns: bool) -> None:
-        """Store the results and choose C. After Ctrl-C, raise it again unless the caller asked to return."""
+    def _store(self, table: GridTable) -> None:
+        """Store the results."""
         results = table.results()
         del results["param_class_weight"]
         results["params"] = [{"C": params["C"]} for params in results["params"]]
         self.cv_results_ = results
-        means = results["mean_test_score"]
-        nothing = bool(np.isnan(means).all())
-        if nothing and not interrupted:
+
+    def _select(self) -> None:
+        """Choose C."""
+        means = self.cv_results_["mean_test_score"]
+        if np.isnan(means).all():
             raise ValueError("no value of C has a score: scoring returned NaN.")
-        if not nothing:
-            self.best_index_ = int(results["rank_test_score"].argmin())
-            self.best_score_ = float(means[self.best_index_])
-            self.best_params_ = results["params"][self.best_index_]
-        if not interrupted:
-            return
-        done = f"{finished_settings(means)}; the others are NaN in cv_results_"
-        if nothing or not returns:
-            raise_from_search(self, f"{done}, and nothing was refitted.")
-        warnings.warn(
-            f"interrupted: {done}, and the best of these is taken.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
+        self.best_score_ = float(means[self.best_index_])
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """Predict outputs with ``best_estimator_``.

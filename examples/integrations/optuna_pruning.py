@@ -1,0 +1,100 @@
+"""
+Pruning trials with Optuna
+==========================
+
+Optuna searches for hyperparameters and can prune a trial: stop it when its validation score is worse than
+those of earlier trials at the same step. :class:`maxmargin.callbacks.ValidationScore` computes the score of
+the best weights found so far, and its ``on_score`` reports it to the trial.
+
+What is a step? A large C needs more iterations than a small one, so scores at the same iteration cannot be
+compared. Scores at the same gap can. Here a new step begins whenever the gap has fallen by a factor of 1.8.
+
+This example needs ``pip install optuna`` and is not run when the documentation is built. With Optuna 5.0 it
+prints::
+
+    C=0.0196      36 iterations  score 0.9244  COMPLETE
+    C=0.195       91 iterations  score 0.9555  COMPLETE
+    C=0.0414      43 iterations  score 0.9377  COMPLETE
+    C=0.0186      36 iterations  score 0.9210  COMPLETE
+    C=0.00348     11 iterations  score 0.8487  PRUNED
+    C=0.0751      58 iterations  score 0.9455  COMPLETE
+    C=0.00422     12 iterations  score 0.8643  PRUNED
+    C=2.24       267 iterations  score 0.9555  COMPLETE
+    C=6.05       357 iterations  score 0.9455  COMPLETE
+    C=0.002       10 iterations  score 0.8209  PRUNED
+    C=1.32e-05     1 iteration   score 0.0990  PRUNED
+    C=2.12       251 iterations  score 0.9544  COMPLETE
+    C=0.784      179 iterations  score 0.9622  COMPLETE
+    C=0.484      145 iterations  score 0.9588  COMPLETE
+    C=0.684      168 iterations  score 0.9644  COMPLETE
+    4 of 15 trials pruned
+    best: C=0.684, score 0.9644
+"""
+
+import sys
+from math import log10
+
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from maxmargin import LinearSVC
+from maxmargin.callbacks import ValidationScore
+from maxmargin.solvers import CuttingPlane
+
+try:
+    import optuna
+except ImportError:
+    sys.exit("This example needs Optuna: pip install optuna")
+
+X, y = load_digits(return_X_y=True)
+X_train, X_val, y_train, y_val = train_test_split(X / 16.0, y, test_size=0.5, random_state=0)
+
+# %%
+# The objective of the study is the accuracy on the validation data. A pruned fit ends with
+# ``stop_reason_ == "callback"`` and with the bounds it has reached.
+
+
+def objective(trial: optuna.Trial) -> float:
+    """Train with the C of this trial."""
+
+    reached = -1  # the last step: four steps per factor of 10 of the gap
+
+    def report(record, score):
+        nonlocal reached
+        step = int(-4.0 * log10(min(record.gap, 1.0)))
+        if step > reached:
+            reached = step
+            trial.report(score, step)
+        return trial.should_prune()
+
+    svc = LinearSVC(
+        C=trial.suggest_float("C", 1e-5, 10.0, log=True),
+        tol=1e-3,
+        solver=CuttingPlane(),
+        callbacks=[ValidationScore(X_val, y_val, on_score=report)],
+    ).fit(X_train, y_train)
+    trial.set_user_attr("n_iter", svc.n_iter_)
+    if svc.stop_reason_ == "callback":
+        raise optuna.TrialPruned
+    return svc.score(X_val, y_val)
+
+
+# %%
+# From step 4 on, where the gap is 0.1, a trial is pruned if its score is below the median of the earlier
+# trials at that step. The study is reproducible: the sampler has a seed, and so has the fit.
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+study = optuna.create_study(
+    direction="maximize",
+    sampler=optuna.samplers.TPESampler(seed=0),
+    pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=4),
+)
+study.optimize(objective, n_trials=15)
+
+for trial in study.trials:
+    C, n_iter = trial.params["C"], trial.user_attrs["n_iter"]
+    unit = "iteration " if n_iter == 1 else "iterations"
+    print(f"C={C:<9.3g} {n_iter:4d} {unit}  score {trial.value:.4f}  {trial.state.name}")
+pruned = [trial for trial in study.trials if trial.state is optuna.trial.TrialState.PRUNED]
+print(f"{len(pruned)} of {len(study.trials)} trials pruned")
+print(f"best: C={study.best_params['C']:.3g}, score {study.best_value:.4f}")
