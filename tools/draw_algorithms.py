@@ -8,6 +8,7 @@ drawn; the functions that are minimized have one or two weights.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class Recorded:
 
     def __init__(self, risk: ScoreRisk) -> None:
         self.risk = risk
-        self.points: list[float] = []
+        self.points: list[Any] = []
         self.cuts: list[list[tuple[float, float]]] = []  # (offset, plane) per block
 
     def __getattr__(self, name: str) -> Any:
@@ -58,7 +59,7 @@ class Recorded:
 
     def evaluate(self, w: Any, *, exact: bool = True) -> Any:
         evaluation = self.risk.evaluate(w, exact=exact)
-        self.points.append(float(w[0]))
+        self.points.append(np.array(w))
         self.cuts.append([(c.offset, float(np.asarray(c.plane)[0])) for c in evaluation.cuts()])
         return evaluation
 
@@ -119,7 +120,7 @@ def draw_cutting_planes() -> None:
             ax.plot(w, 0.5 * w**2 + C_1D * (offset + plane * w), color=GRAY, linewidth=0.8)
         ax.plot(w, F, color=BLUE, linewidth=2, label="objective F")
         ax.plot(w, below, color=ORANGE, linewidth=2, label="model: the cuts so far")
-        at = np.array(risk.points[:n_cuts])
+        at = np.concatenate(risk.points[:n_cuts])
         ax.plot(at, np.interp(at, w, F), "o", color=BLUE, label="F was evaluated here")
         best = int(below.argmin())
         ax.plot(w[best], below[best], "v", color=ORANGE, markersize=8, label="minimum of the model")
@@ -147,7 +148,7 @@ def draw_slacks() -> None:
         below = model(cuts, w)
         ax.plot(w, F, color=BLUE, linewidth=5, alpha=0.5, label="objective F")
         ax.plot(w, below, color=ORANGE, linewidth=1.5, label="model after two passes")
-        at = np.array(risk.points[:2])
+        at = np.concatenate(risk.points[:2])
         ax.plot(at, np.interp(at, w, F), "o", color=BLUE)
         best = int(below.argmin())
         ax.plot(w[best], below[best], "v", color=ORANGE, markersize=8)
@@ -159,33 +160,28 @@ def draw_slacks() -> None:
     save(figure, "how_slacks.svg")
 
 
+def remember(record: Any, w: Any, best_points: list[Any]) -> None:
+    best_points.append(np.array(w))
+
+
 def draw_line_search() -> None:
     rng = np.random.default_rng(3)
     y = np.repeat([1.0, -1.0], 40)
     X = rng.normal(size=(80, 2)) * [1.0, 0.6] + 0.8 * y[:, None]
     C = 1.0
-    runs = {}
+    runs: dict[str, Any] = {}
     for name, solver in (
         ("plain", CuttingPlane(line_search=False)),
         ("optimized", CuttingPlane()),
     ):
         risk = ScoreRisk(X, y, Hinge())
-        visited: list[Any] = [np.zeros(2)]
-        if name == "plain":  # the points at which it evaluates; its best point hides the jumps
-            inner = risk.evaluate
-
-            def evaluate(
-                w: Any, *, exact: bool = True, inner: Any = inner, seen: Any = visited
-            ) -> Any:
-                seen.append(np.array(w))
-                return inner(w, exact=exact)
-
-            risk.evaluate = evaluate  # type: ignore[method-assign]
-            result = minimize(risk, C, solver=solver)
-        else:
-            result = minimize(
-                risk, C, solver=solver, observer=lambda _, w, seen=visited: seen.append(np.array(w))
-            )
+        best_points: list[Any] = [np.zeros(2)]
+        recorded = Recorded(risk)
+        result = minimize(
+            recorded, C, solver=solver, observer=partial(remember, best_points=best_points)
+        )
+        # plain cutting planes evaluate where the model is smallest: their best point would hide the jumps
+        visited = recorded.points if name == "plain" else best_points
         runs[name] = np.array(visited), result
     best = runs["optimized"][1].w
     figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.1), layout="constrained")
@@ -253,7 +249,8 @@ def draw_working_sets() -> None:
     axes[0].axhline(fitted.objective_, color="k", linewidth=1, label="objective at the end")
     axes[0].set(xlabel="calls of the argmax per example", ylim=(0, 1.2 * fitted.objective_))
     axes[0].legend(fontsize=8, frameon=False)
-    sizes = [len(outputs) for outputs in fitted.task_.found.values()]
+    task: Any = fitted.task_
+    sizes = [len(outputs) for outputs in task.found.values()]
     axes[1].hist(sizes, bins=np.arange(0.5, max(sizes) + 1.5), color=BLUE, rwidth=0.85)
     axes[1].set(xlabel="outputs found per example, of 720 possible ones", ylabel="examples")
     for ax in axes:
