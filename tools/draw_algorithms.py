@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 
@@ -137,9 +137,9 @@ def draw_slacks() -> None:
     figure, axes = plt.subplots(
         1, 2, figsize=(7.6, 3.0), layout="constrained", sharex=True, sharey=True
     )
-    for ax, slacks, title in zip(
-        axes, ("one", "blocks"), ("one slack", "one slack per example"), strict=True
-    ):
+    kinds: tuple[Literal["one", "blocks"], ...] = ("one", "blocks")
+    titles = ("one slack", "one slack per example")
+    for ax, slacks, title in zip(axes, kinds, titles, strict=True):
         risk, w, F = one_dimension(one_block_per_sample=True)
         minimize(risk, C_1D, solver=CuttingPlane(line_search=False, slacks=slacks))
         cuts = risk.cuts[:2]
