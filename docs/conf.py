@@ -64,14 +64,15 @@ html_theme = "pydata_sphinx_theme"
 html_title = "maxmargin"
 html_static_path = ["_static"]
 html_css_files = ["maxmargin.css"]
+html_js_files = ["copy.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_start": ["navbar-logo"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "navbar_center": ["group-links"],
     "navbar_end": ["theme-switcher"],
-    "show_prev_next": False,
+    "show_prev_next": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -79,8 +80,18 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"**": []}
-html_context = {"default_mode": "light"}
+html_sidebars = {"index": [], "**": ["groups"]}
+html_context = {
+    "default_mode": "light",
+    # the groups of the front page's toctrees, with the first page of each
+    "group_links": [
+        ("Start", "quickstart"),
+        ("Guides", "linear"),
+        ("Scale", "cluster"),
+        ("Reference", "api"),
+        ("Migrating", "migrating/index"),
+    ],
+}
 
 
 def skip_inherited(app, what, name, obj, skip, options):

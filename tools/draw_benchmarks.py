@@ -1,0 +1,251 @@
+"""Draw the benchmark figure of the front page, and write the numbers and tables that the pages show.
+
+    python tools/draw_benchmarks.py
+
+Reads the tables in benchmarks/results. Writes docs/_static/benchmarks.svg, docs/_benchmark_numbers.inc, which
+defines one reStructuredText substitution per number, and docs/_benchmark_tables.inc. Run it after a benchmark
+was repeated.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+STATIC = ROOT / "docs" / "_static"
+
+#: the precision of the objective at which linear solvers are compared
+PRECISION = "1e-03"
+#: the default tolerance of SequenceTagger
+TAGGER = "tol=0.05"
+
+#: (label, speedup, whether the other program was stopped before it finished)
+Point = tuple[str, float, bool]
+
+
+def read(name: str) -> list[dict[str, str]]:
+    with open(RESULTS / f"{name}.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def linear_points() -> list[Point]:
+    rows = [*read("linear_binary"), *read("linear_multiclass")]
+    return [speedup(row["set"], row["ratio"]) for row in rows if row["eps"] == PRECISION]
+
+
+def kernel_points() -> list[Point]:
+    return [
+        speedup(row["cell"], row["ratio"]) for row in read("kernels_fits") if known(row["ratio"])
+    ]
+
+
+def sequence_points() -> list[Point]:
+    """Feature matrix and training together, for both programs."""
+    rows = read("sequence_training")
+    ours = {row["set"]: seconds(row) for row in rows if TAGGER in row["program"]}
+    return [
+        (f"{row['set']}, {row['program'].split()[1]}", seconds(row) / ours[row["set"]], False)
+        for row in rows
+        if row["program"].startswith("crfsuite")
+    ]
+
+
+def seconds(row: dict[str, str]) -> float:
+    return float(row["matrix s"]) + float(row["train s"])
+
+
+def known(text: str) -> bool:
+    return text not in ("", "–")
+
+
+def speedup(label: str, ratio: str) -> Point:
+    return label, float(ratio.lstrip("> ")), ratio.startswith(">")
+
+
+def draw(panels: list[tuple[str, list[Point]]], path: Path) -> None:
+    """One panel per program, one line per data set, one dot per measured setting."""
+    names = [list(dict.fromkeys(label for label, _, _ in points)) for _, points in panels]
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(9.6, 3.3), layout="constrained", sharex=True, squeeze=False
+    )
+    for ax, (title, points), labels in zip(axes[0], panels, names, strict=True):
+        for label, ratio, stopped in points:
+            color = "#1f77b4" if ratio >= 1 else "#d62728"
+            ax.plot(
+                ratio,
+                labels.index(label),
+                marker=">" if stopped else "o",
+                color=color,
+                alpha=0.75,
+                markersize=6,
+                markeredgewidth=0,
+            )
+        ax.axvline(1, color="0.3", linewidth=1)
+        ax.set_xscale("log")
+        ax.set_xlim(0.5, 300)
+        ax.set_xticks([1, 10, 100], ["1", "10", "100"])
+        ax.set_ylim(len(labels) - 0.4, -0.6)
+        ax.set_yticks(range(len(labels)), labels, fontsize=8)
+        ax.set_title(title, fontsize=10)
+        ax.set_xlabel("times faster", fontsize=9)
+        ax.grid(axis="x", color="0.9")
+        ax.set_axisbelow(True)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    save(figure, path)
+
+
+def save(figure: plt.Figure, path: Path) -> None:
+    """Write an SVG file that is the same whenever the data are."""
+    with plt.rc_context({"svg.hashsalt": "maxmargin"}):
+        figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join(line.rstrip() for line in lines) + "\n", encoding="utf-8")
+
+
+def numbers(linear: list[Point], kernel: list[Point], sequence: list[Point]) -> dict[str, str]:
+    """The substitutions: names and texts."""
+    reached = [ratio for _, ratio, stopped in linear if not stopped]
+    out = {
+        "linear_cells": str(len(linear)),
+        "linear_mean": f"{math.exp(sum(map(math.log, reached)) / len(reached)):.1f}",
+        "linear_slower": str(sum(ratio < 1 for ratio in reached)),
+        "linear_worst": f"{1 / min(reached):.1f}",
+        "linear_stopped": str(len(linear) - len(reached)),
+        "kernel_least": f"{min(r for _, r, _ in kernel):.0f}",
+        "kernel_most": f"{max(r for _, r, _ in kernel):.0f}",
+    }
+    for label, ratio, _ in sequence:
+        out[label.replace(", ", "_")] = f"{ratio:.1f}"
+    scores = {
+        (row["set"], row["method"]): row
+        for row in read("measures_test_scores")
+        if row["measure"] == "F1"
+    }
+    methods = {
+        "plain": "LinearSVC",
+        "threshold": "LinearSVC, threshold tuned",
+        "f1": "MeasureSVC(f1)",
+    }
+    for name in ("a9a", "w8a"):
+        for key, method in methods.items():
+            out[f"{name}_{key}"] = scores[name, method]["test %"]
+            out[f"{name}_{key}_s"] = scores[name, method]["fit s"]
+    return out
+
+
+MADE_BY = ".. made by tools/draw_benchmarks.py from benchmarks/results; do not edit"
+
+LINEAR = {
+    "set": "data",
+    "C_mean": "C × samples",
+    "eps": "precision",
+    "ours s": "maxmargin, s",
+    "theirs s": "LIBLINEAR, s",
+    "ratio": "times faster",
+    "our certified gap": "certified gap",
+}
+#: section -> (name of the table, the columns shown and their headers)
+TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
+    "Linear SVMs against LIBLINEAR": [
+        ("linear_binary", LINEAR),
+        ("linear_multiclass", LINEAR),
+    ],
+    "Kernels against LIBSVM": [
+        (
+            "kernels_fits",
+            {
+                "cell": "data",
+                "rows": "samples",
+                "SVC s": "LIBSVM, s",
+                "exact s": "maxmargin, s",
+                "ratio": "times faster",
+                "exact gap": "certified gap",
+                "SVC err %": "LIBSVM, error %",
+                "exact err %": "maxmargin, error %",
+            },
+        ),
+    ],
+    "Sequences against crfsuite": [
+        (
+            "sequence_training",
+            {
+                "set": "data",
+                "program": "program",
+                "matrix s": "features, s",
+                "train s": "training, s",
+                "test accuracy %": "test accuracy %",
+                "certified gap": "certified gap",
+            },
+        ),
+    ],
+    "Training for F1 and ROC AUC": [
+        (
+            "measures_test_scores",
+            {
+                "set": "data",
+                "measure": "metric",
+                "method": "method",
+                "test %": "test %",
+                "fit s": "fit, s",
+            },
+        ),
+    ],
+}
+
+
+def cell(text: str) -> str:
+    """A table cell: numbers with three digits, nothing where nothing was measured."""
+    if not known(text):
+        return ""
+    if text == "ROC area":
+        return "ROC AUC"
+    try:
+        return text if len(text) < 6 else f"{float(text):.3g}"
+    except ValueError:
+        return text
+
+
+def tables() -> list[str]:
+    lines = [MADE_BY, ""]
+    for section, parts in TABLES.items():
+        lines += [section, "-" * len(section), ""]
+        for name, columns in parts:
+            header = ", ".join(f'"{title}"' for title in columns.values())
+            lines += [".. csv-table::", f"   :header: {header}", ""]
+            for row in read(name):
+                cells = (cell(row[column]) for column in columns)
+                lines.append("   " + ", ".join(f'"{text}"' for text in cells))
+            lines.append("")
+    return lines
+
+
+def write(name: str, lines: list[str]) -> None:
+    (ROOT / "docs" / name).write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    linear, kernel, sequence = linear_points(), kernel_points(), sequence_points()
+    panels = [
+        ("LinearSVC against LIBLINEAR", linear),
+        ("KernelSVC against LIBSVM", kernel),
+        ("SequenceTagger against crfsuite", sequence),
+    ]
+    draw(panels, STATIC / "benchmarks.svg")
+    texts = numbers(linear, kernel, sequence)
+    lines = [f".. |{name}| replace:: {text}" for name, text in texts.items()]
+    write("_benchmark_numbers.inc", [MADE_BY, "", *lines])
+    write("_benchmark_tables.inc", tables())
+
+
+if __name__ == "__main__":
+    main()
