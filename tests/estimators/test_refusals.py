@@ -37,7 +37,7 @@ CANDIDATES = [np.eye(2), np.eye(2)]
         ),
         (
             lambda: StructuredSVM(Enumerable()).fit([[[1.0]], [[2.0]]], [0, 0]),
-            "example 0: candidates must be a matrix",
+            "example 0: the input must be a matrix",
         ),
     ],
 )

@@ -31,7 +31,7 @@ def draw(rng: np.random.Generator) -> Case:
     reach = (-4, 6) if data["tame"] else (-8, 8)
     params["Cs"] = [wild.power(rng, *reach) for _ in range(int(rng.integers(1, 4)))]
     if not data["tame"] and wild.chance(rng, 0.5):
-        rng.integers(2)  # once a choice between two schemes: keeps the problems of known seeds
+        wild.pick(rng, 0, 1)  # formerly a parameter: keeps the problems of known seeds
         params["max_iter"] = 300
     fold = rng.integers(0, 2, n)
     data |= {"params": params, "fold": fold, "sample_weight": None}

@@ -16,7 +16,7 @@ from tests.fuzz.framework import Case
 
 Rng = np.random.Generator
 #: arrays with one entry per row
-BY_ROW = ("X", "stored", "y", "sample_weight", "sample_margin", "groups", "fold")
+BY_ROW = ("X", "stored", "y", "sample_weight", "sample_margin", "sample_epsilon", "groups", "fold")
 SOLVERS = ("auto", "auto", "Newton()", "DualCoordinate()", "CuttingPlane()")
 #: maximum iterations of explicit solvers: some need millions for the most extreme problems
 LIMITS = {"Newton()": 200, "DualCoordinate()": 300, "CuttingPlane()": 200}

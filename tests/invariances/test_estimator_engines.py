@@ -217,7 +217,7 @@ def test_an_unknown_engine_is_refused(name):
 @pytest.mark.parametrize(
     ("name", "solver", "what"),
     [
-        ("binary", DualCoordinate(), "coordinate method .* use solver=CuttingPlane"),
+        ("binary", DualCoordinate(), "coordinate method .* pass solver=CuttingPlane"),
         ("binary", DualCoordinate(max_cached=500), "stream method"),
         ("tags", DualCoordinate(), r"batch_size=1 calls the oracle.*oracle='expensive'"),
     ],

@@ -231,7 +231,7 @@ def test_other_formats(files, path):
         ("solver", {"$object": {"class": "CuttingPlane", "mu": "0.1"}}, "CuttingPlane.mu"),
         ("solver", {"$object": {"class": "CuttingPlane", "mu": 7.0}}, "must be in"),
         ("solver", {"$object": {"class": "CuttingPlane", "slacks": "many"}}, "slacks"),
-        ("solver", {"$object": {"mu": 0.1}}, "lacks class"),
+        ("solver", {"$object": {"mu": 0.1}}, "has no class"),
         ("class_weight", {"$dict": [[0, 1.0], [0, 2.0]]}, "not distinct"),
         ("class_weight", {"$dict": [[[0], 1.0]]}, "unhashable"),
         ("class_weight", {"$dict": [[0, {"$tuple": []}]]}, "parameter class_weight"),
@@ -304,7 +304,7 @@ def test_shapes_and_types(files, path):
     refused(path, joined(header, without), "lacks the array 'coef_'")
     refused(path, joined(header, {**tensors, "more": np.zeros(3)}), "do not belong there.*'more'")
     for entry, text in [
-        ({"n_features_in_": 5}, r"have the shape \(3, 4\), not \(None, 5\)"),
+        ({"n_features_in_": 5}, r"have shape \(3, 4\), not \(None, 5\)"),
         ({"classes_": {"$array": ["classes_", "<U3", [3]]}}, "describes"),
         ({"classes_": {"$objects": ["a", "b", "c", "d"]}}, "rows of weights do not fit|shape"),
         ({"classes_": {"$objects": ["a", "b", ["c"]]}}, "not labels"),

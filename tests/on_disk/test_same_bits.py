@@ -183,5 +183,5 @@ def test_vectors_of_the_wrong_size_are_refused(tmp_path):
         design.dot(np.zeros(4), 0, 3)
     with pytest.raises(ValueError, match="out has 2 rows"):
         design.accumulate(np.zeros(3), 0, 3, np.zeros(2))
-    with pytest.raises(ValueError, match=r"rows 0 \.\. 4 of 3"):
+    with pytest.raises(ValueError, match=r"rows 0 \.\. 4 are out of range"):
         design.dot(np.zeros(3), 0, 4)

@@ -101,7 +101,7 @@ def test_choice():
     assert isinstance(make_engine(None, "processes"), SerialEngine)
     with pytest.raises(ValueError, match="'threads', 'processes'"):
         make_engine(2, "machines")
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1"):
         ProcessEngine(0)
 
 
