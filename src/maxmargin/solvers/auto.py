@@ -48,6 +48,8 @@ MANY_FEATURES = 1000
 PATH_BUDGET, PATH_VISITS, PATH_ROWS = 30.0, 18.0, 10_000
 #: the same budget where there are as many features as rows, and planes may not be the answer
 WIDE_BUDGET = 100.0
+#: where there are as many features as rows, planes are given up when they seem to need more iterations
+WIDE_PLANES = 1000.0
 #: maximum number of examples for a switch from working sets to cutting planes, and the passes before it
 FEW_EXAMPLES, PASSES, EXPENSIVE_PASSES = 1000, 32.0, 64.0
 #: a gap below which a stall is due to rounding, and no other method would do better
@@ -96,13 +98,14 @@ def plan(problem: Problem, path: PathPoint | None = None) -> list[Phase]:
             phases.append(Phase("newton", float("inf")))
         if "coordinate" in problem.methods and path.visits <= PATH_VISITS:
             phases.insert(0, Phase("coordinate", PATH_BUDGET))
-    elif [phase.method for phase in phases] == ["coordinate", "cutting planes", "coordinate"]:
+    elif [phase.method for phase in phases[:3]] == ["coordinate", "cutting planes", "coordinate"]:
         phases[0] = Phase("coordinate", WIDE_BUDGET)
     reached = [k for k, phase in enumerate(phases) if phase.method == path.method]
     if not reached:
         return phases
-    # a method that comes twice was left once if it took longer than it may the first time
-    return phases[reached[-1 if path.visits > phases[reached[0]].budget else 0] :]
+    # coordinates that took longer than they may the first time come after planes that were given up
+    late = path.method == "coordinate" and path.visits > phases[reached[0]].budget
+    return phases[reached[-1 if late else 0] :]
 
 
 def _planes_serve_the_path(problem: Problem) -> bool:
@@ -136,8 +139,9 @@ def _plan(problem: Problem) -> list[Phase]:
     if problem.dim <= MANY_COORDINATES:
         # as many features as rows: few planes are enough if features are correlated, and a reduced problem
         # as large as the problem is needed if they are not
-        planes = Phase("cutting planes", PLANES)
-        return [Phase("coordinate", planes_worth(problem)), planes, Phase("coordinate", forever)]
+        planes = Phase("cutting planes", WIDE_PLANES)
+        first = Phase("coordinate", planes_worth(problem))
+        return [first, planes, Phase("coordinate", forever), *last[:1]]
     return [Phase("coordinate", forever)]
 
 
