@@ -255,7 +255,7 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     try:
         RayEngine(1, "127.0.0.1:1").open(Part, [1])
     except RuntimeError as error:
-        assert "to one cluster at a time" in str(error)
+        assert "only one connection is possible" in str(error)
         print("elsewhere")
     ray.shutdown()
     try:
