@@ -66,6 +66,7 @@ def test_one_objective_from_every_solver_and_every_form():
         CuttingPlane(use_cache=False),
         DualCoordinate(),
         DualCoordinate(batch_size="all"),
+        DualCoordinate(batch_size=7),
     ):
         risk = TaskRisk(task, list(X), list(y), dim)
         results.append(minimize(risk, 0.5, solver=structured, stopping=RelativeGap(1e-5)))

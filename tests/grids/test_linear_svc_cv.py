@@ -242,15 +242,15 @@ def test_cutting_planes_go_on_where_coordinates_are_slow(
     Cs = [1e-3, 1.0, 30.0, 1e4]
     alone = LinearSVCCV(Cs, cv=2, tol=1e-5, refit=False).fit(X, y).cv_results_
     used: set[str] = set()
-    phases = auto.plan
+    phases = auto.plan_on_path
 
-    def seen(problem: Any, path: Any = None) -> Any:
-        out = phases(problem, path)
+    def seen(problem: Any, last: Any) -> Any:
+        out = phases(problem, last)
         used.add(out[0].method)
         return out
 
     monkeypatch.setattr(auto, "PATH_ROWS", 1_000)
-    monkeypatch.setattr(auto, "plan", seen)
+    monkeypatch.setattr(auto, "plan_on_path", seen)
     found = LinearSVCCV(Cs, cv=2, prune=prune, refit=False).fit(X, y).cv_results_
     assert used == {"coordinate", "cutting planes"}
     for k in range(2):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC as ScikitSVC
 
@@ -125,6 +126,23 @@ def test_hard_rows_make_it_switch_and_no_bound_is_lost():
     upper = upper[np.isfinite(upper)]  # before the first check there is none
     assert (np.diff(lower) >= 0).all()  # also across the switch
     assert (np.diff(upper) <= 0).all()
+
+
+def test_wide_correlated_features_are_certified_by_planes():
+    # twenty hidden factors behind 600 features of 300 rows: coordinates would need thousands of epochs
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(300, 20))
+    X = factors @ rng.normal(size=(20, 600)) + 1e-2 * rng.normal(size=(300, 600))
+    y = factors[:, 0] + 0.5 * rng.normal(size=300) > 0
+    svc = LinearSVC(C=1e4, tol=1e-4).fit(X, y)
+    assert svc.converged_
+    assert methods(svc) == ["coordinate", "cutting planes"]
+    assert len(svc.history_) < 500
+    epochs = LinearSVC(C=1e4, tol=1e-4, solver=DualCoordinate(), max_iter=2000)
+    with pytest.warns(ConvergenceWarning):
+        epochs.fit(X, y)
+    assert epochs.lower_bound_ <= svc.objective_
+    assert svc.lower_bound_ <= epochs.objective_
 
 
 def test_cutting_planes_go_on_from_the_duals_handed_over():

@@ -99,7 +99,7 @@ class NaiveSets:
     def __init__(self, examples, caps):
         self.examples, self.caps = examples, np.asarray(caps, float)
         self.w = np.zeros(examples.dim)
-        # per example (labeling, offset, plane, age); number 0 is the truth
+        # per example (labeling, offset, plane, age); number 0 is the true output
         self.sets = [[(y, 0.0, np.zeros(examples.dim))] for y in examples.Y]
         self.alpha = [[float(c)] for c in self.caps]
         self.gaps = np.full(len(examples), np.inf)

@@ -182,6 +182,15 @@ def test_scores_in_json_lines(tmp_path):
     assert lines[0]["score"] is None
 
 
+def test_every_line_of_a_second_fit_has_its_score(tmp_path):
+    watch, path = ValidationScore(X, Y), tmp_path / "fit.jsonl"
+    svc = LinearSVC(callbacks=[JsonLines(path, score=watch), watch])
+    svc.fit(X, Y).fit(X, Y)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["iteration"] for line in lines].count(1) == 2
+    assert all(line["score"] is not None for line in lines)
+
+
 @pytest.mark.parametrize("name", ONLY_RECORDS)
 def test_estimators_that_cannot_predict_yet_refuse(name):
     make, data = ONLY_RECORDS[name]

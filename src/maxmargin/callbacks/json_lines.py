@@ -41,14 +41,15 @@ class JsonLines:
 
     def __init__(self, path: str | PathLike[str], *, score: ValidationScore | None = None) -> None:
         self.path, self.score = path, score
-        self._seen = 0
 
     def __call__(self, record: Any) -> None:
         values = {field.name: _plain(getattr(record, field.name)) for field in fields(record)}
         if self.score is not None:
-            known = self.score.scores
-            values["score"] = _plain(known[-1][1]) if len(known) > self._seen else None
-            self._seen = len(known)
+            latest = self.score.scores[-1:]
+            values["score"] = next(
+                (_plain(score) for iteration, score in latest if iteration == record.iteration),
+                None,
+            )
         # opened for each line: an open file could not be copied or pickled with the estimator
         with open(fspath(self.path), "a", encoding="utf-8") as file:
             file.write(json.dumps(values, allow_nan=False) + "\n")

@@ -56,6 +56,10 @@ def _matrix(value: Any) -> bool:
     )
 
 
+def _dependencies(value: Any) -> bool:
+    return _word(value) or (_matrix(value) and np.asarray(value).dtype.kind in "iu")
+
+
 def _pairs(value: Any) -> bool:
     return isinstance(value, list | tuple | set | frozenset) and all(
         isinstance(pair, list | tuple) and len(pair) == 2 and is_label(tuple(pair))
@@ -89,6 +93,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     ),
     **dict.fromkeys(("nonnegative", "nonpositive"), _weight_names),
     "query_weight": _word,
+    "dependencies": _dependencies,
     "random_state": _seed,
     "max_support": lambda value: is_number(value) and math.isfinite(value),
     "tol": lambda value: is_number(value) or isinstance(value, RULES),

@@ -81,41 +81,18 @@ def planes_worth(problem: Problem) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PathPoint:
-    """How the fit at the last C of a path ended: its last method, and its visits of all rows."""
+    """How the fit at the last C of a path ended: its last method, and its visits of all rows.
+
+    Without a method nothing is known: it was the first fit, or every method stalled, and at another C none of
+    them needs to.
+    """
 
     method: str = ""
     visits: float = 0.0
 
 
-def plan(problem: Problem, path: PathPoint | None = None) -> list[Phase]:
+def plan(problem: Problem) -> list[Phase]:
     """The methods for this problem, in order; the last one has no budget."""
-    phases = _plan(problem)
-    if path is None:
-        return phases
-    if _planes_serve_the_path(problem):
-        phases = [Phase("cutting planes", float("inf"))]
-        if "newton" in problem.methods:
-            phases.append(Phase("newton", float("inf")))
-        if "coordinate" in problem.methods and path.visits <= PATH_VISITS:
-            phases.insert(0, Phase("coordinate", PATH_BUDGET))
-    elif [phase.method for phase in phases[:3]] == ["coordinate", "cutting planes", "coordinate"]:
-        phases[0] = Phase("coordinate", WIDE_BUDGET)
-    reached = [k for k, phase in enumerate(phases) if phase.method == path.method]
-    if not reached:
-        return phases
-    # coordinates that took longer than they may the first time come after planes that were given up
-    late = path.method == "coordinate" and path.visits > phases[reached[0]].budget
-    return phases[reached[-1 if late else 0] :]
-
-
-def _planes_serve_the_path(problem: Problem) -> bool:
-    """Few features, many rows, and a loss with kinks: there planes are fast where coordinates are slow, and
-    they stay valid for every later C."""
-    few = problem.dim <= MANY_FEATURES and problem.shape.n_columns == 1
-    return few and problem.n_examples >= PATH_ROWS and not problem.shape.smooth
-
-
-def _plan(problem: Problem) -> list[Phase]:
     forever = float("inf")
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
     cheap = newton and newton_worth(problem) < planes_worth(problem)
@@ -145,7 +122,33 @@ def _plan(problem: Problem) -> list[Phase]:
     return [Phase("coordinate", forever)]
 
 
-_RUN: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
+def plan_on_path(problem: Problem, last: PathPoint) -> list[Phase]:
+    """The methods for one fit of a path: those of a single fit, from the one that ended the last fit on."""
+    phases = plan(problem)
+    if _planes_serve_the_path(problem):
+        phases = [Phase("cutting planes", float("inf"))]
+        if "newton" in problem.methods:
+            phases.append(Phase("newton", float("inf")))
+        if "coordinate" in problem.methods and last.visits <= PATH_VISITS:
+            phases.insert(0, Phase("coordinate", PATH_BUDGET))
+    elif [phase.method for phase in phases[:3]] == ["coordinate", "cutting planes", "coordinate"]:
+        phases[0] = Phase("coordinate", WIDE_BUDGET)
+    reached = [k for k, phase in enumerate(phases) if phase.method == last.method]
+    if not reached:
+        return phases
+    # coordinates that took longer than they may the first time come after planes that were given up
+    late = last.method == "coordinate" and last.visits > phases[reached[0]].budget
+    return phases[reached[-1 if late else 0] :]
+
+
+def _planes_serve_the_path(problem: Problem) -> bool:
+    """Few features, many rows, and a loss with kinks: there planes are fast where coordinates are slow, and
+    they stay valid for every later C."""
+    few = problem.dim <= MANY_FEATURES and problem.shape.n_columns == 1
+    return few and problem.n_examples >= PATH_ROWS and not problem.shape.smooth
+
+
+_METHODS: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
     "coordinate": lambda problem, state, budget: ascend(problem, state, Coordinates(), budget),
     "newton": lambda problem, state, budget: ascend(problem, state, SecondOrder(), budget),
     "stream": lambda problem, state, budget: ascend(problem, state, Stream(Streaming()), budget),
@@ -157,12 +160,6 @@ _RUN: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
 class Auto:
     """The automatic choice behind ``solver="auto"``.
 
-    Parameters
-    ----------
-    path : PathPoint, optional
-        The fit is one of a path of ascending C, each of which starts from the one before; this is how that
-        one ended. A method that was too slow there is not tried again.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -173,20 +170,37 @@ class Auto:
     True
     """
 
-    path: PathPoint | None = None
     needs: ClassVar[Needs] = Needs()
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """Run the methods one after the other."""
-        phases = plan(problem, self.path)
-        first = 0 if state.resumed is None else state.phase
-        for k, phase in enumerate(phases):
-            if k < first:  # finished before the checkpoint was written
-                continue
-            state.gave_up, state.stop, state.phase = False, None, k
-            yield from _RUN[phase.method](problem, state, phase.budget)
-            if _is_over(state):
-                return
+        return _run(plan(problem), problem, state)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoOnPath:
+    """The automatic choice along a path of ascending C, each of which starts from the one before.
+
+    ``last`` is how that one ended. A method that was too slow there is not tried again.
+    """
+
+    last: PathPoint
+    needs: ClassVar[Needs] = Needs()
+
+    def steps(self, problem: Problem, state: SolverState) -> Steps:
+        """Run the methods one after the other."""
+        return _run(plan_on_path(problem, self.last), problem, state)
+
+
+def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
+    first = 0 if state.resumed is None else state.phase
+    for k, phase in enumerate(phases):
+        if k < first:  # finished before the checkpoint was written
+            continue
+        state.gave_up, state.stop, state.phase = False, None, k
+        yield from _METHODS[phase.method](problem, state, phase.budget)
+        if _is_over(state):
+            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from maxmargin.estimators.grid_table import CellId, Done
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers.auto import Auto, PathPoint
+from maxmargin.solvers.auto import AutoOnPath, PathPoint
 from maxmargin.solvers.minimization import solve
 
 
@@ -109,7 +109,7 @@ class GridTrainer:
                 solve(
                     risk,
                     C,
-                    solver=Auto(path=point),
+                    solver=AutoOnPath(point),
                     regularizer=regularizer,
                     stopping=grid.stopping,
                     max_iter=grid.max_iter,
@@ -172,7 +172,7 @@ def order_rows(trains: Sequence[IntArray], n: int) -> tuple[IntArray, list[list[
 
 def _point(result: SolveResult) -> PathPoint:
     """How this fit ended."""
-    if not result.history:
+    if not result.history or result.stop_reason == "stalled":
         return PathPoint()
     return PathPoint(result.history[-1].method, result.oracle_calls)
 
