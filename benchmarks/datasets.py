@@ -285,6 +285,18 @@ def conll2000(split: Split = "train") -> list[Sentence]:
 
 
 @cache
+def conll2002(
+    language: Literal["esp", "ned"] = "esp", split: Literal["train", "testa", "testb"] = "train"
+) -> list[Sentence]:
+    """CoNLL-2002 named entities: (word, pos, label); Spanish 8,323 / 1,915 / 1,517 sentences, Dutch more."""
+    _need(split, "train", "testa", "testb")
+    name = f"conll2002/{language}.{split}"
+    text = zipfile.ZipFile(find("nlp/conll2002.zip")).read(name).decode()
+    found = _columns(text, (0, 1, 2), separator=" ")
+    return [s for s in found if s[0][0] != "-DOCSTART-"]
+
+
+@cache
 def brown(*, base_tags: bool = True) -> list[Sentence]:
     """The Brown corpus: 57,340 sentences of (word, tag), in the corpus' order.
 

@@ -71,20 +71,20 @@ def labels(sentences: list[Any]) -> list[list[str]]:
 
 
 class Matrices:
-    """The same features as one matrix per set, by scikit-learn's DictVectorizer."""
+    """The same features as one matrix per set, by TokenVectorizer."""
 
     def __init__(self, train: list[Any], test: list[Any]) -> None:
-        from sklearn.feature_extraction import DictVectorizer
+        from maxmargin.data import TokenVectorizer
 
-        vectorizer = DictVectorizer()
+        vectorizer = TokenVectorizer()
         features, before = Features(train), cpu()
-        self.X = vectorizer.fit_transform(dict.fromkeys(t, 1.0) for s in features for t in s)
+        self.X = vectorizer.fit_transform(features)
         self.seconds_matrix = cpu() - before - features.seconds
         self.seconds_features = features.seconds
         self.lengths = [len(s) for s in train]
         self.y = [label for s in labels(train) for label in s]
         features, before = Features(test), cpu()
-        self.X_test = vectorizer.transform(dict.fromkeys(t, 1.0) for s in features for t in s)
+        self.X_test = vectorizer.transform(features)
         self.seconds_test_matrix = cpu() - before - features.seconds
         self.lengths_test = [len(s) for s in test]
         self.y_test = [label for s in labels(test) for label in s]
@@ -280,7 +280,7 @@ def report(bench: Bench) -> None:
     tuning = [row for name in SETS for row in _tuning_rows(bench, name)]
     notes = """
 *train s* is the trainer alone; *matrix s* is the time to load the features (ours:
-scikit-learn's DictVectorizer; crfsuite: `Trainer.append`); computing the feature strings is the same
+TokenVectorizer; crfsuite: `Trainer.append`); computing the feature strings is the same
 for both and not counted. *oracle calls* are per sentence and include the pass that certifies the gap;
 one more pass, not counted, recomputes the certificate after the fit. *memory* is the peak of the
 whole process, including data. crfsuite keeps only features that occur with a label (*dimension*); it

@@ -38,9 +38,9 @@ def load(name: str, quick: bool) -> tuple[Any, list[Any], list[Any]]:
     X, Y = expensive.load(name, quick)
     if name == "OCR":
         return Chain(26), X, Y
-    from sklearn.feature_extraction import DictVectorizer
+    from maxmargin.data import TokenVectorizer
 
-    rows = DictVectorizer().fit_transform(dict.fromkeys(t, 1.0) for s in X for t in s)
+    rows = TokenVectorizer().fit_transform(X)
     ends = np.cumsum([len(s) for s in X])
     labels = sorted({label for s in Y for label in s})
     X = [rows[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]

@@ -35,25 +35,21 @@ from typing import Any, Self
 import numpy as np
 
 from maxmargin.core.bundle_solution import BundleSolution, DualPoint
-from maxmargin.core.cut import Cut
+from maxmargin.core.bundle_state import read_bundle_state
+from maxmargin.core.cut import Cut, average
 from maxmargin.core.dense_qp import DenseSolution, solve_planes
 from maxmargin.core.nonnegative import SignedPart
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, gamma, paid
-from maxmargin.core.stored_values import count, floats, integers, number
-from maxmargin.core.stored_values import entries as kept_entries
+from maxmargin.core.rounding import Attained, paid
 from maxmargin.core.vectors import (
     Array,
     IntArray,
     SparseVector,
     Vector,
-    add_scaled,
     combine,
     dot,
     entries,
-    norm,
-    sparsify,
 )
 
 MAX_MULTIPLIER_ROUNDS = 60
@@ -236,37 +232,21 @@ class Bundle:
     @classmethod
     def from_state(cls, dim: int, regularizer: SquaredNorm, state: dict[str, Any]) -> Self:
         """Rebuild a bundle from :meth:`state`; the Gram matrix is recomputed."""
-        names = ("n_blocks", "base", "max_planes", "idle", "tau", "planes")
-        n_blocks, base, max_planes, idle, tau, planes = kept_entries(state, *names)
-        m = len(planes)
-        # every block has a multiplier, so there cannot be more blocks than multipliers
-        beta = floats(state.get("beta"), "the multipliers", (None,))
-        n_blocks = count(n_blocks, "the number of blocks", 1, len(beta))
+        stored = read_bundle_state(state, len(regularizer.free))
         bundle = cls(
             dim,
-            n_blocks,
-            base=number(base, "the lower bound of a bundle"),
+            stored.n_blocks,
+            base=stored.base,
             regularizer=regularizer,
-            max_planes=None if max_planes is None else count(max_planes, "the room for planes"),
-            idle=count(idle, "the age at which planes are dropped"),
+            max_planes=stored.max_planes,
+            idle=stored.idle,
         )
-        blocks = integers(state.get("blocks"), "the blocks of planes", (m,), below=n_blocks)
-        offsets = floats(state.get("offsets"), "the offsets of planes", (m,))
-        errors = floats(state.get("errors"), "the errors of planes", (m,))
-        if not (errors >= 0.0).all():
-            raise ValueError("the errors of a bundle's planes must not be negative.")
-        ages = integers(state.get("ages"), "the ages of planes", (m,))
-        v = floats(state.get("v"), "the multipliers of free weights", bundle._v.shape)
-        beta = floats(beta, "the multipliers", (n_blocks + m,))
-        sums = np.bincount(np.concatenate([np.arange(n_blocks), blocks]), beta, n_blocks)
-        if not ((beta >= 0.0).all() and np.allclose(sums, 1.0)):
-            raise ValueError("the multipliers of a bundle's planes are not feasible.")
-        bundle._tau = number(tau, "the penalty of free weights", 0.0)
-        for plane, offset, error, block in zip(planes, offsets, errors, blocks, strict=True):
-            bundle._append(Cut(float(offset), plane, float(error)), int(block))
-        bundle._idle_for = ages.tolist()
-        bundle._v = v.copy()
-        bundle._qp.move(beta)
+        bundle._tau = stored.tau
+        for cut, block in zip(stored.cuts, stored.blocks, strict=True):
+            bundle._append(cut, int(block))
+        bundle._idle_for = stored.ages.tolist()
+        bundle._v = stored.v.copy()
+        bundle._qp.move(stored.beta)
         if bundle._signed is not None:
             bundle._signed.is_stale = True
         return bundle
@@ -292,20 +272,12 @@ class Bundle:
         """Replace planes by their average, weighted by beta. The dual value does not change."""
         beta = self._qp.beta[self.n_blocks :][which].copy()
         total = float(beta.sum())
-        share = beta / total
-        merged: Array = np.zeros(self.dim)
-        for weight, j in zip(share, which, strict=True):
-            add_scaled(merged, float(weight), self._planes[j])
-        plane = sparsify(merged) if isinstance(self._planes[which[0]], SparseVector) else merged
-        offset = float(share @ np.array([self._offsets[j] for j in which]))
-        sizes = np.array(
-            [self._errors[j] + gamma(len(which)) * norm(self._planes[j]) for j in which]
-        )
-        error = float(share @ sizes) + gamma(len(which)) * abs(offset)
+        cuts = [Cut(self._offsets[j], self._planes[j], self._errors[j]) for j in which]
+        merged = average(cuts, beta / total, self.dim)
         keep = np.ones(len(self._planes), dtype=bool)
         keep[which] = False
         self._keep(keep)
-        self._append(Cut(offset, plane, error), block)
+        self._append(merged, block)
         point = self._qp.beta.copy()
         point[-1] = total
         self._qp.move(point)

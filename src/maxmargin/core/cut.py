@@ -9,12 +9,25 @@ shards can run in threads, on disk or on a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from maxmargin.core.rounding import gamma
 from maxmargin.core.summation import add_into, tree_sum
-from maxmargin.core.vectors import Array, Vector, add, dot, for_pickling
+from maxmargin.core.vectors import (
+    Array,
+    SparseVector,
+    Vector,
+    add,
+    add_scaled,
+    dot,
+    for_pickling,
+    norm,
+    sparsify,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +62,18 @@ class Cut:
         """The same sum, computed in this cut's memory. This cut must not be used afterwards."""
         error = self.error + other.error
         return Cut(self.offset + other.offset, add_into(self.plane, other.plane), error)
+
+
+def average(cuts: Sequence[Cut], share: Array, dim: int) -> Cut:
+    """The average of cuts of one risk, again a cut of it; the weights ``share`` sum to 1."""
+    plane: Array = np.zeros(dim)
+    for weight, cut in zip(share, cuts, strict=True):
+        add_scaled(plane, float(weight), cut.plane)
+    offset = float(share @ np.array([cut.offset for cut in cuts]))
+    sizes = np.array([cut.error + gamma(len(cuts)) * norm(cut.plane) for cut in cuts])
+    error = float(share @ sizes) + gamma(len(cuts)) * abs(offset)
+    sparse = isinstance(cuts[0].plane, SparseVector)
+    return Cut(offset, sparsify(plane) if sparse else plane, error)
 
 
 def add_cuts(cuts: Iterable[Cut]) -> Cut:

@@ -11,6 +11,7 @@ from maxmargin.data.parquet import read_parquet
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
 from maxmargin.data.svmlight import read_svmlight
+from maxmargin.data.token_vectorizer import TokenVectorizer
 
 __all__ = [
     "CSRDesign",
@@ -23,6 +24,7 @@ __all__ = [
     "KmerDesign",
     "LazyColumn",
     "ShardedDesign",
+    "TokenVectorizer",
     "as_design",
     "hstack",
     "is_design",

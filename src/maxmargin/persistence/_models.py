@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin import estimators
 from maxmargin.core.result import Certificate, StopReason
+from maxmargin.data.token_vectorizer import TokenVectorizer
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators import GraphLabeler, KernelSVC, SequenceTagger
 from maxmargin.estimators.structured.tagged_data import label_functions
@@ -239,9 +239,7 @@ def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     task = Chain(n_labels=K, n_features=height, **constraints)
     scores = vectorizer = None
     if vocabulary is not None:
-        vectorizer = DictVectorizer(sparse=True, sort=True)
-        vectorizer.feature_names_ = vocabulary
-        vectorizer.vocabulary_ = {name: k for k, name in enumerate(vocabulary)}
+        vectorizer = TokenVectorizer().set_names(vocabulary)
     if basis is not None:
         scores = label_functions(task, stored["weights_"], basis.kernel, basis.rows)
     return stored | {"expansion_": scores, "vectorizer_": vectorizer, "task_": task}

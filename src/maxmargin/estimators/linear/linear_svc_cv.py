@@ -27,36 +27,15 @@ from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.grid_paths import GridTrainer
 from maxmargin.estimators.linear.grid_plan import Grid
+from maxmargin.estimators.linear.grid_scores import CellScorer
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.problem import LinearModel, linear_model
 from maxmargin.estimators.outcome import raise_from_search, stopped_early, tell_search
 from maxmargin.estimators.parameters import NamedParameters, check_parameters
 from maxmargin.estimators.validation import Classes, Training, loaded
 
-#: columns of weights that score the held-out rows at a time
-COLUMNS = 16
 #: attributes that come from the fit to all rows
 REFITTED = ("best_estimator_", "coef_", "intercept_")
-
-
-class _ScoredSVC(LinearSVC):
-    """A fitted classifier with stored scores of one set of rows."""
-
-    def store(self, X: Any, scores: Any) -> Self:
-        """Store the scores of these rows."""
-        self._rows, self._scores = X, scores
-        return self
-
-    def decision_function(self, X: Any) -> Array:
-        """The scores, which are stored for one set of rows."""
-        if X is self._rows:
-            known: Array = self._scores
-            return known
-        return super().decision_function(X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy. scikit-learn's checks all labels first, which takes longer than the fit of a cell."""
-        return float(np.average(self.predict(X) == y, weights=sample_weight))
 
 
 @documented
@@ -225,10 +204,11 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         grid = self._grid(model, X, codes, weight, [train for train, _ in splits], Cs, factors)
         trainer = GridTrainer(grid, resumable=self._by_level)
         table = GridTable(len(splits), choices, Cs)
+        cells = CellScorer(scorer, self._template(), model, self.classes_, table, splits, X, y)
         _warn_about_missing_classes(table, factors)
         with GridWatch(self, table) as watch:
             with outermost() as returns:
-                self._train(trainer, table, watch, factors, model, scorer, X, y, splits)
+                self._train(trainer, table, watch, factors, cells)
             self.pruned_ = table.pruned
             self.cv_results_ = table.results()
             self.n_splits_ = len(splits)
@@ -281,11 +261,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         table: GridTable,
         watch: GridWatch,
         factors: list[list[Array | None]],
-        model: LinearModel,
-        scorer: Any,
-        X: Any,
-        y: Any,
-        splits: list[Any],
+        cells: CellScorer,
     ) -> None:
         """Train and score the cells. What is done by Ctrl-C or another early stop is kept."""
         try:
@@ -298,7 +274,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                             watch.take(done, table.params(table.row(done.id)))
                     except KeyboardInterrupt:
                         watch.stop = "interrupted"
-                    self._score(model, scorer, X, y, splits, found, table)
+                    cells.score(found)
                     if watch.ended():
                         break
         except KeyboardInterrupt:
@@ -401,43 +377,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             weights = [j for j in weights if not (self.prune and table.falling(j, i))]
             yield ids(weights, [i])
         table.mark_pruned()
-
-    def _score(
-        self,
-        model: LinearModel,
-        scorer: Any,
-        X: Any,
-        y: Any,
-        splits: list[Any],
-        found: list[Done],
-        table: GridTable,
-    ) -> None:
-        """Score the held-out rows: all cells of a split by the same pass over them."""
-        for k, (_, test) in enumerate(splits):
-            mine = [done for done in found if done.id[0] == k]
-            if not mine:
-                continue
-            rows, labels = X[test], y[test]
-            for start in range(0, len(mine), COLUMNS):
-                block = mine[start : start + COLUMNS]
-                fitted = [model.attributes([r.w for r in done.results]) for done in block]
-                W = np.concatenate([f["coef_"] for f in fitted]).T
-                scores = as_design(rows, checked=True).dot(np.ascontiguousarray(W), 0, len(labels))
-                scores += np.concatenate([f["intercept_"] for f in fitted])
-                parts = np.split(scores, len(block), axis=1)
-                for done, attributes, part in zip(block, fitted, parts, strict=True):
-                    known = part[:, 0].copy() if part.shape[1] == 1 else part
-                    svc = self._scored(table.params(table.row(done.id)), attributes, X.shape[1])
-                    table.put(done, float(scorer(svc.store(rows, known), rows, labels)))
-
-    def _scored(
-        self, setting: dict[str, Any], attributes: dict[str, Any], n_features: int
-    ) -> _ScoredSVC:
-        svc = _ScoredSVC(**{**self._template().get_params(deep=False), **setting})
-        svc.classes_, svc.n_features_in_ = self.classes_, n_features
-        for name, value in attributes.items():
-            setattr(svc, name, value)
-        return svc
 
     def _select(self, table: GridTable) -> None:
         means = self.cv_results_["mean_test_score"]

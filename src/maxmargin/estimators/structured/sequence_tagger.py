@@ -117,7 +117,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         Only set after a fit with sampled cuts.
     {restricted}
     {probabilistic}
-    vectorizer_ : DictVectorizer or None
+    vectorizer_ : TokenVectorizer or None
         Set if the tokens of ``X`` were feature dicts or strings.
     calibration_ : array of shape (2, n_knots)
         Set by ``calibrate``: margins and the probabilities that labels with these margins are right.

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin.core.matrices import (
     canonical,
@@ -19,7 +18,9 @@ from maxmargin.core.matrices import (
     row_name,
     stacked,
 )
-from maxmargin.estimators.structured.tokens import as_array, named_features, sequence
+from maxmargin.data.token_features import features_of
+from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.estimators.structured.tokens import as_array, sequence
 from maxmargin.estimators.validation import require_no_path
 from maxmargin.tasks.chains.chain import Chain
 
@@ -61,7 +62,7 @@ class Stacked(NamedTuple):
     rows: Any
     counts: Lengths
     #: names of the features, if tokens have named features
-    vectorizer: DictVectorizer | None = None
+    vectorizer: TokenVectorizer | None = None
     #: whether all tokens were plain strings (a list of lists of strings can be one sequence or many)
     strings: bool = False
 
@@ -70,15 +71,15 @@ def stack(
     X: Any,
     lengths: Any,
     n_features: int | None = None,
-    vectorizer: DictVectorizer | None = None,
+    vectorizer: TokenVectorizer | None = None,
     *,
     fitting: bool,
 ) -> Stacked:
     """Convert any accepted form of X to one matrix.
 
     If ``lengths`` is given, X is the stacked matrix. A sequence of matrices is stacked. Anything else is a
-    sequence of sequences of feature dicts or strings, which are vectorized by scikit-learn's
-    DictVectorizer. It is fitted if ``fitting``.
+    sequence of sequences of feature dicts or strings, which ``vectorizer`` turns into rows. It is a new one
+    if ``fitting``.
     """
     require_no_path(X)
     if lengths is not None:
@@ -155,7 +156,8 @@ def _below(found: list[Any]) -> Any:
     first = next(i for i, x in enumerate(found) if _is_matrix(x))
     for i, x in enumerate(found):
         if not _is_matrix(x) and len(x):
-            list(named_features(x, i))  # raises an error if this is not an accepted form
+            for t, token in enumerate(x):  # raises an error if this is not an accepted form
+                features_of(token, i, t)
             raise TypeError(
                 f"sequence {first} is a matrix, but sequence {i} is a list of tokens with named features: "
                 "pass all of them in one form."
@@ -170,7 +172,7 @@ def _below(found: list[Any]) -> Any:
     return np.concatenate(matrices)
 
 
-def _require_finite(matrix: Any, counts: Lengths, vectorizer: DictVectorizer | None) -> None:
+def _require_finite(matrix: Any, counts: Lengths, vectorizer: TokenVectorizer | None) -> None:
     """Raise ValueError if the value of a named feature is not finite."""
     if vectorizer is None or is_finite(matrix.data):
         return
@@ -184,24 +186,15 @@ def _require_finite(matrix: Any, counts: Lengths, vectorizer: DictVectorizer | N
 
 
 def _vectorized(
-    found: list[Any], vectorizer: DictVectorizer | None, fitting: bool, n_features: int | None
-) -> tuple[Any, DictVectorizer | None]:
+    found: list[Any], vectorizer: TokenVectorizer | None, fitting: bool, n_features: int | None
+) -> tuple[Any, TokenVectorizer | None]:
     """The tokens as rows, with a column for each name."""
-    tokens = (token for i, x in enumerate(found) for token in named_features(x, i))
     if fitting:
-        vectorizer = DictVectorizer(sparse=True, sort=True)
-        try:
-            return vectorizer.fit_transform(tokens), vectorizer
-        except TypeError as error:
-            if "not supported between" not in str(error):
-                raise
-            raise TypeError(
-                "names of features must be strings, but X has names of different types, which cannot be "
-                f"sorted: {error}."
-            ) from error
+        vectorizer = TokenVectorizer()
+        return vectorizer.fit_transform(found), vectorizer
     if vectorizer is None or not any(len(x) for x in found):
         return sp.csr_matrix((0, n_features or 0)), vectorizer
-    return vectorizer.transform(tokens), vectorizer
+    return vectorizer.transform(found), vectorizer
 
 
 def flatten_labels(y: Any, counts: Lengths, stacked: bool) -> list[Hashable]:

@@ -1,0 +1,333 @@
+"""Sequences of tokens with named features as one sparse matrix.
+
+A feature of a token becomes a column: ``{"length": 3}`` has the value 3 in the column ``length``, and
+``{"word": "sun"}`` the value 1 in the column ``word=sun``. Building the string ``word=sun`` and looking it up
+costs more than everything else, so a column is found in a table of tables, ``codes["word"]["sun"]``, which is
+filled from the vocabulary when a feature first occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.token_features import cut, features_of
+
+#: number of entries that are held as Python objects before they are packed into arrays
+CHUNK = 1_000_000
+#: number of features whose hashed columns are remembered
+REMEMBERED = 1_000_000
+#: number of features other than strings and 1 whose codes are remembered
+NUMBERS = 1_000
+_NAMES = {str}
+
+
+class TokenVectorizer:
+    """Turn sequences of tokens with named features into one sparse matrix, with a row per token.
+
+    A token is a dict of features, a list, tuple or set of strings, or a string. In a dict, a number is the
+    value of the column ``name``, a string ``value`` means 1 in the column ``name=value``, a list of strings
+    means 1 for each of them, and a nested dict has the columns ``name:inner``, as in python-crfsuite. Columns
+    are sorted by name, as in scikit-learn's ``DictVectorizer``, which is several times slower.
+
+    :class:`maxmargin.SequenceTagger` uses it for tokens with named features.
+
+    Parameters
+    ----------
+    n_hashed : int, optional
+        Number of columns. If it is given, names are hashed to columns. No vocabulary is stored then, so that
+        memory is bounded and :meth:`fit` is not needed; different names may share a column. By default, every
+        name that occurs in :meth:`fit` has its own column, and other names are ignored in :meth:`transform`.
+
+    Attributes
+    ----------
+    feature_names_ : list
+        The names of the columns. Not available if names are hashed.
+    vocabulary_ : dict
+        The column of each name. Not available if names are hashed.
+
+    Examples
+    --------
+    >>> from maxmargin.data import TokenVectorizer
+    >>> X = [[{"word": "sun", "length": 3}, {"word": "shines", "length": 6}], [{"word": "sun", "length": 3}]]
+    >>> vectorizer = TokenVectorizer()
+    >>> vectorizer.fit_transform(X).toarray()
+    array([[3., 0., 1.],
+           [6., 1., 0.],
+           [3., 0., 1.]])
+    >>> vectorizer.feature_names_
+    ['length', 'word=shines', 'word=sun']
+    """
+
+    vocabulary_: dict[Hashable, int]
+    feature_names_: list[Any]
+
+    def __init__(self, n_hashed: int | None = None) -> None:
+        self.n_hashed = n_hashed
+        self._columns: _Columns | None = None  # not stored with the vectorizer
+
+    def fit(self, X: Iterable[Any], y: Any = None) -> Self:
+        """Give every name that occurs in X a column.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Iterable[Any], y: Any = None) -> sp.csr_matrix:
+        """Give every name that occurs in X a column, and transform X.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens
+        y : ignored
+
+        Returns
+        -------
+        csr_matrix of shape (n_tokens, n_columns)
+        """
+        self._check()
+        if self.n_hashed is not None:
+            return self.transform(X)
+        found = _NewNames()
+        columns, values, ends = _entries(X, found)
+        names = list(found.names)
+        try:
+            order = sorted(range(len(names)), key=names.__getitem__)
+        except TypeError as error:
+            raise TypeError(
+                "names of features must be strings, but X has names of different types, which cannot be "
+                f"sorted: {error}."
+            ) from error
+        self.set_names([names[k] for k in order])
+        place = np.empty(len(names), dtype=np.int64)
+        place[order] = np.arange(len(names))
+        return _matrix(place[columns], values, ends, len(names))
+
+    def transform(self, X: Iterable[Any]) -> sp.csr_matrix:
+        """Transform X.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens
+
+        Returns
+        -------
+        csr_matrix of shape (n_tokens, n_columns)
+        """
+        self._check()
+        columns, values, ends = _entries(X, self._names())
+        if self.n_hashed is None and len(columns) and columns.min() < 0:  # names without a column
+            is_known = columns >= 0
+            ends = np.concatenate([[0], np.cumsum(is_known)])[ends]
+            columns, values = columns[is_known], values[is_known]
+        n_columns = self.n_hashed or len(self.feature_names_)
+        return _matrix(columns, values, ends, n_columns)
+
+    def set_names(self, names: Sequence[Any]) -> Self:
+        """Set the names of the columns, such as those of a stored vectorizer.
+
+        Parameters
+        ----------
+        names : list
+            One name per column.
+
+        Returns
+        -------
+        self
+        """
+        self.feature_names_ = list(names)
+        self.vocabulary_ = {name: k for k, name in enumerate(self.feature_names_)}
+        self._columns = None
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_columns": None}
+
+    def _names(self) -> _Columns:
+        if self._columns is None:
+            if self.n_hashed is not None:
+                self._columns = _HashedNames(self.n_hashed)
+            elif not hasattr(self, "vocabulary_"):
+                raise ValueError("this TokenVectorizer is not fitted yet: call fit first.")
+            else:
+                self._columns = _KnownNames(self.vocabulary_)
+        return self._columns
+
+    def _check(self) -> None:
+        if self.n_hashed is None:
+            return
+        if not isinstance(self.n_hashed, int | np.integer) or not 1 <= self.n_hashed < 2**31:
+            raise ValueError(
+                f"n_hashed={self.n_hashed!r}: give a number of columns from 1 to 2**31 - 1, or None."
+            )
+
+
+# -- tables of columns -----------------------------------------------------------------------------
+
+
+class _Columns:
+    """The columns of names, and codes of features.
+
+    ``names`` has the columns of names that are known so far. The code of a feature is its column if its value
+    is a string or 1, -1 if its name has no column, and -2 - k if it is entry k of ``others``, a list of
+    columns and values. ``codes[name][value]`` remembers the codes of strings and of the first few numbers.
+    These are plain dicts: a look-up in a subclass with ``__missing__`` takes several times as long.
+    """
+
+    def __init__(self, names: dict[Any, int], room: float = float("inf")) -> None:
+        self.names, self.room = names, room
+        self.codes: dict[Any, dict[Any, int]] = {}
+        self.others: list[tuple[int, float]] = []
+        self._table: Array = np.zeros((NUMBERS, 2))
+        self._filled = 0
+
+    def of(self, name: Any) -> int:
+        """The column of a name, -1 if there is none."""
+        raise NotImplementedError
+
+    def code(self, name: Any, value: Any, more: list[tuple[int, float]]) -> int:
+        """The code of a feature. ``more`` continues ``others`` with numbers that are not remembered."""
+        if type(value) is str:
+            column = self.of(f"{name}={value}")
+            return self._remember(name, value, column)
+        column = self.of(name)
+        if value == 1 or column < 0:
+            return self._remember(name, value, column)
+        try:
+            other = column, float(value)
+        except OverflowError as error:
+            raise ValueError(f"the feature {cut(name)} has too large a value.") from error
+        if len(self.others) < NUMBERS and self.room > 0 and value == value:
+            self.others.append(other)
+            return self._remember(name, value, -1 - len(self.others))
+        more.append(other)
+        return -1 - NUMBERS - len(more)
+
+    def table(self) -> Array:
+        """``others`` as an array of ``NUMBERS`` rows."""
+        n = len(self.others)
+        if n != self._filled:
+            self._table[:n] = self.others[:n]
+            self._filled = n
+        return self._table
+
+    def _remember(self, name: Any, value: Any, code: int) -> int:
+        if code != -1 and self.room > 0:  # names without a column would need more and more memory
+            self.room -= 1
+            self.codes.setdefault(name, {})[value] = code
+        return code
+
+
+class _NewNames(_Columns):
+    """Columns in order of first occurrence."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def of(self, name: Any) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+
+class _KnownNames(_Columns):
+    """The columns of a vocabulary."""
+
+    def __init__(self, vocabulary: dict[Any, int]) -> None:
+        super().__init__(vocabulary)
+
+    def of(self, name: Any) -> int:
+        return self.names.get(name, -1)
+
+
+class _HashedNames(_Columns):
+    """The columns of hashed names."""
+
+    def __init__(self, n_columns: int) -> None:
+        super().__init__({}, REMEMBERED)
+        self.n_columns = n_columns
+
+    def of(self, name: Any) -> int:
+        column = crc32(str(name).encode("utf-8", "surrogatepass")) % self.n_columns
+        if len(self.names) < REMEMBERED and type(name) is str:
+            self.names[name] = column
+        return column
+
+
+# -- entries of the matrix -------------------------------------------------------------------------
+
+
+def _entries(X: Iterable[Any], names: _Columns) -> tuple[IntArray, Array, IntArray]:
+    """Columns (-1 if there is none) and values of all features, and where those of each token end."""
+    known, known_names = names.codes, names.names
+    parts: list[Any] = []
+    codes: list[int] = []
+    more: list[tuple[int, float]] = []
+    ends: list[int] = [0]
+    before = 0
+    for i, sequence in enumerate(X):
+        for t, token in enumerate(sequence):
+            if type(token) is list and _NAMES.issuperset(map(type, token)):
+                try:
+                    codes += [known_names[name] for name in dict.fromkeys(token)]
+                except KeyError:
+                    codes += map(names.of, dict.fromkeys(token))
+            else:
+                try:  # this is where the time goes
+                    codes += [known[name][value] for name, value in token.items()]
+                except (
+                    KeyError,
+                    TypeError,
+                    AttributeError,
+                ):  # new, without a column, or no plain dict
+                    _add_features(features_of(token, i, t), names, codes, more)
+            ends.append(before + len(codes))
+        if len(codes) >= CHUNK:
+            parts.append(np.array(codes, dtype=np.int32))
+            before += len(codes)
+            codes.clear()
+    packed = np.concatenate([*parts, np.array(codes, dtype=np.int32)]).astype(np.int64)
+    return *_decoded(packed, names, more), np.array(ends, dtype=np.int64)
+
+
+def _add_features(
+    token: Mapping[Any, Any], names: _Columns, codes: list[int], more: list[tuple[int, float]]
+) -> None:
+    """Append the codes of features, whose values are numbers, strings or lists of strings."""
+    for name, value in token.items():
+        for inner in value if type(value) is list else (value,):
+            codes.append(names.code(name, inner, more))
+
+
+def _decoded(
+    codes: IntArray, names: _Columns, more: list[tuple[int, float]]
+) -> tuple[IntArray, Array]:
+    """Columns and values of codes."""
+    columns, values = codes.copy(), np.ones(len(codes))
+    places = np.flatnonzero(codes < -1)
+    if len(places):
+        table = names.table()
+        if more:
+            table = np.concatenate([table, more])
+        found = table[-2 - codes[places]]
+        columns[places], values[places] = found[:, 0].astype(np.int64), found[:, 1]
+    return columns, values
+
+
+def _matrix(columns: IntArray, values: Array, ends: IntArray, n_columns: int) -> sp.csr_matrix:
+    kind = np.int32 if len(columns) < 2**31 else np.int64
+    parts = (values, columns.astype(kind, copy=False), ends.astype(kind))
+    matrix = sp.csr_matrix(parts, shape=(len(ends) - 1, n_columns))
+    matrix.sum_duplicates()  # also sorts
+    return matrix
