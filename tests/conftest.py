@@ -20,8 +20,8 @@ os.environ.setdefault("MAXMARGIN_DATA", str(ROOT.parent / "shared" / "data"))
 # a failure on one machine is a failure on all.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=15, derandomize=True, **_common)
-settings.register_profile("ci", max_examples=50, derandomize=True, **_common)
-settings.register_profile("nightly", max_examples=1000, **_common)
+settings.register_profile("ci", max_examples=25, derandomize=True, **_common)
+settings.register_profile("nightly", max_examples=200, **_common)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.nightly import first
 
 from maxmargin import MeasureSVC, minimize
 from maxmargin.core.engine import Handle, SerialEngine
@@ -110,7 +111,7 @@ def test_one_number_per_row_for_a_point_and_one_for_a_cut():
     assert engine.calls[1:] == [("plane_of", n, d)]
 
 
-@pytest.mark.parametrize("space", ["features", "rows"])
+@pytest.mark.parametrize("space", first(1, ["rows", "features"]))
 @pytest.mark.parametrize("loss", [FBeta(), RocAuc()], ids=["f1", "roc"])
 def test_any_number_of_workers_and_either_space(loss, space):
     X, y = problem(n=700, d=900)

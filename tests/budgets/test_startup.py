@@ -5,6 +5,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 IMPORT = """
 import time
 start = time.process_time()
@@ -45,6 +47,7 @@ def test_import_costs_less_than_half_of_what_it_imports(tmp_path):
     assert peers + ours <= 1.5 * peers, (peers, ours)
 
 
+@pytest.mark.nightly
 def test_first_and_later_fits(tmp_path):
     # CPU seconds, so that the load of the machine matters less: 6 and 18 if idle, 6 and 29 beside two fits
     svc, tagger = run(FIT, tmp_path)

@@ -50,6 +50,7 @@ def test_the_first_process_says_once_that_it_compiles_and_the_second_compiles_no
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_after_a_warm_up_a_fit_compiles_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     seconds = maxmargin.warm_up([maxmargin.LinearSVC])

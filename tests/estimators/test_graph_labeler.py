@@ -205,7 +205,7 @@ def test_several_labels_per_row():
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_snakes():
     train, test = require(datasets.snakes, "train"), require(datasets.snakes, "test")
     graphs = [grid_graph(x, edge_features="neighbors") for x in train.X[:100]]

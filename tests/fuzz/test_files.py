@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from tests.fuzz import files
+from tests.nightly import first
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,18 @@ def folder(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "count"), [("models", 400), ("manifests", 150), ("checkpoints", 150)]
+    ("kind", "count"),
+    first(
+        3,
+        [
+            ("models", 150),
+            ("manifests", 60),
+            ("checkpoints", 60),
+            ("models", 400),
+            ("manifests", 150),
+            ("checkpoints", 150),
+        ],
+    ),
 )
 def test_malformed_files(folder, kind, count, tmp_path):
     for good in files.corpus_of(folder, kind):

@@ -18,11 +18,12 @@ from tests.fuzz import linear, svr
 from tests.fuzz.families import FAMILIES
 from tests.fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, shrink
 from tests.fuzz.supervisor import ROOT
+from tests.nightly import first
 
-#: problems per family in this test: about 60 seconds for all families once everything is compiled
-PROBLEMS = 20
-#: the number for families whose problems consist of several fits
-FEWER = {"svc_path": 8, "LinearSVCCV": 12}
+#: problems per family, in CI and at night: about 60 seconds for all families once everything is compiled
+PROBLEMS = [10, 40]
+#: families whose problems consist of several fits, and take this many times as long
+LONGER = {"svc_path": 2, "LinearSVCCV": 2}
 #: checks that a certificate was reached, and the fraction of problems that may fail them: the goal is none
 UNPROVED, ALLOWED = ("tame", "uncertified"), 0.1
 #: a seed that no run of the fuzzer uses
@@ -31,10 +32,11 @@ SEED = 990
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.NAME)
-def test_fixed_problems(family: ModuleType) -> None:
+@pytest.mark.parametrize("problems", first(1, PROBLEMS))
+def test_fixed_problems(family: ModuleType, problems: int) -> None:
     false, unproved = [], []
-    first, count = SEED * PROBLEMS_PER_SEED, FEWER.get(family.NAME, PROBLEMS)
-    for number in range(first, first + count):
+    start, count = SEED * PROBLEMS_PER_SEED, problems // LONGER.get(family.NAME, 1)
+    for number in range(start, start + count):
         case = draw(family, number)
         outcome = run(family, case)
         for finding in outcome.findings:
@@ -131,7 +133,7 @@ def test_what_is_printed_is_the_problem(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["crash", "hang"])
+@pytest.mark.parametrize("how", first(1, ["crash", "hang"]))
 def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
     """A child that crashes or hangs at problem 1: this is reported, and the others are counted."""
     package = tmp_path / "sitecustomize.py"

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from tests.nightly import first
 
 from maxmargin import StructuredSVM, StructuredSVMCV
 from maxmargin.solvers import CuttingPlane
 from maxmargin.tasks import Enumerable
 
 
-@pytest.mark.parametrize("signs", [{}, {"nonpositive": [0, 2]}, {"nonnegative": [1]}])
-@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("signs", first(2, [{}, {"nonpositive": [0, 2]}, {"nonnegative": [1]}]))
+@pytest.mark.parametrize("scale", first(1, [1e3, 1.0]))
 @pytest.mark.parametrize("solver", ["auto", CuttingPlane(), CuttingPlane(slacks="blocks")])
 def test_bounds_are_those_of_the_fold(solver, scale, signs):
     rng = np.random.default_rng(5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.doomed import Doom, DoomedEngine
+from tests.nightly import first
 from tests.referees.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
@@ -139,27 +140,34 @@ def test_estimators_give_the_same_bits(engines):
 
 @pytest.mark.parametrize(
     ("problem", "solver", "dooms"),
-    [
-        # (method, shard, which call): in the pass over the rows, in the line search, in a step, in a cut
-        (binary, None, [("line_evaluate", 0, 2), ("line_slopes", 2, 3), ("line_toward", 0, 2)]),
-        (multiclass, None, [("line_kinks", 17, 3), ("line_cut_toward", 31, 4)]),
-        # while a plane is made at the shards, after some were combined, and while that is done again
-        (hard, AT_SHARDS, [("column_gradient", 0, 1), ("column_plane", 2, 5)]),
-        (hard, AT_SHARDS, [("column_finish", 0, 19), ("column_finish", 2, 4)]),
-        (
-            hard,
-            AT_SHARDS,
-            [("columns_mix", 0, 1), ("line_slopes", 2, 3), ("column_products", 1, 20)],
-        ),
-        (multiclass, CuttingPlane(space="rows"), [("line_toward", 9, 4), ("combine_rows", 31, 2)]),
-        # in the oracle, and in a line search on what oracles said before
-        (chain, None, [("measure", 3, 3), ("line_slopes", 12, 5)]),
-        (python, None, [("measure", 2, 2), ("line_kinks", 0, 4)]),
-        (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
-        # again while it is told what it had lost: the points of the cache, and then the scores
-        (chain, None, [("line_kinks", 1, 3), ("tell", 2, 1), ("line_restore", 3, 1)]),
-        (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
-    ],
+    first(
+        4,
+        [
+            # (method, shard, which call): in the pass over the rows, in the line search, in a step, in a cut
+            (binary, None, [("line_evaluate", 0, 2), ("line_slopes", 2, 3), ("line_toward", 0, 2)]),
+            # in the oracle, and in a line search on what oracles said before
+            (chain, None, [("measure", 3, 3), ("line_slopes", 12, 5)]),
+            (multiclass, None, [("line_kinks", 17, 3), ("line_cut_toward", 31, 4)]),
+            # while a plane is made at the shards, after some were combined, and while that is done again
+            (hard, AT_SHARDS, [("column_gradient", 0, 1), ("column_plane", 2, 5)]),
+            (hard, AT_SHARDS, [("column_finish", 0, 19), ("column_finish", 2, 4)]),
+            (
+                hard,
+                AT_SHARDS,
+                [("columns_mix", 0, 1), ("line_slopes", 2, 3), ("column_products", 1, 20)],
+            ),
+            (
+                multiclass,
+                CuttingPlane(space="rows"),
+                [("line_toward", 9, 4), ("combine_rows", 31, 2)],
+            ),
+            (python, None, [("measure", 2, 2), ("line_kinks", 0, 4)]),
+            (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
+            # again while it is told what it had lost: the points of the cache, and then the scores
+            (chain, None, [("line_kinks", 1, 3), ("tell", 2, 1), ("line_restore", 3, 1)]),
+            (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
+        ],
+    ),
 )
 def test_a_killed_worker_changes_no_bit(problem, solver, dooms, tmp_path):
     dooms = [Doom(str(tmp_path), *doom) for doom in dooms]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.doomed import Doom, DoomedEngine
 from tests.latent_tasks import Rows
+from tests.nightly import first
 from tests.pressed import interrupted
 from tests.referees.tiny_tasks import TinyMulticlass
 
@@ -224,7 +225,7 @@ def latent_fit(problem, engine):
     return out.w.tobytes(), out.objective, out.latent, len(out.history)
 
 
-@pytest.mark.parametrize("problem", [bags, rows])
+@pytest.mark.parametrize("problem", first(1, [rows, bags]))
 def test_latent_fits(problem, processes, tmp_path):
     expected = latent_fit(problem, SerialEngine())
     for seed in range(2):

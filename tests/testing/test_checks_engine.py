@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+from tests.nightly import first
 
 import maxmargin.engines.processes as processes
 from maxmargin.core import tree_sum
@@ -381,16 +382,19 @@ class SpecsOfToday(ProcessEngine):
 
 @pytest.mark.parametrize(
     ("engine", "message"),
-    [
-        (DropsTheDead, "reduce differs"),
-        (GivesUpAtOnce, "ended 1 times"),
-        (NeverGivesUp, "give up after a worker died a few"),
-        (KeepsMemory, "must have None"),
-        (AnotherError, "must raise a RuntimeError"),
-        (ClosedByDeath, "usable after"),
-        (StaleArrays, "published before"),
-        (SpecsOfToday, "other data"),
-    ],
+    first(
+        3,
+        [
+            (DropsTheDead, "reduce differs"),
+            (GivesUpAtOnce, "ended 1 times"),
+            (NeverGivesUp, "give up after a worker died a few"),
+            (KeepsMemory, "must have None"),
+            (AnotherError, "must raise a RuntimeError"),
+            (ClosedByDeath, "usable after"),
+            (StaleArrays, "published before"),
+            (SpecsOfToday, "other data"),
+        ],
+    ),
 )
 def test_engines_that_lose_something_with_a_worker_are_caught(engine, message, monkeypatch):
     monkeypatch.setattr(processes, "MAX_DEATHS", getattr(engine, "limit", processes.MAX_DEATHS))
