@@ -11,14 +11,14 @@ from numbers import Complex, Real
 from typing import Any, NoReturn
 
 #: types of values that need no validation
-_PLAIN = {str, float, int, bool}
+PLAIN = {str, float, int, bool}
 _NAMES = {str}
 
 
 def features_of(token: Any, i: int, t: int) -> Mapping[Any, Any]:
     """The features of token t of sequence i by name: numbers, strings, or lists of strings."""
     if isinstance(token, Mapping):
-        if _PLAIN.issuperset(map(type, token.values())):
+        if PLAIN.issuperset(map(type, token.values())):
             return token
         return _flat(token, i, t)
     if isinstance(token, str):
@@ -49,7 +49,7 @@ def _flat(token: Mapping[Any, Any], i: int, t: int) -> dict[Any, Any]:
     """The values of a dict, validated. Nested dicts are flattened as in python-crfsuite."""
     out: dict[Any, Any] = {}
     for name, value in token.items():
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             out[name] = value
         elif isinstance(value, Mapping):
             for inner, amount in _nested(str(name), value, i, t):
