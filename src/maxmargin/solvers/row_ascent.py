@@ -47,8 +47,8 @@ from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 RATIO = (0.5, 2.0, 0.67)
 #: moves along lines after which the incumbent's scores are computed anew; steps too long to be trusted
 REFRESH_AFTER, FAR = 25, 100.0
-#: overhead of a compiled epoch, in visits of entries
-CALL = 50_000.0
+#: overhead of a compiled epoch, in visits of entries; cost of a check, in visits of all rows
+CALL, CHECK = 50_000.0, 1.0
 #: C of the first stage in units of 1 / mean |x|^2; factor between stages; their tolerance
 FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
 
@@ -175,8 +175,8 @@ def ascend(
 ) -> Generator[Request, Any, None]:
     """Improve a dual point over rows until the stopping rule is met or progress ends.
 
-    Returns without a stop reason when the predicted work of one stage exceeds ``budget``, or the work of all
-    stages twice the budget, in visits of all rows: then another method should take over.
+    ``budget`` is the predicted work of another method, in visits of all rows. Returns without a stop reason
+    when the work done so far, or what is predicted to be left, exceeds it: then that method takes over.
     """
     rng = np.random.default_rng(problem.random_state)
     names = (f.name for f in fields(Progress))
@@ -204,9 +204,8 @@ def ascend(
         C = progress.stages[0]
         if duals.C != C:
             duals.rescale(C, problem.regularizer)
-        allowance = min(budget, 2 * budget - progress.spent)
         stage = _Stage(problem, state, way, C, dual, progress)
-        yield from stage.solve(rng, allowance, resumed=place is not None)
+        yield from stage.solve(rng, budget, resumed=place is not None)
         del stage  # and the scores that it holds
         if C != problem.C:
             # kept as a plane: the first epochs of the next stage may have a smaller dual value
@@ -263,6 +262,7 @@ class _Stage:
             if near or passes >= way.check_every or stuck or over:
                 since, n_support = 0, duals.n_support
                 step = yield from self._check(stats.gap, lower, allowed)
+                progress.visited += CHECK
             asked = yield Report(duals.n_active, n_support, step, way.method, C)
             if state.met(problem):
                 state.stop = "gap"
@@ -282,7 +282,9 @@ class _Stage:
                 state.stop = "stalled" if final else None
                 return
             left = outlook.remaining(progress.visited, gap, allowed)
-            if left > budget or progress.visited > budget:
+            if left > 0.0:  # each later stage is expected to take as long as this one
+                left += (len(progress.stages) - 1) * (progress.visited + left)
+            if left > budget or progress.spent + progress.visited > budget:
                 state.gave_up = True
                 return
 
