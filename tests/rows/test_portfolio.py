@@ -128,6 +128,20 @@ def test_hard_rows_make_it_switch_and_no_bound_is_lost():
     assert (np.diff(upper) <= 0).all()
 
 
+@pytest.mark.parametrize(
+    ("tol", "expected", "most"),
+    [(1e-3, ["coordinate"], 200), (1e-7, ["coordinate", "newton"], 400)],
+)
+def test_newton_takes_over_at_tight_tolerances(tol, expected, most):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 40))
+    y = X @ rng.normal(size=40) + 4.0 * rng.normal(size=20_000) > 0
+    svc = LinearSVC(C=10.0, tol=tol).fit(X, y)
+    assert svc.converged_
+    assert methods(svc) == expected
+    assert len(svc.history_) < most  # epochs that gain little are not continued
+
+
 def test_wide_correlated_features_are_certified_by_planes():
     # twenty hidden factors behind 600 features of 300 rows: coordinates would need thousands of epochs
     rng = np.random.default_rng(0)
@@ -207,7 +221,7 @@ def test_a_path_is_the_single_fits_with_less_work():
         assert warm.converged_
         assert warm.objective_ == pytest.approx(alone.objective_, rel=1e-3)
     work = [sum(s.history_[-1]["oracle_calls"] for s in side) for side in (path, cold)]
-    assert work[0] < 0.8 * work[1]
+    assert work[0] < 0.9 * work[1]
 
 
 def test_a_path_with_a_free_intercept_keeps_true_bounds():
