@@ -152,7 +152,9 @@ def test_time_left_from_the_trend_of_the_gap():
     assert "about 2 s left" in line.text()  # the time limit is sooner
 
 
-@pytest.mark.parametrize("gaps", [[0.5], [0.5] * 6, [np.inf] * 6])
+@pytest.mark.parametrize(
+    "gaps", [[0.5], [0.5] * 6, [np.inf] * 6, [0.5 - 1e-6 * k for k in range(6)]]
+)
 def test_no_time_left_without_a_trend(gaps):
     line = ProgressLine(io.StringIO())
     line.begin(rule=RelativeGap(1e-4))

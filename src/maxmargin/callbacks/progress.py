@@ -13,6 +13,8 @@ from maxmargin.solvers.base import Outlook
 
 #: seconds between two lines in a file or a log
 INTERVAL = 10.0
+#: an estimate of this many times the elapsed time is no trend
+FAR = 30.0
 
 
 class Progress:
@@ -60,6 +62,8 @@ class Progress:
             return nan
         goal = self._rule.allowed_gap(record.objective, record.C) / abs(record.objective)
         left = self._outlook.remaining(record.elapsed, record.gap, goal)
+        if left > FAR * record.elapsed:  # the gap stands still, which need not last
+            return nan
         return left if left > 0.0 or record.gap <= goal else nan
 
     def due(self, interval: float) -> bool:
