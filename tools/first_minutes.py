@@ -46,7 +46,6 @@ COMMANDS = [
     "python matching.py",
     "maxmargin warmup",
     "python tagger.py",
-    "maxmargin versions",
 ]
 
 
