@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -115,7 +116,24 @@ def test_numbers_that_do_not_repeat_take_little_memory():
     np.testing.assert_array_equal(rows.toarray()[:, 0], values)
     again = vectorizer.transform([[{"x": float(value)} for value in values]])
     np.testing.assert_array_equal(again.toarray()[:, 0], values)
-    assert len(vectorizer._names().others) == token_vectorizer.NUMBERS
+    assert len(vectorizer._names().codes["x"]) == token_vectorizer.NUMBERS
+
+
+def test_threads_share_a_vectorizer():
+    names = [f"n{k}" for k in range(40)]
+    rng = np.random.default_rng(0)
+    X = [[{name: int(rng.integers(2, 40)) for name in names}] for _ in range(300)]
+    expected = TokenVectorizer().fit_transform(X).toarray()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            transform = TokenVectorizer().fit(X).transform
+            with ThreadPoolExecutor(4) as pool:
+                found = list(pool.map(transform, [[x] for x in X]))
+            np.testing.assert_array_equal([row.toarray()[0] for row in found], expected)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 HASHED = """

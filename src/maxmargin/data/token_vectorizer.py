@@ -8,6 +8,7 @@ filled from the vocabulary when a feature first occurs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 from zlib import crc32
@@ -183,17 +184,19 @@ class _Columns:
     """The columns of names, and codes of features.
 
     ``names`` has the columns of names that are known so far. The code of a feature is its column if its value
-    is a string or 1, -1 if its name has no column, and -2 - k if it is entry k of ``others``, a list of
-    columns and values. ``codes[name][value]`` remembers the codes of strings and of the first few numbers.
-    These are plain dicts: a look-up in a subclass with ``__missing__`` takes several times as long.
+    is a string or 1, -1 if its name has no column, and -2 - k if column and value are row k of ``table``.
+    ``codes[name][value]`` remembers the codes of strings and of the first few numbers. These are plain dicts:
+    a look-up in a subclass with ``__missing__`` takes several times as long.
+
+    Several threads may use one object: a row of the table is reserved in one step, and filled before its code
+    is remembered.
     """
 
     def __init__(self, names: dict[Any, int], room: float = float("inf")) -> None:
         self.names, self.room = names, room
         self.codes: dict[Any, dict[Any, int]] = {}
-        self.others: list[tuple[int, float]] = []
-        self._table: Array = np.zeros((NUMBERS, 2))
-        self._filled = 0
+        self.table: Array = np.zeros((NUMBERS, 2))
+        self._rows = itertools.count()
 
     def of(self, name: Any) -> int:
         """The column of a name, -1 if there is none."""
@@ -218,11 +221,8 @@ class _Columns:
         codes = self.codes
         try:
             found: list[Any] = [codes[name].get(value) for name, value in token.items()]
-        except (
-            KeyError,
-            TypeError,
-            AttributeError,
-        ):  # a new name, a value of another kind, or no dict
+        except (KeyError, TypeError, AttributeError):
+            # a new name, a value that is not plain, or a token that is no dict
             return self._of_features(features_of(token, i, t), more)
         if None in found:  # values that are not remembered
             for k, (name, value) in enumerate(token.items()):
@@ -241,7 +241,7 @@ class _Columns:
         ]
 
     def code(self, name: Any, value: Any, more: list[tuple[int, float]]) -> int:
-        """The code of a feature. ``more`` continues ``others`` with numbers that are not remembered."""
+        """The code of a feature. ``more`` continues ``table`` with numbers that are not remembered."""
         if type(value) is str:
             column = self.of(f"{name}={value}")
             return self._remember(name, value, column)
@@ -252,19 +252,11 @@ class _Columns:
             other = column, float(value)
         except OverflowError as error:
             raise ValueError(f"the feature {cut(name)} has too large a value.") from error
-        if len(self.others) < NUMBERS and self.room > 0 and value == value:
-            self.others.append(other)
-            return self._remember(name, value, -1 - len(self.others))
+        if self.room > 0 and value == value and (row := next(self._rows)) < NUMBERS:
+            self.table[row] = other
+            return self._remember(name, value, -2 - row)
         more.append(other)
         return -1 - NUMBERS - len(more)
-
-    def table(self) -> Array:
-        """``others`` as an array of ``NUMBERS`` rows."""
-        n = len(self.others)
-        if n != self._filled:
-            self._table[:n] = self.others[:n]
-            self._filled = n
-        return self._table
 
     def _remember(self, name: Any, value: Any, code: int) -> int:
         if code != -1 and self.room > 0:  # names without a column would need more and more memory
@@ -345,7 +337,7 @@ def _decoded(
     columns, values = codes.copy(), np.ones(len(codes))
     places = np.flatnonzero(codes < -1)
     if len(places):
-        table = names.table()
+        table = names.table
         if more:
             table = np.concatenate([table, more])
         found = table[-2 - codes[places]]

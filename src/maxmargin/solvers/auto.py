@@ -38,6 +38,8 @@ from maxmargin.solvers.row_ascent import Coordinates, SecondOrder, Stream, ascen
 
 #: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
+#: how many times that work is allowed before planes take over: often they need more iterations than assumed
+PATIENCE = 2.0
 #: above this length of w, planes and their Gram matrix cost more than the data
 MANY_COORDINATES = 20_000
 #: the same for Newton's method, whose steps also need a Gram matrix; its multiply-adds per visit of an entry
@@ -112,12 +114,12 @@ def plan(problem: Problem) -> list[Phase]:
     if cheap:
         return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last[:1]]
     if few:
-        return [Phase("coordinate", planes_worth(problem)), *last]
+        return [Phase("coordinate", PATIENCE * planes_worth(problem)), *last]
     if problem.dim <= MANY_COORDINATES:
         # as many features as rows: few planes are enough if features are correlated, and a reduced problem
         # as large as the problem is needed if they are not
         planes = Phase("cutting planes", WIDE_PLANES)
-        first = Phase("coordinate", planes_worth(problem))
+        first = Phase("coordinate", PATIENCE * planes_worth(problem))
         return [first, planes, Phase("coordinate", forever), *last[:1]]
     return [Phase("coordinate", forever)]
 

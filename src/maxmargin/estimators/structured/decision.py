@@ -88,7 +88,9 @@ class ChainDecision:
         """
         rows, counts = self._stack(X, lengths)
         with _in_terms_of_labels():
-            flat = self._names(predict_stacked(*self._scorer(), rows, counts))
+            checked = self.expansion_ is None  # otherwise rows are scores, which may overflow
+            states = predict_stacked(*self._scorer(), rows, counts, checked=checked)
+        flat = self._names(states)
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
     @documented

@@ -151,18 +151,23 @@ class ChainExamples:
         return np.split(labels, (self.chains.starts[lo + 1 : hi] - self.chains.starts[lo]))
 
 
-def predict_stacked(task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike) -> Labels:
-    """Predict the labels of all tokens of the sequences stacked in ``X``, as one flat array."""
-    chains = unlabeled(task, X, lengths)
+def predict_stacked(
+    task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike, *, checked: bool = False
+) -> Labels:
+    """Predict the labels of all tokens of the sequences stacked in ``X``, as one flat array.
+
+    ``checked``: X has been validated already.
+    """
+    chains = unlabeled(task, X, lengths, checked=checked)
     return _predict(chains, w, 0, len(chains.starts) - 1)
 
 
-def unlabeled(task: ChainTask, X: Any, lengths: npt.ArrayLike) -> Chains:
+def unlabeled(task: ChainTask, X: Any, lengths: npt.ArrayLike, *, checked: bool = False) -> Chains:
     """Stacked sequences without labels (all labels are set to 0)."""
     counts = np.asarray(lengths, dtype=np.int64)
     n_tokens = int(counts.sum())
     nothing = np.zeros(n_tokens, dtype=label_dtype(task.n_labels))
-    return _chains(task, X, counts, nothing, np.ones(n_tokens))
+    return _chains(task, X, counts, nothing, np.ones(n_tokens), checked=checked)
 
 
 def label_dtype(n_labels: int) -> type[np.unsignedinteger[Any]]:
@@ -180,11 +185,17 @@ def stack_rows(X: Sequence[Any], n_features: int | None) -> Any:
 
 
 def _chains(
-    task: ChainTask, X: Any, lengths: npt.NDArray[np.int64], labels: Labels, weight: Array
+    task: ChainTask,
+    X: Any,
+    lengths: npt.NDArray[np.int64],
+    labels: Labels,
+    weight: Array,
+    *,
+    checked: bool = False,
 ) -> Chains:
-    if not sp.issparse(X):
-        X = sp.csr_matrix(X)
-    matrix = canonical(X, row=place_in(np.cumsum(lengths), "sequence", "token"))
+    matrix = X if sp.issparse(X) else sp.csr_matrix(X)
+    if not (checked and matrix.format == "csr"):
+        matrix = canonical(matrix, row=place_in(np.cumsum(lengths), "sequence", "token"))
     n_features = task.dim // task.n_labels - task.n_labels - 2
     if matrix.shape != (int(lengths.sum()), n_features):
         raise ValueError(
