@@ -196,6 +196,9 @@ def test_other_values_are_refused(token, error, text):
 def test_misuse():
     with pytest.raises(ValueError, match="not fitted"):
         TokenVectorizer().transform([[{"a": 1}]])
+    for one in ([{"a": 1}, {"a": 2}], ["a", "b"], "ab", {"a": 1}):  # a sequence, or a token
+        with pytest.raises(TypeError, match=r"sequence 0 of X is .* one token"):
+            TokenVectorizer().fit(one)
     for n_hashed in (0, -1, 2.5, 2**31):
         with pytest.raises(ValueError, match="n_hashed"):
             TokenVectorizer(n_hashed).transform([[{"a": 1}]])

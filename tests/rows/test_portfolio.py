@@ -221,7 +221,16 @@ def test_a_path_is_the_single_fits_with_less_work():
         assert warm.converged_
         assert warm.objective_ == pytest.approx(alone.objective_, rel=1e-3)
     work = [sum(s.history_[-1]["oracle_calls"] for s in side) for side in (path, cold)]
-    assert work[0] < 0.9 * work[1]
+    assert work[0] < min(0.9 * work[1], 200.0)  # single fits hand over to Newton's method, too
+
+
+def test_a_path_of_coordinate_ascent_saves_a_fifth():
+    X, y = load_digits(return_X_y=True)
+    Cs, fixed = [1e-1, 1.0, 10.0, 100.0], {"solver": DualCoordinate()}
+    path = svc_path(X / 16.0, y < 5, Cs, **fixed)
+    cold = [LinearSVC(C=C, **fixed).fit(X / 16.0, y < 5) for C in Cs]
+    work = [sum(s.history_[-1]["oracle_calls"] for s in side) for side in (path, cold)]
+    assert work[0] < 0.8 * work[1]
 
 
 def test_a_path_with_a_free_intercept_keeps_true_bounds():

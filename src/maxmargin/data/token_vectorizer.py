@@ -251,7 +251,9 @@ class _Columns:
         try:
             other = column, float(value)
         except OverflowError as error:
-            raise ValueError(f"the feature {cut(name)} has too large a value.") from error
+            raise ValueError(
+                f"the feature {cut(name)} has too large a value: scale it, or leave it out."
+            ) from error
         if self.room > 0 and value == value and (row := next(self._rows)) < NUMBERS:
             self.table[row] = other
             return self._remember(name, value, -2 - row)
@@ -315,6 +317,11 @@ def _entries(X: Iterable[Any], names: _Columns) -> tuple[IntArray, Array, IntArr
     lists: list[int] = []
     before = 0
     for i, sequence in enumerate(X):
+        if isinstance(sequence, str | bytes | Mapping):
+            raise TypeError(
+                f"sequence {i} of X is {cut(sequence)}, which is one token: X must be a list of sequences of "
+                "tokens. For one sequence, pass [X]."
+            )
         for t, token in enumerate(sequence):
             if type(token) is list:
                 lists.append(len(ends) - 1)
