@@ -226,9 +226,9 @@ for name, solver in {
         lambda solver: mm.SequenceTagger(C=0.5, solver=solver).fit(*sentences()), solver
     )
 FITS |= {
-    "SequenceTagger dense": lambda: mm.SequenceTagger().fit(*chains()),
-    "SequenceTagger order 2": lambda: mm.SequenceTagger(order=2).fit(*chains()),
-    "SequenceTagger slack": lambda: mm.SequenceTagger(rescaling="slack").fit(*chains(10)),
+    "SequenceTagger dense": lambda: mm.SequenceTagger(1.0).fit(*chains()),
+    "SequenceTagger order 2": lambda: mm.SequenceTagger(1.0, order=2).fit(*chains()),
+    "SequenceTagger slack": lambda: mm.SequenceTagger(1.0, rescaling="slack").fit(*chains(10)),
     "GraphLabeler full": lambda: mm.GraphLabeler().fit(*graphs()),
     "GraphLabeler potts": lambda: mm.GraphLabeler(edges="potts").fit(*graphs()),
     "GraphLabeler attractive": lambda: mm.GraphLabeler(edges="attractive").fit(*graphs()),

@@ -37,7 +37,7 @@ def listed(x, y):
 
 
 def test_a_tagger_with_large_and_small_features_is_certified():
-    tagger = SequenceTagger(cost=COST, max_iter=300, tol=1e-3).fit(X, Y)
+    tagger = SequenceTagger(1.0, cost=COST, max_iter=300, tol=1e-3).fit(X, Y)
     assert tagger.stop_reason_ == "gap"
     # the optimum found by an independent QP solver
     assert tagger.objective_ == pytest.approx(110.74427, rel=2e-3)

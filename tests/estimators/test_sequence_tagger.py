@@ -39,7 +39,7 @@ def as_matrices(form=np.asarray):
 )
 def test_every_form_of_input(make):
     X = make()
-    tagger = SequenceTagger().fit(X, TAGS)
+    tagger = SequenceTagger(1.0).fit(X, TAGS)
     assert tagger.predict(X) == TAGS
     assert tagger.score(X, TAGS) == 1.0
     assert tagger.classes_ == ["A", "D", "N", "V"]
@@ -49,11 +49,11 @@ def test_every_form_of_input(make):
 
 def test_one_stacked_matrix_with_lengths():
     X, lengths = as_matrices(), [len(s) for s in WORDS]
-    listed = SequenceTagger().fit(X, TAGS)
+    listed = SequenceTagger(1.0).fit(X, TAGS)
     flat = [t for s in TAGS for t in s]
     for stacked in (np.vstack(X), sp.csr_matrix(np.vstack(X)), np.vstack(X).astype(np.float32)):
         for labels in (TAGS, flat):
-            tagger = SequenceTagger().fit(stacked, labels, lengths=lengths)
+            tagger = SequenceTagger(1.0).fit(stacked, labels, lengths=lengths)
             np.testing.assert_allclose(tagger.weights_, listed.weights_, atol=1e-12)
             assert tagger.predict(stacked, lengths=lengths) == flat
             assert tagger.score(stacked, flat, lengths=lengths) == 1.0
@@ -63,12 +63,12 @@ def test_one_stacked_matrix_with_lengths():
 def test_labels_are_any_hashable_values():
     rename = {"D": 1, "N": ("noun", 0), "V": frozenset({7}), "A": 2.5}
     labels = [[rename[t] for t in s] for s in TAGS]
-    tagger = SequenceTagger().fit(as_strings(), labels)
+    tagger = SequenceTagger(1.0).fit(as_strings(), labels)
     assert tagger.predict(as_strings()) == labels
 
 
 def test_features_not_seen_in_training_are_ignored():
-    tagger = SequenceTagger().fit(as_strings(), TAGS)
+    tagger = SequenceTagger(1.0).fit(as_strings(), TAGS)
     assert len(tagger.predict([[["w=zebra"], ["w=the"], []]])[0]) == 3
 
 

@@ -200,7 +200,7 @@ def use_dataset(folder: Path) -> None:
     if data.y is None or n < 2 or d > 10**4:
         return
     if data.ragged:
-        SequenceTagger(max_iter=2).fit(data)
+        SequenceTagger(1.0, max_iter=2).fit(data)
     else:
         numbers = data.y.dtype.kind == "f"
         est: Any = LinearSVR(max_iter=2) if numbers else LinearSVC(max_iter=2)
@@ -241,10 +241,10 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "regression": (LinearSVR(tol=1e-6), X, TARGETS),
     "measure": (MeasureSVC("f1", tol=1e-5), X, BINARY),
     "ranking": (RankSVM(tol=1e-5), X, Y.astype(float)),
-    "chains by planes": (SequenceTagger(tol=1e-2, solver=_PLANES), CHAINS, LABELS),
-    "chains": (SequenceTagger(tol=1e-5), CHAINS, LABELS),
-    "chains, batch": (SequenceTagger(tol=1e-4, solver=DualCoordinate(batch_size="all")), CHAINS, LABELS),
-    "slack": (SequenceTagger(tol=1e-3, rescaling="slack"), CHAINS, LABELS),
+    "chains by planes": (SequenceTagger(1.0, tol=1e-2, solver=_PLANES), CHAINS, LABELS),
+    "chains": (SequenceTagger(1.0, tol=1e-5), CHAINS, LABELS),
+    "chains, batch": (SequenceTagger(1.0, tol=1e-4, solver=DualCoordinate(batch_size="all")), CHAINS, LABELS),
+    "slack": (SequenceTagger(1.0, tol=1e-3, rescaling="slack"), CHAINS, LABELS),
     "plain": (StructuredSVM(TinyMulticlass(), tol=1e-4), POINTS, PICKS),
     "expensive": (StructuredSVM(TinyMulticlass(), tol=1e-4, oracle="expensive"), POINTS, PICKS),
     "signed": (StructuredSVM(TinyMulticlass(), tol=1e-4, nonnegative=[0, 1]), POINTS, PICKS),

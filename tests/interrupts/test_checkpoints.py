@@ -110,16 +110,16 @@ FITS = {
     "regression": (LinearSVR(tol=1e-4), X, X[:, 0] + RNG.normal(size=300)),
     "measure": (MeasureSVC("f1", tol=1e-3), X, BINARY),
     "ranking": (RankSVM(tol=1e-3), X, Y.astype(float)),
-    "chains by planes": (SequenceTagger(tol=1e-2, solver=PLANES), CHAINS, LABELS),
+    "chains by planes": (SequenceTagger(1.0, tol=1e-2, solver=PLANES), CHAINS, LABELS),
 }
 SETS = {
-    "chains": (SequenceTagger(tol=1e-4), CHAINS, LABELS),
+    "chains": (SequenceTagger(1.0, tol=1e-4), CHAINS, LABELS),
     "chains, batch": (
-        SequenceTagger(tol=1e-3, solver=DualCoordinate(batch_size="all")),
+        SequenceTagger(1.0, tol=1e-3, solver=DualCoordinate(batch_size="all")),
         CHAINS,
         LABELS,
     ),
-    "slack": (SequenceTagger(tol=1e-2, rescaling="slack"), CHAINS[:15], LABELS[:15]),
+    "slack": (SequenceTagger(1.0, tol=1e-2, rescaling="slack"), CHAINS[:15], LABELS[:15]),
     "center": (
         StructuredSVM(TinyMulticlass(), tol=1e-3, prior=GaussianPrior(np.full(9, 0.1))),
         [x[:3] for x in X[:40]],
@@ -593,7 +593,7 @@ def test_a_checkpoint_of_something_else_is_refused(fitted, path, what):
 
 def test_checkpoints_of_two_fits_cannot_be_swapped(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
-    tagger = SequenceTagger(max_iter=2, checkpoint=a).fit(CHAINS, LABELS)
+    tagger = SequenceTagger(1.0, max_iter=2, checkpoint=a).fit(CHAINS, LABELS)
     svm = StructuredSVM(TinyMulticlass(), max_iter=2, checkpoint=b)
     svm.fit(list(X), [int(k) for k in Y])
     with pytest.raises(CheckpointError, match="estimator was 'StructuredSVM'"):
@@ -605,14 +605,14 @@ def test_checkpoints_of_two_fits_cannot_be_swapped(tmp_path):
 
 
 def test_multipliers_that_are_not_feasible_are_refused(path):
-    SequenceTagger(tol=1e-4, max_iter=3, checkpoint=path).fit(CHAINS, LABELS)
+    SequenceTagger(1.0, tol=1e-4, max_iter=3, checkpoint=path).fit(CHAINS, LABELS)
     about, tree = read_file(path)
     memory = tree["parts"][0]["memory"]
     for wrong in (2.0 * memory["alpha"], -memory["alpha"], memory["alpha"][:-1]):
         tree["parts"][0]["memory"] = {**memory, "alpha": wrong}
         write_file(path, about, tree)
         with pytest.raises(CheckpointError, match="does not fit this problem"):
-            SequenceTagger(tol=1e-4).fit(CHAINS, LABELS, resume_from=path)
+            SequenceTagger(1.0, tol=1e-4).fit(CHAINS, LABELS, resume_from=path)
 
 
 # -- where and when --------------------------------------------------------------------------------

@@ -43,8 +43,8 @@ def test_rows_of_weight_zero_are_absent():
     assert close(a, b)
     tagged = [x[None] for x in X]
     labels = [[int(v)] for v in y]
-    a = SequenceTagger(tol=1e-4).fit(tagged, labels, sample_weight=weight)
-    b = SequenceTagger(tol=1e-4).fit(
+    a = SequenceTagger(1.0, tol=1e-4).fit(tagged, labels, sample_weight=weight)
+    b = SequenceTagger(1.0, tol=1e-4).fit(
         [x for x, k in zip(tagged, kept, strict=True) if k],
         [v for v, k in zip(labels, kept, strict=True) if k],
     )

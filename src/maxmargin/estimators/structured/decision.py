@@ -257,7 +257,7 @@ class ChainDecision:
         Examples
         --------
         >>> from maxmargin import SequenceTagger
-        >>> tagger = SequenceTagger(tol=1e-6).fit([[["red"], ["sky"]]], [["A", "N"]])
+        >>> tagger = SequenceTagger(C=1.0, tol=1e-6).fit([[["red"], ["sky"]]], [["A", "N"]])
         >>> tagger.explain(n=2)
         A
           red     +0.200

@@ -45,7 +45,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     Parameters
     ----------
     {C}
-        It multiplies a sum over sequences. For thousands of sequences, values from 0.01 to 1 are usual.
+        It multiplies a sum over sequences. 0.1 was best, or as good as the best, on four corpora with sparse
+        features; a C of 1 takes more than twice as long there. With a kernel, or with few dense features,
+        try larger values.
     {tol}
         The accuracy usually stops improving well before the default is reached.
     cost : dict or array of shape (n_labels, n_labels), optional
@@ -138,7 +140,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 0.1,
         *,
         tol: Any = 5e-2,
         cost: Any = None,
