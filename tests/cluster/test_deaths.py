@@ -30,6 +30,7 @@ def test_a_worker_that_dies_in_a_call_is_replaced(make_engine, tmp_path):
     assert after[-1] != before[-1]
 
 
+@pytest.mark.nightly
 def test_a_worker_that_died_between_calls_is_replaced(make_engine):
     engine = make_engine(2).open(Part, list(range(5)))
     os.kill(engine.gather(Part.pid)[0], signal.SIGKILL)
@@ -55,6 +56,7 @@ def test_a_worker_killed_from_outside_while_it_works(make_engine, tmp_path):
     assert victim not in worker_pids()
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_again_and_again_is_given_up(make_engine, tmp_path, monkeypatch):
     monkeypatch.setattr(ray_engine, "MAX_DEATHS", 2)  # each takes seconds
     engine = make_engine(2).open(Part, list(range(4)))
@@ -76,6 +78,7 @@ def test_a_worker_dies_while_large_sums_are_made(make_engine, monkeypatch):
         assert engine.reduce(Part.vector, size).tobytes() == expected.tobytes()
 
 
+@pytest.mark.nightly
 def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
     monkeypatch.setattr(ray_engine, "FEW", 1)
     n, size = 7, 150_000
@@ -101,6 +104,7 @@ def test_sums_that_are_lost_while_they_are_merged(make_engine, monkeypatch):
         engine.reduce(Part.vector, size)
 
 
+@pytest.mark.nightly
 def test_a_machine_dies_and_another_takes_over(machines, make_engine, tmp_path):
     spare_to_come = machines.add()
     engine = make_engine(3).open(Part, list(range(6)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.invariances.test_estimator_engines import CERTIFICATE, fit, weights_of
+from tests.nightly import first
 
 
-@pytest.mark.parametrize("n_workers", [2, 4])
+@pytest.mark.parametrize("n_workers", first(1, [2, 4]))
 def test_every_family_gives_the_same_bits(make_engine, n_workers):
     engine = make_engine(n_workers)
     for name in (

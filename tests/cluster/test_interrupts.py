@@ -55,6 +55,7 @@ def test_workers_that_are_soon_done_are_kept(make_engine, tmp_path):
     assert engine.gather(Part.pid) == before
 
 
+@pytest.mark.nightly
 def test_workers_that_are_not_are_started_anew(make_engine, tmp_path):
     engine = make_engine(2).open(Part, [1, 2])
     before = engine.gather(Part.pid)

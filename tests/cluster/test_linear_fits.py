@@ -7,19 +7,20 @@ from tests.cluster.conftest import wait_until
 from tests.cluster.shards import Part
 from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import binary, fit, multiclass
+from tests.nightly import first
 
 from maxmargin import minimize
 from maxmargin.engines import SerialEngine
 from maxmargin.solvers import CuttingPlane
 
 
-@pytest.mark.parametrize("n_workers", [2, 4])
+@pytest.mark.parametrize("n_workers", first(1, [2, 4]))
 @pytest.mark.parametrize("problem", [binary, multiclass])
 def test_the_same_bits(make_engine, problem, n_workers):
     assert fit(problem, make_engine(n_workers)) == fit(problem, SerialEngine())
 
 
-@pytest.mark.parametrize("problem", [binary, multiclass])
+@pytest.mark.parametrize("problem", first(1, [binary, multiclass]))
 def test_a_killed_worker_changes_no_bit(make_engine, problem, tmp_path, monkeypatch):
     engine, expected = make_engine(2), fit(problem, SerialEngine())
     first, last = 1, 0  # shards of one worker each: the problems have two or more

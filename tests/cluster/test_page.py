@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.cluster.conftest import processes, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.nightly
 def test_the_example_runs_on_a_cluster_of_its_own(ray_environment, tmp_path):
     script = [sys.executable, str(ROOT / "examples" / "laptop_to_cluster.py"), "--ray"]
     done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import AT_SHARDS, fit, hard, multiclass
+from tests.nightly import first
 
 from maxmargin.engines import SerialEngine
 
@@ -15,18 +16,21 @@ def expected():
 
 
 @pytest.mark.parametrize("problem", [hard, multiclass])
-@pytest.mark.parametrize("n_workers", [2, 4])
+@pytest.mark.parametrize("n_workers", first(1, [2, 4]))
 def test_the_same_bits(make_engine, expected, problem, n_workers):
     assert fit(problem, make_engine(n_workers), AT_SHARDS) == expected[problem]
 
 
 @pytest.mark.parametrize(
     "dooms",
-    [
-        # while a plane is made; after planes were combined, and while they are made again
-        [("column_finish", 0, 2), ("line_slopes", 2, 4)],
-        [("column_products", 1, 20), ("column_plane", 2, 3)],
-    ],
+    first(
+        1,
+        [
+            # while a plane is made; after planes were combined, and while they are made again
+            [("column_finish", 0, 2), ("line_slopes", 2, 4)],
+            [("column_products", 1, 20), ("column_plane", 2, 3)],
+        ],
+    ),
 )
 def test_a_killed_worker_changes_no_bit(make_engine, expected, dooms, tmp_path, monkeypatch):
     engine = make_engine(2)

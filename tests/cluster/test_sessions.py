@@ -126,6 +126,7 @@ def test_a_local_cluster_ends_with_its_driver(dead_driver):
     wait_until(lambda: all("Agent" in line for line in processes(dead_driver, "environ").values()))
 
 
+@pytest.mark.nightly
 def test_a_local_cluster_survives_ctrl_c_and_ends_with_the_engine(folder):
     process = _start_local(folder)
     # a token was made, for nobody else to read
@@ -143,6 +144,7 @@ def test_a_local_cluster_survives_ctrl_c_and_ends_with_the_engine(folder):
     _finished(process, folder)
 
 
+@pytest.mark.nightly
 def test_workers_of_a_dead_driver_end_and_the_cluster_lives(machines, folder):
     script = """
     import sys
@@ -183,6 +185,7 @@ def test_without_a_token_nothing_is_started(folder):
     assert text.split() == ["True", "True", "False", "True", "False"], text
 
 
+@pytest.mark.nightly
 def test_a_cluster_without_a_token_is_refused(folder):
     script = """
     import os
@@ -215,6 +218,7 @@ def test_a_cluster_without_a_token_is_refused(folder):
     assert "there: off" in text
 
 
+@pytest.mark.nightly
 def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     script = """
     import numpy as np
@@ -270,5 +274,6 @@ def test_blocks_that_do_not_fit_into_the_object_store_and_a_shutdown(folder):
     wait_until(lambda: not processes(folder, "environ"), 90.0)
 
 
+@pytest.mark.nightly
 def test_at_last_nothing_is_left_of_a_dead_driver(dead_driver):
     wait_until(lambda: not processes(dead_driver, "environ"), 90.0)

@@ -7,6 +7,7 @@ import pytest
 from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import candidates, chain, expensive, fit, python
 from tests.invariances.test_lost_caches import Fails, bags, latent_fit
+from tests.nightly import first
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.engines import SerialEngine
@@ -34,7 +35,7 @@ def expected():
     return ask
 
 
-@pytest.mark.parametrize("n_workers", [2, 4])
+@pytest.mark.parametrize("n_workers", first(1, [2, 4]))
 def test_the_same_bits(make_engine, expected, n_workers):
     for problem, solver in PROBLEMS:
         assert fit(problem, make_engine(n_workers), solver) == expected(problem, solver)
@@ -42,12 +43,15 @@ def test_the_same_bits(make_engine, expected, n_workers):
 
 @pytest.mark.parametrize(
     ("problem", "solver", "dooms"),
-    [
-        # in the oracle when the cached model is in use, then while shards are told, then in the line search
-        (chain, None, [("measure", 3, 3), ("tell", 2, 1), ("line_kinks", 9, 4)]),
-        (chain, DualCoordinate(batch_size="all"), [("oracle_runs", 9, 2)]),
-        (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
-    ],
+    first(
+        1,
+        [
+            # in the oracle when the cached model is in use, while shards are told, and in the line search
+            (chain, None, [("measure", 3, 3), ("tell", 2, 1), ("line_kinks", 9, 4)]),
+            (chain, DualCoordinate(batch_size="all"), [("oracle_runs", 9, 2)]),
+            (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
+        ],
+    ),
 )
 def test_a_killed_worker_changes_no_bit(
     make_engine, expected, problem, solver, dooms, tmp_path, monkeypatch
@@ -60,6 +64,7 @@ def test_a_killed_worker_changes_no_bit(
     assert [doom for doom in dooms if not doom.has_struck()] == []
 
 
+@pytest.mark.nightly
 def test_latent_fits(make_engine):
     assert latent_fit(bags, make_engine(2)) == latent_fit(bags, SerialEngine())
 
