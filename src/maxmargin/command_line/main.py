@@ -1,13 +1,41 @@
-"""The arguments of the command and the choice of the subcommand."""
+"""The arguments of the command, the choice of the subcommand, and what happens with errors."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
-from maxmargin.command_line import versions, warmup
+from maxmargin.command_line import (
+    convert,
+    cv,
+    evaluate,
+    fit,
+    inspect,
+    predict,
+    verify,
+    versions,
+    warmup,
+)
+from maxmargin.command_line.arguments import EXIT_CODES
+from maxmargin.command_line.errors import CommandError, ExitCode
 
-SUBCOMMANDS = (warmup, versions)
+SUBCOMMANDS = (fit, predict, evaluate, cv, inspect, convert, verify, warmup, versions)
+
+DESCRIPTION = """\
+Support vector machines that prove how close to the optimum they are.
+
+examples:
+  maxmargin fit train.svm --C 0.1 --output model.safetensors
+  maxmargin evaluate model.safetensors test.svm
+  maxmargin predict model.safetensors test.svm --output labels.txt
+  maxmargin cv train.svm --output best.safetensors
+  maxmargin fit --help          more examples, and all options
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,10 +59,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     parser = argparse.ArgumentParser(
-        prog="maxmargin", description="Large-margin learning with a certificate."
+        prog="maxmargin",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="subcommand")
     for module in SUBCOMMANDS:
         module.add_parser(subparsers)
     chosen = parser.parse_args(arguments)
-    return int(chosen.run(chosen))
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(chosen.run, chosen)
+
+
+def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:
+    """Run a subcommand. An error is one line on standard error and an exit code."""
+    try:
+        code = int(run(chosen))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # for example: maxmargin predict ... | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.PIPE
+    except KeyboardInterrupt:
+        return _failed(chosen, "interrupted; nothing was found yet", ExitCode.INTERRUPTED)
+    except CommandError as error:
+        return _failed(chosen, str(error), error.code)
+    except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
+        return _failed(chosen, str(error) or type(error).__name__, ExitCode.USAGE)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error} (an error of maxmargin; --traceback shows where)"
+        return _failed(chosen, text, ExitCode.BUG)
+
+
+def _failed(chosen: argparse.Namespace, text: str, code: ExitCode) -> int:
+    if getattr(chosen, "traceback", False):
+        traceback.print_exc()
+    print(f"maxmargin {chosen.subcommand}: {' '.join(text.split())}", file=sys.stderr)
+    return int(code)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"maxmargin: warning: {' '.join(str(message).split())}", file=sys.stderr)

@@ -7,11 +7,6 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from llvmlite import binding
-from numba.core import config
-
-import maxmargin
-
 REQUIRED = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "joblib", "threadpoolctl")
 OPTIONAL = ("matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec", "s3fs")
 
@@ -26,6 +21,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: Any) -> int:
     """Print one line per package, then the machine and the folder of the compiled code."""
+    from llvmlite import binding  # not before it is needed: the help of the command is fast
+    from numba.core import config
+
+    import maxmargin
+
     lines = {"maxmargin": maxmargin.__version__, "Python": platform.python_version()}
     lines |= {name: _version(name) or "missing" for name in REQUIRED}
     lines |= {name: found for name in OPTIONAL if (found := _version(name)) is not None}

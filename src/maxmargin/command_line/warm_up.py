@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import maxmargin
+from maxmargin.command_line.common_estimators import COMMON
 from maxmargin.command_line.tiny_fits import TINY_FITS
 from maxmargin.engines.choice import EngineOptions
-
-#: what ``warm_up()`` compiles
-COMMON = ("LinearSVC", "LinearSVR", "KernelSVC", "SequenceTagger")
 
 
 def warm_up(

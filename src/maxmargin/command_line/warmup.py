@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from maxmargin.command_line.versions import compile_cache
-from maxmargin.command_line.warm_up import COMMON, warm_up
+from maxmargin.command_line.common_estimators import COMMON
 
 
 def add_parser(subparsers: Any) -> None:
@@ -35,12 +34,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: Any) -> int:
     """Warm up and print the seconds of each estimator."""
+    from maxmargin.command_line.versions import compile_cache
+    from maxmargin.command_line.warm_up import warm_up
+
     chosen = "all" if arguments.all else arguments.estimators or None
-    try:
-        seconds = warm_up(chosen, n_jobs=arguments.jobs)
-    except ValueError as error:  # an unknown estimator
-        print(f"maxmargin warmup: {error}")
-        return 2
+    seconds = warm_up(chosen, n_jobs=arguments.jobs)
     for name, value in seconds.items():
         print(f"{name:20} {value:6.1f} s")
     print(f"compiled code in {compile_cache()}")

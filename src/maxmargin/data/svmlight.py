@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import svmlight as compiled
+from maxmargin.data.compressed import opened
 from maxmargin.data.manifest import shown
 
 AnyArray = npt.NDArray[Any]
@@ -65,7 +66,7 @@ def read_svmlight(
     """
     name, lines, width = os.fspath(path), 1, n_features or 0
     queries: bool | None = None
-    with _opened(name) as file:
+    with opened(name) as file:
         for text in _whole_lines(file, text_bytes):
             batch = _Parsed(text, not zero_based, name, lines)
             lines += int(np.count_nonzero(text == ord("\n")))
@@ -154,33 +155,3 @@ def _whole_lines(file: IO[bytes], size: int) -> Iterator[AnyArray]:
             rest += piece
     if rest:
         yield np.frombuffer(rest, dtype=np.uint8)
-
-
-def _opened(name: str) -> IO[bytes]:
-    source: Any = name
-    if "://" in name:
-        from maxmargin.data.remote import opened
-
-        source = opened(name)
-    kind = name.rsplit(".", 1)[-1]
-    if kind == "gz":
-        import gzip
-
-        return cast("IO[bytes]", gzip.open(source, "rb"))
-    if kind == "bz2":
-        import bz2
-
-        return bz2.open(source, "rb")
-    if kind == "xz":
-        import lzma
-
-        return lzma.open(source, "rb")
-    if kind == "zst":
-        try:
-            import zstandard
-        except ImportError as error:
-            raise ImportError(
-                f'{name} requires the package zstandard: pip install "maxmargin[zstd]".'
-            ) from error
-        return cast("IO[bytes]", zstandard.open(source, "rb"))
-    return cast("IO[bytes]", source if source is not name else open(name, "rb"))

@@ -49,13 +49,21 @@ _MAX_HEADER = 100_000_000
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def write(path: Path, kind: str, about: Any, tree: Any, arrays: Mapping[str, AnyArray]) -> int:
+def write(
+    path: Path,
+    kind: str,
+    about: Any,
+    tree: Any,
+    arrays: Mapping[str, AnyArray],
+    notes: Mapping[str, str] | None = None,
+) -> int:
     """Write encoded values to a file, which appears complete or not at all; returns its size.
 
-    ``about`` is for the header; ``tree`` holds everything else.
+    ``about`` is for the header; ``tree`` holds everything else. ``notes`` are strings in the header that the
+    caller understands and :func:`read` ignores.
     """
     arrays = {**arrays, TREE: np.frombuffer(dumps(tree), dtype=np.uint8)}
-    header = _header(kind, about, arrays)
+    header = _header(kind, about, arrays, notes)
     with _replacing(path) as file:
         digest = hashlib.blake2b(digest_size=_LENGTH // 2)
         raw = (array.reshape(-1).view(np.uint8) for array in arrays.values())
@@ -71,7 +79,9 @@ def write(path: Path, kind: str, about: Any, tree: Any, arrays: Mapping[str, Any
     return size
 
 
-def _header(kind: str, about: Any, arrays: Mapping[str, AnyArray]) -> bytes:
+def _header(
+    kind: str, about: Any, arrays: Mapping[str, AnyArray], notes: Mapping[str, str] | None
+) -> bytes:
     entries: dict[str, Any] = {
         "__metadata__": {
             "checksum": "0" * _LENGTH,
@@ -80,6 +90,8 @@ def _header(kind: str, about: Any, arrays: Mapping[str, AnyArray]) -> bytes:
             "about": dumps(about).decode("utf-8"),
         }
     }
+    if notes:
+        entries["__metadata__"]["notes"] = dumps(dict(notes)).decode("utf-8")
     at = 0
     for name, array in arrays.items():
         end = at + array.nbytes
@@ -154,16 +166,9 @@ def refusing(path: str | os.PathLike[str], error: type[ValueError]) -> Iterator[
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[Any, Any, dict[str, AnyArray]]:
     """What the file is about, its tree, and its arrays. A file with a single wrong byte is refused."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise FormatError("this is not a file")  # reading a pipe or a device might never end
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
-        start = file.read(_PLACE)
-        if start[8:] != _START:
-            raise FormatError(f"this is not a {kind} of maxmargin")
-        length = int.from_bytes(start[:8], "little")
-        if length > min(size - 8, _MAX_HEADER):
-            raise FormatError(f"the {kind} is damaged: it ends within its header")
+        start, length = _start(file, size, kind)
         _check_sum(file, start, kind)
         file.seek(8)
         header = loads(file.read(length), "the header")
@@ -180,6 +185,38 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[Any, Any, dict[str, A
         arrays = _arrays(file, header, size - 8 - length)
         tree = loads(arrays.pop(TREE).tobytes(), "the tree")
         return loads(metadata["about"], "the header"), tree, arrays
+
+
+def read_notes(path: str | os.PathLike[str], kind: str) -> dict[str, str]:
+    """The notes of a file that :func:`read` accepts."""
+    with _opened(path) as file:
+        _, length = _start(file, os.fstat(file.fileno()).st_size, kind)
+        file.seek(8)
+        header = loads(file.read(length), "the header")
+    notes = header["__metadata__"].get("notes")
+    if notes is None:
+        return {}
+    notes = loads(notes, "the notes")
+    if not isinstance(notes, dict) or not all(isinstance(value, str) for value in notes.values()):
+        raise FormatError("the notes are not strings")
+    return notes
+
+
+def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FormatError("this is not a file")  # reading a pipe or a device might never end
+    return open(path, "rb")
+
+
+def _start(file: BinaryIO, size: int, kind: str) -> tuple[bytes, int]:
+    """The first bytes of a file, and the length of its header."""
+    start = file.read(_PLACE)
+    if start[8:] != _START:
+        raise FormatError(f"this is not a {kind} of maxmargin")
+    length = int.from_bytes(start[:8], "little")
+    if length > min(size - 8, _MAX_HEADER):
+        raise FormatError(f"the {kind} is damaged: it ends within its header")
+    return start, length
 
 
 def _check_sum(file: BinaryIO, start: bytes, kind: str) -> None:

@@ -8,6 +8,7 @@ of classes only, and checks every entry before it is used.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,16 @@ from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task, read_
 from maxmargin.persistence._objects import MissingLossError, convert, makers, own_loss
 from maxmargin.persistence._params import read_params, storable_params
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "load", "read_notes", "save"]
 
 
 class ModelFileError(ValueError):
     """A model file is damaged, was made by something else, or contradicts itself."""
 
 
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+def save(
+    estimator: Any, path: str | os.PathLike[str], notes: Mapping[str, str] | None = None
+) -> None:
     """Write a fitted estimator to one file that holds no code.
 
     Stored are the weights, the classes or labels, names of features, the parameters and the certificate.
@@ -45,6 +48,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         A fitted estimator. Labels must be str, int, float, bool, None or tuples of these.
     path : str or path
         The file; one that exists is replaced.
+    notes : dict of str, optional
+        Strings of your own, such as where the training data came from. :func:`read_notes` returns them.
 
     See Also
     --------
@@ -91,7 +96,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
             "fit?"
         ) from error
-    container.write(Path(os.path.realpath(path)), "model", about, tree, arrays)
+    container.write(Path(os.path.realpath(path)), "model", about, tree, arrays, notes)
 
 
 def load(
@@ -170,6 +175,33 @@ def load(
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return estimator
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The notes of a model file, as they were passed to :func:`save`.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    dict of str
+        The notes; empty if there are none.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin import LinearSVC
+    >>> from maxmargin.persistence import read_notes, save
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.safetensors"
+    >>> save(LinearSVC().fit([[0.0], [1.0]], [0, 1]), path, notes={"source": "two points"})
+    >>> read_notes(path)
+    {'source': 'two points'}
+    """
+    with container.refusing(path, ModelFileError):
+        return container.read_notes(path, "model")
 
 
 def _read(

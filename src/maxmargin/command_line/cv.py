@@ -1,0 +1,113 @@
+"""``maxmargin cv``: choose C by cross-validation."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from maxmargin.command_line.arguments import (
+    add_estimator_options,
+    add_input_options,
+    add_subparser,
+    reader_options,
+)
+from maxmargin.command_line.errors import CommandError, ExitCode
+
+DESCRIPTION = """
+Train for several values of C on all folds but one, and score on that one. The certificate of every
+fit is checked. With --output, the best C is fitted to all examples. Samples of a query stay
+together.
+"""
+EXAMPLES = """
+maxmargin cv train.svm --output best.safetensors
+maxmargin cv train.svm --Cs 0.01,0.1,1,10 --folds 10 --scoring roc_auc
+maxmargin cv chunks.conll --Cs 0.03,0.1,0.3 --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = add_subparser(
+        subparsers, "cv", "choose C by cross-validation", "DATA", DESCRIPTION, EXAMPLES
+    )
+    parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
+    parser.add_argument(
+        "--Cs", default="0.01,0.1,1,10", metavar="LIST", help="values of C (default 0.01,0.1,1,10)"
+    )
+    parser.add_argument("--folds", type=int, default=5, metavar="N", help="number of folds (5)")
+    parser.add_argument(
+        "--scoring",
+        metavar="NAME",
+        help="a scorer of scikit-learn, such as f1 or roc_auc",
+    )
+    parser.add_argument("--output", "-o", metavar="FILE", help="write the model of the best C")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_input_options(parser)
+    add_estimator_options(parser, for_cv=True)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Read, search, print the table, and write the model of the best C."""
+    from maxmargin.command_line import estimator as estimators
+    from maxmargin.command_line import fit, report, search
+    from maxmargin.command_line.readers.examples import Read
+    from maxmargin.command_line.readers.reading import read_examples
+
+    fit.check_output(chosen.output)
+    values = _values(chosen.Cs)
+    if chosen.folds < 2:
+        raise CommandError(f"--folds {chosen.folds}: at least 2.")
+    read = read_examples(chosen.data, reader_options(chosen))
+    name = estimators.chosen_name(chosen, read.examples)
+    examples = estimators.suited(read.examples, name, chosen.data)
+    template = estimators.make(name, chosen, examples)
+    found = search.search(template, values, chosen.folds, chosen.scoring, examples)
+    certified = all(cell.converged for cell in found.cells)
+    final: Any = None
+    if chosen.output is not None:
+        final = search.refit(template, found.best_C, examples)
+        fit.write(final, chosen.output, Read(examples, read.options))
+        certified = certified and bool(final.converged_)
+    if chosen.json:
+        _print_json(found, name, final, chosen.output, certified)
+    else:
+        print(search.in_words(found, name, chosen.scoring))
+        if final is not None:
+            print(report.certificate_in_words(final))
+            print(f"model of C={found.best_C:g} written to {chosen.output}")
+    return int(ExitCode.DONE if certified else ExitCode.NOT_CERTIFIED)
+
+
+def _values(text: str) -> list[float]:
+    try:
+        values = sorted({float(part) for part in text.replace(",", " ").split()})
+    except ValueError:
+        values = []
+    if not values or not values[0] > 0.0:
+        raise CommandError(f"--Cs {text}: give positive numbers, such as 0.01,0.1,1.")
+    return values
+
+
+def _print_json(found: Any, name: str, final: Any, output: str | None, certified: bool) -> None:
+    from maxmargin.command_line import report
+
+    out: dict[str, Any] = {
+        "estimator": name,
+        "best_C": found.best_C,
+        "best_score": found.best_score,
+        "certified": certified,
+        "table": [
+            {
+                "C": row.C,
+                "mean_score": report.finite(row.mean),
+                "std_score": report.finite(row.std),
+                "largest_gap": report.finite(row.gap),
+                "certified": row.converged,
+            }
+            for row in found.rows
+        ],
+    }
+    if final is not None:
+        out |= {"model": report.certificate(final), "output": output}
+    report.print_json(out)

@@ -1,0 +1,191 @@
+"""The figures of ``evaluate``, by the kind of prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin.command_line.errors import CommandError
+from maxmargin.command_line.readers.examples import AnyArray, Examples, Rows, Sequences
+
+#: name of a metric and its value
+Metrics = dict[str, float]
+
+
+def evaluate(estimator: Any, options: dict[str, Any], examples: Examples) -> Metrics:
+    """All metrics of a model on labeled examples; ``options`` are the arguments of ``predict``."""
+    name = type(estimator).__name__
+    if name == "SequenceTagger":
+        return _of_sequences(estimator, options, examples)
+    if isinstance(examples, Sequences):
+        raise CommandError(f"a {name} cannot label sequences.")
+    data = examples if isinstance(examples, Rows) else examples.data
+    if data.y is None:
+        raise CommandError("the input has no labels. Name their column with --label.")
+    y = np.asarray(data.y[:])
+    if name == "RankSVM":
+        group = None if data.group is None else np.asarray(data.group[:])
+        return _of_ranking(estimator, options, y, group)
+    if name == "LinearSVR":
+        return _of_regression(y, np.asarray(estimator.predict(**options)))
+    return _of_classes(estimator, options, y)
+
+
+def _of_classes(estimator: Any, options: dict[str, Any], y: AnyArray) -> Metrics:
+    from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
+
+    classes = list(estimator.classes_)
+    predicted = np.asarray(estimator.predict(**options))
+    if y.dtype.kind in "US" or predicted.dtype.kind in "US":
+        y, predicted = y.astype(str), predicted.astype(str)
+        classes = [str(label) for label in classes]
+    unknown = sorted({str(label) for label in np.unique(y) if label not in classes})
+    out: Metrics = {"accuracy": float(np.mean(predicted == y))}
+    if unknown:
+        out["labels unknown to the model"] = float(len(unknown))
+    elif len(classes) == 2:
+        positive = {"pos_label": classes[1], "zero_division": 0.0}
+        out[f"precision of {classes[1]}"] = float(precision_score(y, predicted, **positive))
+        out[f"recall of {classes[1]}"] = float(recall_score(y, predicted, **positive))
+        out[f"F1 of {classes[1]}"] = float(f1_score(y, predicted, **positive))
+        if len(np.unique(y)) == 2:
+            scores = estimator.decision_function(**options)
+            out["ROC AUC"] = float(roc_auc_score(y == classes[1], scores))
+    else:
+        out["F1, mean over classes"] = float(
+            f1_score(y, predicted, average="macro", zero_division=0.0)
+        )
+    return out
+
+
+def _of_regression(y: AnyArray, predicted: AnyArray) -> Metrics:
+    errors = predicted - y
+    spread = float(np.var(y))
+    out = {
+        "mean squared error": float(np.mean(errors**2)),
+        "mean absolute error": float(np.mean(np.abs(errors))),
+    }
+    if spread > 0.0:
+        out["R2"] = 1.0 - out["mean squared error"] / spread
+    return out
+
+
+def _of_ranking(
+    estimator: Any, options: dict[str, Any], y: AnyArray, group: AnyArray | None
+) -> Metrics:
+    scores = np.asarray(estimator.predict(**options))
+    stored = hasattr(options["X"], "group")  # a data set has its own groups
+    right = estimator.score(**options, y=None if stored else y, groups=None if stored else group)
+    group = np.zeros(len(y)) if group is None else group
+    return {
+        "pairs in the right order": float(right),
+        "NDCG@10": _ndcg(scores, y, group, 10),
+    }
+
+
+def _ndcg(scores: AnyArray, y: AnyArray, group: AnyArray, k: int) -> float:
+    """Mean over queries with a relevant sample; gains are 2^relevance - 1."""
+    gains = np.exp2(y - min(float(y.min()), 0.0)) - 1.0
+    discount = 1.0 / np.log2(np.arange(k) + 2.0)
+    found = []
+    for query in np.unique(group):
+        rows = np.flatnonzero(group == query)
+        own = gains[rows]
+        best = np.sort(own)[::-1][:k]
+        if best[0] > 0.0:
+            got = own[np.argsort(-scores[rows], kind="stable")][:k]
+            found.append((got @ discount[: len(got)]) / (best @ discount[: len(best)]))
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _of_sequences(estimator: Any, options: dict[str, Any], examples: Examples) -> Metrics:
+    truth, predicted = labels_of(examples), by_sequence(estimator.predict(**options), options)
+    pairs = [
+        (a, b) for y, p in zip(truth, predicted, strict=True) for a, b in zip(y, p, strict=True)
+    ]
+    if not pairs:
+        raise CommandError("the input holds no tokens.")
+    out = {
+        "accuracy over tokens": sum(a == b for a, b in pairs) / len(pairs),
+        "sequences without an error": sum(
+            list(y) == list(p) for y, p in zip(truth, predicted, strict=True)
+        )
+        / len(truth),
+    }
+    if _is_bio(truth):
+        out |= _of_spans(truth, predicted)
+    return out
+
+
+def labels_of(examples: Examples) -> list[list[Any]]:
+    """The true labels of sequences."""
+    if isinstance(examples, Sequences):
+        if examples.y is None:
+            raise CommandError("the input has no labels.")
+        return examples.y
+    if isinstance(examples, Rows) or examples.data.y is None:
+        raise CommandError("the input has no labels.")
+    found = examples.data.sequences(0, len(examples))[1] or []
+    return [labels.tolist() for labels in found]
+
+
+def by_sequence(predicted: Any, options: dict[str, Any]) -> list[list[Any]]:
+    """Predictions as one list per sequence, also where the sequences are one matrix with lengths."""
+    lengths = options.get("lengths")
+    if lengths is None:
+        return [list(labels) for labels in predicted]
+    flat, ends = list(predicted), np.cumsum(lengths).tolist()
+    return [flat[end - n : end] for n, end in zip(lengths.tolist(), ends, strict=True)]
+
+
+def _is_bio(sequences: Iterable[Sequence[Any]]) -> bool:
+    """Whether the labels are those of spans: O, B-name, I-name."""
+    seen = {str(label) for labels in sequences for label in labels}
+    return any(label.startswith("B-") for label in seen) and all(
+        label == "O" or label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in seen
+    )
+
+
+def _of_spans(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics:
+    """Precision, recall and F1 of whole spans, as conlleval counts them."""
+    right = n_true = n_predicted = 0
+    for labels, guess in zip(truth, predicted, strict=True):
+        own, other = spans(labels), spans(guess)
+        right += len(own & other)
+        n_true += len(own)
+        n_predicted += len(other)
+    precision = right / n_predicted if n_predicted else 0.0
+    recall = right / n_true if n_true else 0.0
+    total = precision + recall
+    return {
+        "precision of spans": precision,
+        "recall of spans": recall,
+        "F1 of spans": 2 * precision * recall / total if total else 0.0,
+    }
+
+
+def spans(labels: Sequence[Any]) -> set[tuple[int, int, str]]:
+    """Spans (begin, end, name) of B-, I- (also E-, S-, L-, U-) labels, as conlleval reads them.
+
+    An I- label that follows another name, or O, begins a span.
+
+    >>> sorted(spans(["B-NP", "I-NP", "O", "I-VP", "B-VP"]))
+    [(0, 2, 'NP'), (3, 4, 'VP'), (4, 5, 'VP')]
+    """
+    out: set[tuple[int, int, str]] = set()
+    begin, open_name = 0, ""
+    for at, label in enumerate([*map(str, labels), "O"]):
+        kind, _, name = label.partition("-")
+        if open_name and (kind in ("O", "B", "S", "U") or name != open_name):
+            out.add((begin, at, open_name))
+            open_name = ""
+        if kind == "O":
+            continue
+        if not open_name:
+            begin, open_name = at, name
+        if kind in ("E", "L", "S", "U"):
+            out.add((begin, at + 1, name))
+            open_name = ""
+    return out

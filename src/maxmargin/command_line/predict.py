@@ -1,0 +1,148 @@
+"""``maxmargin predict``: labels or scores, one line per sample or token."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import numpy as np
+
+from maxmargin.command_line.arguments import add_input_options, add_subparser, reader_options
+from maxmargin.command_line.errors import CommandError
+from maxmargin.command_line.readers.examples import Examples
+
+DESCRIPTION = """
+Predict the labels of a file: one per line, and for sequences an empty line after each sequence. A
+ranking or a regression has numbers. The input is read as the training data were, unless options
+say otherwise. Labels in it are ignored, and so are features that training did not see.
+"""
+EXAMPLES = """
+maxmargin predict model.safetensors test.svm --output labels.txt
+# decision values; with several classes, a column per class
+maxmargin predict model.safetensors test.svm --scores
+# models of LIBLINEAR's train and of svm_learn work, too
+maxmargin predict liblinear.model test.svm
+# from standard input, which may lack the column of labels
+cut -d' ' -f1,2 test.conll | maxmargin predict chunks.safetensors -
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = add_subparser(
+        subparsers,
+        "predict",
+        "predict labels or scores with a model",
+        "MODEL DATA",
+        DESCRIPTION,
+        EXAMPLES,
+    )
+    parser.add_argument(
+        "model", metavar="MODEL", help="a file of maxmargin, LIBLINEAR or SVM-light"
+    )
+    parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
+    parser.add_argument("--output", "-o", metavar="FILE", help="instead of standard output")
+    parser.add_argument("--scores", action="store_true", help="decision values in place of labels")
+    add_input_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Load, read, predict, and write."""
+    from maxmargin.command_line import fitting
+    from maxmargin.command_line.fit import check_output
+    from maxmargin.command_line.model_files import load_model
+
+    check_output(chosen.output)
+    model = load_model(chosen.model)
+    examples = read_for(model, chosen)
+    options = fitting.inputs(model, examples)
+    lines = _lines(model.estimator, options, examples, scores=chosen.scores)
+    with _output(chosen.output) as file:
+        file.writelines(f"{line}\n" for line in lines)
+    return 0
+
+
+def read_for(model: Any, chosen: argparse.Namespace) -> Examples:
+    """The examples of the command for a model, read as its training data were."""
+    from maxmargin.command_line.estimator import suited
+    from maxmargin.command_line.readers.reading import find_format, read_examples
+
+    options = reader_options(chosen)
+    if options.format is None and chosen.data != "-":
+        from dataclasses import replace
+
+        trained = model.notes.get("format")
+        found = _found(find_format, chosen.data, trained)
+        options = replace(options, format=found)
+    read = read_examples(chosen.data, options.after(model.notes))
+    return suited(read.examples, model.name, chosen.data)
+
+
+def _found(find: Any, path: str, trained: str | None) -> str | None:
+    """The format of a file: that of the training data, unless the name of the file says otherwise."""
+    try:
+        found: str = find(path)
+    except CommandError:
+        if trained is None or not _exists(path):
+            raise
+        return trained
+    return "svm-hmm" if (found, trained) == ("svmlight", "svm-hmm") else found
+
+
+def _exists(path: str) -> bool:
+    import os
+
+    return os.path.exists(path) or "://" in path
+
+
+def _lines(
+    estimator: Any, options: dict[str, Any], examples: Examples, *, scores: bool
+) -> Iterable[str]:
+    if type(estimator).__name__ == "SequenceTagger":
+        if scores:
+            raise CommandError("--scores is for single labels; a tagger predicts sequences.")
+        return _sequences(estimator, options)
+    if scores and hasattr(estimator, "decision_function"):
+        values = np.asarray(estimator.decision_function(**options))
+        if values.ndim == 2:
+            head = "# " + " ".join(map(str, estimator.classes_))
+            return (head, *(" ".join(map(_number, row)) for row in values.tolist()))
+        return map(_number, values.tolist())
+    predicted = np.asarray(estimator.predict(**options))
+    if predicted.dtype.kind == "f" and not hasattr(estimator, "classes_"):
+        return map(_number, predicted.tolist())
+    return map(label_text, predicted.tolist())
+
+
+def _sequences(estimator: Any, options: dict[str, Any]) -> Iterator[str]:
+    predicted = estimator.predict(**options)
+    lengths = options.get("lengths")
+    if lengths is not None:
+        flat, ends = list(predicted), np.cumsum(lengths)
+        predicted = [flat[end - n : end] for n, end in zip(lengths, ends, strict=True)]
+    for labels in predicted:
+        for label in labels:
+            yield label_text(label)
+        yield ""
+
+
+def label_text(label: Any) -> str:
+    """A label as it was in the file: 1 and not 1.0."""
+    return f"{label:g}" if isinstance(label, float) and label == int(label) else str(label)
+
+
+def _number(value: float) -> str:
+    return repr(float(value))
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
+    if path is None or path == "-":
+        yield sys.stdout
+        return
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        yield file

@@ -1,0 +1,1 @@
+"""Writers of examples: one file per format."""
