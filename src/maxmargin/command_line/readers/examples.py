@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -93,6 +93,8 @@ class ReaderOptions:
     delimiter: str | None = None
     no_header: bool | None = None
     zero_based: bool | None = None
+    #: options that a model file gave: columns of these names may be missing where they are not needed
+    from_model: tuple[str, ...] = ()
 
     def notes(self) -> dict[str, str]:
         """What a model file keeps, so that ``predict`` reads its input in the same way."""
@@ -108,7 +110,16 @@ class ReaderOptions:
         }
         if self.format not in (None, notes.get("format")):  # a file of another kind
             return self
-        return replace(self, **missing)
+        return replace(self, **missing, from_model=tuple(missing))
+
+    def without_missing(self, names: Sequence[str]) -> ReaderOptions:
+        """These options for a table that need not have all columns of the training data."""
+        drop: dict[str, Any] = {
+            name: None
+            for name in ("group", "weight")
+            if name in self.from_model and getattr(self, name) not in names
+        }
+        return replace(self, **drop)
 
 
 _KEPT = ("format", "label", "group", "weight", "fields", "template", "delimiter", "no_header",

@@ -41,6 +41,7 @@ def read_csv(path: str, options: ReaderOptions) -> Read:
         names = [f"c{k}" for k in range(len(first))] if options.no_header else first
         names = [name.strip() for name in names]
         label = label_column(options.label, names, path)
+        options = options.without_missing(names)
         special = [label, options.group, options.weight]
         inputs = [k for k, name in enumerate(names) if name not in special]
         columns = _Columns(path, names, inputs, [_index(s, names, path) for s in special])
@@ -55,7 +56,9 @@ def read_parquet(path: str, options: ReaderOptions) -> Read:
     """All samples of a Parquet file or of a folder of them."""
     from maxmargin import data
 
-    label = label_column(options.label, parquet_names(path), path)
+    names = parquet_names(path)
+    label = label_column(options.label, names, path)
+    options = options.without_missing(names)
     batches = list(data.read_parquet(path, label=label, weight=options.weight, group=options.group))
     if not batches:
         raise CommandError(f"{path} holds no samples.")
@@ -65,9 +68,8 @@ def read_parquet(path: str, options: ReaderOptions) -> Read:
         return None if batches[0][name] is None else np.concatenate([b[name] for b in batches])
 
     y = joined("y")
-    names = list(batches[0]["X"].columns)
     y = None if y is None else whole_numbers(_strings(y))
-    rows = Rows(X, y, joined("weight"), joined("group"), names)
+    rows = Rows(X, y, joined("weight"), joined("group"), list(batches[0]["X"].columns))
     return Read(rows, replace(options, label=label or options.label))
 
 

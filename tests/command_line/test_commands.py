@@ -1,0 +1,315 @@
+"""fit, predict, evaluate, cv, inspect, verify: what they print is what the library computes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+from sklearn.metrics import f1_score, roc_auc_score
+
+import maxmargin
+from maxmargin.testing import binary_objective
+
+
+@pytest.fixture
+def fitted(run, files, tmp_path):
+    """Fit a file and return the path of the model."""
+
+    def call(kind, *options):
+        path = tmp_path / f"{kind.replace(' ', '_')}.safetensors"
+        outcome = run("fit", files[kind], "--output", path, *options)
+        assert outcome.code == 0, outcome
+        return path
+
+    return call
+
+
+def test_fit_prints_the_certificate_as_json(run, files, problems):
+    found = run("fit", files["two classes"], "--C", 0.1, "--json").json
+    assert found["estimator"] == "LinearSVC"
+    assert (found["n_samples"], found["n_features"], found["n_classes"]) == (120, 6, 2)
+    assert found["certified"] is True
+    assert found["lower_bound"] <= found["objective"]
+    assert found["gap"] <= found["tol"] == 1e-3
+    svc = maxmargin.LinearSVC(C=0.1).fit(problems["X"], problems["two classes"])
+    assert found["objective"] == pytest.approx(svc.objective_, rel=2e-3)
+
+
+def test_fit_without_a_certificate_says_null(run, files):
+    kernel = ["--estimator", "KernelSVC", "--kernel", "sigmoid"]
+    outcome = run("fit", files["two classes"], "--json", *kernel)
+    assert outcome.code == 3
+    assert outcome.json["certified"] is False
+    assert outcome.json["lower_bound"] is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "name"),
+    [
+        ("two classes", [], "LinearSVC"),
+        ("several classes", [], "LinearSVC"),
+        ("numbers", [], "LinearSVR"),
+        ("queries", [], "RankSVM"),
+        ("columns", [], "SequenceTagger"),
+        ("names", [], "SequenceTagger"),
+        ("sequences", ["--format", "svm-hmm"], "SequenceTagger"),
+        ("sequences", ["--estimator", "sequencetagger"], "SequenceTagger"),
+    ],
+)
+def test_the_estimator_follows_from_the_input(run, files, kind, options, name):
+    assert run("fit", files[kind], "--json", *options).json["estimator"] == name
+
+
+def test_predict_writes_the_labels_of_the_library(run, fitted, files, problems, tmp_path):
+    for kind in ("two classes", "several classes"):
+        model, out = fitted(kind), tmp_path / "labels.txt"
+        assert run("predict", model, files[kind], "--output", out).code == 0
+        labels = [int(line) for line in out.read_text().splitlines()]
+        assert labels == maxmargin.load(model).predict(problems["X"]).tolist()
+
+
+def test_scores_are_those_of_the_library(run, fitted, files, problems):
+    model = fitted("two classes")
+    scores = [float(v) for v in run("predict", model, files["two classes"], "--scores").out.split()]
+    expected = maxmargin.load(model).decision_function(problems["X"])
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    model = fitted("several classes")
+    head, *lines = run("predict", model, files["several classes"], "--scores").out.splitlines()
+    assert head == "# 1 2 3 4"
+    expected = maxmargin.load(model).decision_function(problems["X"])
+    np.testing.assert_allclose([[*map(float, v.split())] for v in lines], expected, rtol=1e-12)
+
+
+def test_unknown_features_of_a_test_file_are_ignored(run, fitted, files, tmp_path):
+    model, wide = fitted("two classes"), tmp_path / "wide.svm"
+    lines = files["two classes"].read_text().splitlines()
+    wide.write_text("\n".join(f"{line} 90:5" for line in lines) + "\n")
+    assert run("predict", model, wide).out == run("predict", model, files["two classes"]).out
+
+
+def test_sequences_are_written_with_an_empty_line_after_each(run, fitted, files, sentences):
+    model = fitted("columns")
+    out = run("predict", model, files["columns"]).out
+    blocks = [block.split("\n") for block in out.rstrip("\n").split("\n\n")]
+    assert [len(block) for block in blocks] == [len(sentence) for sentence in sentences]
+    pairs = [
+        (a, y)
+        for b, s in zip(blocks, sentences, strict=True)
+        for a, (_, y) in zip(b, s, strict=True)
+    ]
+    right = sum(a == y for a, y in pairs)
+    total = sum(map(len, sentences))
+    found = json.loads(run("evaluate", model, files["columns"], "--json").out)
+    assert found["accuracy over tokens"] == pytest.approx(right / total)
+    assert right / total > 0.95
+
+
+def test_a_model_reads_files_without_labels(run, fitted, files, tmp_path, monkeypatch):
+    model, words = fitted("columns"), tmp_path / "words.txt"
+    lines = files["columns"].read_text().splitlines()
+    words.write_text("\n".join(line.split(" ")[0] for line in lines) + "\n")
+    assert run("predict", model, words).out == run("predict", model, files["columns"]).out
+
+
+def test_evaluate_agrees_with_scikit_learn(run, fitted, files, problems):
+    model = fitted("two classes")
+    found = run("evaluate", model, files["two classes"], "--json").json
+    svc, X, y = maxmargin.load(model), problems["X"], problems["two classes"]
+    assert found["accuracy"] == pytest.approx(svc.score(X, y))
+    assert found["F1 of 1"] == pytest.approx(f1_score(y, svc.predict(X)))
+    assert found["ROC AUC"] == pytest.approx(roc_auc_score(y, svc.decision_function(X)))
+    assert "ROC AUC" in run("evaluate", model, files["two classes"]).out
+
+
+def test_evaluate_of_regression_and_ranking(run, fitted, files, problems):
+    model = fitted("numbers")
+    found = run("evaluate", model, files["numbers"], "--json").json
+    expected = maxmargin.load(model).score(problems["X"], problems["numbers"])
+    assert found["R2"] == pytest.approx(expected)
+    model, (y, groups) = fitted("queries"), problems["queries"]
+    found = run("evaluate", model, files["queries"], "--json").json
+    expected = maxmargin.load(model).score(problems["X"], y, groups)
+    assert found["pairs in the right order"] == pytest.approx(expected)
+    assert found["NDCG@10"] == pytest.approx(_ndcg(maxmargin.load(model), problems["X"], y, groups))
+
+
+def _ndcg(model, X, y, groups):
+    from sklearn.metrics import ndcg_score
+
+    scores = model.predict(X)
+    parts = [
+        ndcg_score([2.0 ** y[groups == q] - 1], [scores[groups == q]], k=10, ignore_ties=True)
+        for q in np.unique(groups)
+    ]
+    return np.mean(parts)
+
+
+def test_spans_are_counted_as_conlleval_does():
+    from maxmargin.command_line.metrics import spans
+
+    assert spans(["B-A", "I-A", "B-A", "I-B", "O", "I-B"]) == {
+        (0, 2, "A"), (2, 3, "A"), (3, 4, "B"), (5, 6, "B"),
+    }  # fmt: skip
+    assert spans(["S-A", "B-A", "E-A", "O"]) == {(0, 1, "A"), (1, 3, "A")}
+
+
+def test_cv_equals_the_class_of_the_library(run, files, problems, tmp_path):
+    model = tmp_path / "best.safetensors"
+    outcome = run("cv", files["two classes"], "--Cs", "0.01,1", "--json", "--output", model)
+    search = maxmargin.LinearSVCCV([0.01, 1.0], cv=5).fit(problems["X"], problems["two classes"])
+    assert outcome.code == 0
+    assert outcome.json["best_C"] == search.best_params_["C"]
+    found = [row["mean_score"] for row in outcome.json["table"]]
+    np.testing.assert_allclose(found, search.cv_results_["mean_test_score"], atol=0.02)
+    assert search.best_params_["C"] == maxmargin.load(model).C
+    assert "best: C=" in run("cv", files["two classes"], "--Cs", "0.01,1").out
+
+
+@pytest.mark.parametrize("kind", ["numbers", "queries", "columns"])
+def test_cv_of_other_estimators(run, files, kind):
+    outcome = run("cv", files[kind], "--Cs", "0.1,1", "--folds", 3, "--json")
+    assert outcome.code == 0, outcome
+    rows = outcome.json["table"]
+    assert [row["C"] for row in rows] == [0.1, 1.0]
+    assert all(row["certified"] for row in rows)
+    assert outcome.json["best_score"] == max(row["mean_score"] for row in rows)
+
+
+def test_cv_keeps_queries_together(problems):
+    from maxmargin.command_line.readers.examples import Rows
+    from maxmargin.command_line.search import splits
+
+    y, groups = problems["queries"]
+    rows = Rows(problems["X"], y, None, groups)
+    for train, test in splits(maxmargin.RankSVM(), rows, 4):
+        assert not set(groups[train]) & set(groups[test])
+
+
+def test_inspect_shows_models_data_and_checkpoints(run, fitted, files, tmp_path):
+    model = fitted("two classes", "--C", 0.5)
+    shown = run("inspect", model).out
+    assert shown.startswith("LinearSVC(C=0.5)\ncertified: ")
+    assert "largest weights of 1: " in shown
+    found = run("inspect", model, "--json").json
+    assert found["classes"] == [-1, 1]
+    data = run("inspect", files["queries"], "--json").json
+    assert (data["n_samples"], data["n_queries"]) == (120, 12)
+    assert "DET (" in run("inspect", files["columns"]).out
+    checkpoint = tmp_path / "fit.ckpt"
+    assert run("fit", files["two classes"], "--checkpoint", checkpoint).code == 0
+    assert "checkpoint" in run("inspect", checkpoint).out
+
+
+def test_resume_continues_a_fit(run, files, tmp_path):
+    checkpoint = tmp_path / "fit.ckpt"
+    options = ["--checkpoint", checkpoint, "--tol", 1e-6, "--resume", "--json"]
+    first = run("fit", files["several classes"], "--max-iter", 2, *options)
+    assert first.code == 3, first
+    second = run("fit", files["several classes"], *options)
+    assert second.code == 0, second
+    assert second.json["n_iter"] > 2
+    assert second.json["objective"] <= first.json["objective"]
+
+
+def test_verify_finds_wrong_bytes_and_wrong_data(run, fitted, files, tmp_path):
+    model = fitted("two classes")
+    assert "checksum matches" in run("verify", model).out
+    damaged = tmp_path / "damaged.safetensors"
+    content = bytearray(model.read_bytes())
+    content[-3] ^= 1
+    damaged.write_bytes(content)
+    outcome = run("verify", model, damaged)
+    assert outcome.code == 4
+    assert "WRONG" in outcome.out.splitlines()[1]
+    outcome = run("verify", model, "--data", files["several classes"])
+    assert outcome.code == 4, outcome
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("two classes", []),
+        ("two classes", ["--loss", "squared_hinge", "--class-weight", "balanced"]),
+        ("two classes", ["--unpenalized-intercept", "--class-weight", "1:3,-1:1"]),
+        ("several classes", []),
+        ("several classes", ["--multi-class", "ovr", "--no-intercept"]),
+        ("numbers", ["--epsilon", "0.1"]),
+        ("columns", []),
+        ("sequences", ["--format", "svm-hmm"]),
+    ],
+)
+def test_verify_recomputes_the_objective(run, fitted, files, kind, options):
+    model = fitted(kind, *options)
+    outcome = run("verify", model, "--data", files[kind])
+    assert outcome.code == 0, outcome
+    assert "matches, and is not below the lower bound" in outcome.out
+
+
+def test_the_file_holds_the_problem_that_was_solved(run, fitted, files):
+    """From the file on disk to the objective, with the reader of scikit-learn."""
+    model = maxmargin.load(fitted("two classes", "--C", 0.3))
+    X, y = load_svmlight_file(str(files["two classes"]))
+    value = binary_objective(model.coef_, model.intercept_[0], X, y, 0.3)
+    assert value == pytest.approx(model.objective_, rel=1e-9)
+
+
+def test_options_reach_the_estimator(run, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    options = ["--tol", 0.01, "--seconds", 60, "--max-iter", 1000, "--seed", 3, "--n-jobs", 2]
+    more = ["--solver", "cutting_plane", "--class-weight", "1:2", "--set", "intercept_scaling=2"]
+    assert run("fit", files["two classes"], "-o", model, *options, *more).code == 0
+    svc = maxmargin.load(model)
+    assert (svc.tol, svc.max_seconds, svc.max_iter, svc.random_state) == (0.01, 60.0, 1000, 3)
+    assert (svc.class_weight, svc.intercept_scaling, svc.n_jobs) == ({1: 2.0}, 2, 2)
+    assert type(svc.solver).__name__ == "CuttingPlane"
+
+
+def test_an_engine_by_name_gives_the_same_model(run, files, tmp_path):
+    one, two = tmp_path / "1.safetensors", tmp_path / "2.safetensors"
+    assert run("fit", files["two classes"], "-o", one).code == 0
+    assert (
+        run("fit", files["two classes"], "-o", two, "--engine", "threads", "--n-jobs", 2).code == 0
+    )
+    assert (maxmargin.load(one).coef_ == maxmargin.load(two).coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("20/n", "queries", 20 / 12),
+        ("2000/n", "two classes", 2000 / 120),
+        ("5/n", "columns", 5 / 40),
+    ],
+)
+def test_c_may_be_divided_by_the_number_of_examples(run, files, text, kind, expected):
+    assert run("fit", files[kind], "--C", text, "--json").json["C"] == pytest.approx(expected)
+
+
+def test_wrong_arguments_are_explained_in_one_line(refused, files, tmp_path):
+    data = files["two classes"]
+    assert "20/n" in refused("fit", data, "--C", "x")
+    assert "LinearSVC, LinearSVR" in refused("fit", data, "--estimator", "SVC")
+    assert "KernelSVC has no parameter engine" in refused(
+        "fit", data, "--estimator", "KernelSVC", "--engine", "ray"
+    )
+    assert "LinearSVC has no parameter gamma" in refused("fit", data, "--set", "gamma=1")
+    assert "write --set name=value" in refused("fit", data, "--set", "gamma")
+    assert "auto, cutting_plane" in refused("fit", data, "--solver", "simplex")
+    assert "1:2,-1:1" in refused("fit", data, "--class-weight", "heavy")
+    assert "--checkpoint" in refused("fit", data, "--resume")
+    assert "no folder" in refused("fit", data, "--output", tmp_path / "no" / "model")
+    assert "no model" in refused("predict", data, data)
+    assert "at least 2" in refused("cv", data, "--folds", 1)
+    assert "holds sequences" in refused("fit", files["columns"], "--estimator", "LinearSVC")
+    assert "loss" in refused("fit", data, "--loss", "hing")
+
+
+def test_an_error_that_is_ours_has_another_code(run, files, monkeypatch):
+    from maxmargin.command_line import fitting
+
+    monkeypatch.setattr(fitting, "training", lambda examples: {}[0])
+    outcome = run("fit", files["two classes"])
+    assert outcome.code == 1
+    assert "an error of maxmargin" in outcome.err

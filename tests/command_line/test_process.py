@@ -1,0 +1,127 @@
+"""The real program: its start, exit codes, pipes, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from maxmargin.command_line import main
+
+COMMAND = [sys.executable, "-m", "maxmargin"]
+
+
+def program(*arguments, **options):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom maxmargin.command_line import main\n"
+        "try:\n    main(['fit', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('numba', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "maxmargin fit train.svm --output model.safetensors" in done.stdout
+    assert "exit codes:" in done.stdout
+
+
+def test_every_subcommand_has_help_that_fits_a_terminal(run):
+    names = [
+        "fit",
+        "predict",
+        "evaluate",
+        "cv",
+        "inspect",
+        "convert",
+        "verify",
+        "warmup",
+        "versions",
+    ]
+    listed = run("--help").out
+    for name in names:
+        assert f"\n    {name} " in listed
+        text = run(name, "--help").out
+        assert text.startswith("usage: maxmargin")
+        assert max(map(len, text.splitlines())) <= 100
+
+
+def test_exit_codes_of_a_fit(files, tmp_path):
+    data, model = files["two classes"], tmp_path / "model.safetensors"
+    certified = program("fit", data, "--output", model)
+    assert certified.returncode == 0, certified
+    assert "certified: " in certified.stdout
+    assert certified.stderr == "" or certified.stderr.startswith("maxmargin: compiling")
+    stopped = program("fit", data, "--output", model, "--max-iter", 1, "--tol", 1e-9)
+    assert stopped.returncode == 3, stopped
+    assert "not certified: " in stopped.stdout
+    assert model.exists()
+    wrong = program("fit", tmp_path / "missing.svm")
+    assert wrong.returncode == 2
+    assert wrong.stderr == f"maxmargin fit: {tmp_path}/missing.svm: there is no such file.\n"
+    assert wrong.stdout == ""
+
+
+def test_a_traceback_is_shown_on_request(run, tmp_path):
+    assert "Traceback" in run("fit", tmp_path / "missing.svm", "--traceback").err
+    assert "Traceback" not in run("fit", tmp_path / "missing.svm").err
+    outcome = run("fit")
+    assert outcome.code == 2
+    assert "usage: maxmargin fit DATA [options]" in outcome.err
+
+
+def test_a_reader_that_ends_early_is_no_error(files, tmp_path):
+    model = tmp_path / "model.safetensors"
+    assert main(["fit", str(files["two classes"]), "--output", str(model), "--quiet"]) == 0
+    many = tmp_path / "many.svm"
+    many.write_text(files["two classes"].read_text() * 500)
+    command = f"{' '.join(COMMAND)} predict {model} {many} | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 141)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A file on which a fit takes minutes."""
+    rng = np.random.default_rng(0)
+    X, path = rng.normal(size=(3000, 60)), tmp_path / "endless.csv"
+    y = rng.integers(0, 2, 3000)
+    names = ",".join([*(f"x{k}" for k in range(60)), "y"])
+    np.savetxt(path, np.c_[X, y], delimiter=",", header=names, comments="", fmt="%.4g")
+    return path
+
+
+def test_ctrl_c_writes_what_was_found(endless, tmp_path):
+    model = tmp_path / "model.safetensors"
+    options = ["--estimator", "MeasureSVC", "--C", "1e6", "--tol", "1e-12", "--output", str(model)]
+    terminal, theirs = pty.openpty()  # the progress line is for terminals
+    child = subprocess.Popen(
+        [*COMMAND, "fit", str(endless), *options], stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
+    os.close(theirs)
+    try:
+        shown = b""
+        while b"gap" not in shown:
+            shown += os.read(terminal, 1000)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=120)
+    finally:
+        child.kill()
+        os.close(terminal)
+    assert child.returncode == 130, out
+    assert "not certified" in out
+    assert "stopped by Ctrl-C" in out
+    shown = program("inspect", model, "--json")
+    assert '"stop_reason": "interrupted"' in shown.stdout
+    predicted = program("predict", model, endless)
+    assert len(predicted.stdout.splitlines()) == 3000
