@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
@@ -14,7 +15,14 @@ from threadpoolctl import ThreadpoolController
 
 from maxmargin.core.contract.risk import Risk
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import IterationRecord, SolveResult, Start, relative_gap
+from maxmargin.core.result import (
+    Certificate,
+    IterationRecord,
+    SolveResult,
+    Start,
+    StopReason,
+    relative_gap,
+)
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
@@ -63,6 +71,15 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     random_state: Any
     n_jobs: int | None
     engine: Any
+
+    objective_: float
+    lower_bound_: float
+    gap_: float
+    converged_: bool
+    stop_reason_: StopReason
+    certificate_: Certificate
+    n_iter_: int
+    history_: list[dict[str, Any]]
 
     def _workers(self) -> AbstractContextManager[Engine]:
         """The engine of this fit."""
@@ -154,7 +171,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         state.pop("_watch", None)
         return state
 
-    def save(self, path: Any) -> Self:
+    def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted estimator to a file, which :func:`maxmargin.load` reads.
 
         Parameters

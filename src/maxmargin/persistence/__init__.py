@@ -10,10 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.estimators import (
+    GrammarParser,
+    GraphLabeler,
+    KernelSVC,
+    LatentStructuredSVM,
+    LinearSVC,
+    LinearSVR,
+    MeasureSVC,
+    MultiLabelSVC,
+    RankSVM,
+    SequenceTagger,
+    StructuredSVM,
+)
 from maxmargin.files import codec, container
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.losses import ScoreLoss
@@ -21,8 +34,25 @@ from maxmargin.persistence._fields import Sizes, section, write_fields
 from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task, read_certificate
 from maxmargin.persistence._objects import MissingLossError, convert, makers, own_loss
 from maxmargin.persistence._params import read_params, storable_params
+from maxmargin.tasks import LatentTask, Task
 
-__all__ = ["ModelFileError", "load", "read_notes", "save"]
+__all__ = ["ModelFileError", "SavedEstimator", "load", "read_notes", "save"]
+
+#: what a model file can hold
+SavedEstimator: TypeAlias = (
+    GrammarParser
+    | GraphLabeler
+    | KernelSVC
+    | LatentStructuredSVM
+    | LinearSVC
+    | LinearSVR
+    | MeasureSVC
+    | MultiLabelSVC
+    | RankSVM
+    | SequenceTagger
+    | StructuredSVM
+)
+Expected = TypeVar("Expected", bound=SavedEstimator)
 
 
 class ModelFileError(ValueError):
@@ -44,7 +74,7 @@ def save(
 
     Parameters
     ----------
-    estimator : LinearSVC, SequenceTagger or StructuredSVM
+    estimator : estimator
         A fitted estimator. Labels must be str, int, float, bool, None or tuples of these.
     path : str or path
         The file; one that exists is replaced.
@@ -99,9 +129,32 @@ def save(
     container.write(Path(os.path.realpath(path)), "model", about, tree, arrays, notes)
 
 
+@overload
 def load(
-    path: str | os.PathLike[str], *, task: Any = None, loss: Any = None, measure: Any = None
-) -> Any:
+    path: str | os.PathLike[str],
+    *,
+    expected: type[Expected],
+    task: Task | LatentTask | None = None,
+    loss: type[ScoreLoss] | None = None,
+    measure: type[ScoreLoss] | None = None,
+) -> Expected: ...
+@overload
+def load(
+    path: str | os.PathLike[str],
+    *,
+    expected: None = None,
+    task: Task | LatentTask | None = None,
+    loss: type[ScoreLoss] | None = None,
+    measure: type[ScoreLoss] | None = None,
+) -> SavedEstimator: ...
+def load(
+    path: str | os.PathLike[str],
+    *,
+    expected: type[SavedEstimator] | None = None,
+    task: Task | LatentTask | None = None,
+    loss: type[ScoreLoss] | None = None,
+    measure: type[ScoreLoss] | None = None,
+) -> SavedEstimator:
     """Read an estimator that its method ``save`` wrote.
 
     No code from the file is run, and everything in it is checked. A file that is damaged or was made to do
@@ -112,6 +165,9 @@ def load(
     ----------
     path : str or path
         The file.
+    expected : class, optional
+        The class of the estimator, such as ``LinearSVC``. A file that holds another one is refused. Type
+        checkers then know the class of the result.
     task : Task, optional
         Needed for a StructuredSVM or a LatentStructuredSVM, whose task is code and not in the file: a
         task that is ready to predict, which means that it was set up on the label set of training, or needs
@@ -124,14 +180,15 @@ def load(
 
     Returns
     -------
-    LinearSVC, SequenceTagger or StructuredSVM
-        An estimator whose predictions are bit-identical to those of the saved one, with its certificate. It
-        can be fitted again. ``history_`` is empty.
+    estimator
+        A fitted estimator with its certificate. Its predictions are bit-identical to those of the saved one.
+        It can be fitted again. ``history_`` is empty.
 
     Raises
     ------
     ModelFileError
-        A ValueError: the file is damaged, contradicts itself, or has a newer format.
+        A ValueError: the file is damaged, contradicts itself, has a newer format, or does not hold an
+        ``expected`` estimator.
 
     Examples
     --------
@@ -140,9 +197,11 @@ def load(
     >>> X, y = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"]]], [["DET", "NOUN"], ["DET", "NOUN"]]
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "tagger.safetensors"
     >>> tagger = maxmargin.SequenceTagger().fit(X, y).save(path)
-    >>> maxmargin.load(path).predict([[["w=the"], ["w=dog"]]])
+    >>> maxmargin.load(path, expected=maxmargin.SequenceTagger).predict([[["w=the"], ["w=dog"]]])
     [['DET', 'NOUN']]
     """
+    if expected is not None and expected not in [model.cls for model in MODELS.values()]:
+        raise TypeError(f"expected={expected!r}: give one of the classes {', '.join(MODELS)}.")
     for name, given in (("loss", loss), ("measure", measure)):
         if given is not None and not (isinstance(given, type) and issubclass(given, ScoreLoss)):
             raise TypeError(
@@ -155,6 +214,10 @@ def load(
             cls, params, attributes, sizes = _read(*contents, measure if loss is None else loss)
     except MissingLossError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
+    if expected is not None and cls is not expected:
+        raise ModelFileError(
+            f"{os.fspath(path)}: the file holds a {cls.__name__}, not a {expected.__name__}."
+        )
     for name, given in (("loss", loss), ("measure", measure)):
         if given is not None and not isinstance(params.get(name), given):
             raise ValueError(
@@ -174,7 +237,7 @@ def load(
         raise ValueError(f"the task does not fit the model in {path}: {error}") from error
     for name, value in attributes.items():
         setattr(estimator, name, value)
-    return estimator
+    return cast(SavedEstimator, estimator)
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, str]:

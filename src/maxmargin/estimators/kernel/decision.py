@@ -30,7 +30,7 @@ class KernelDecision(ClassifierMixin):
     dual_coef_: Array
     intercept_: Array
     n_support_: IntArray
-    classes_: Any
+    classes_: npt.NDArray[Any]
     decision_function_shape: str
     n_jobs: int | None
 
@@ -65,7 +65,7 @@ class KernelDecision(ClassifierMixin):
             return votes
         return scores
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
         first class), or by the largest score.
 

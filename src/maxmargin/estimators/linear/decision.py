@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +19,7 @@ class LinearDecision(ClassifierMixin):
 
     coef_: Array
     intercept_: Array
-    classes_: Any
+    classes_: npt.NDArray[Any]
 
     @documented
     def decision_function(self, X: Any) -> Array:
@@ -42,7 +43,7 @@ class LinearDecision(ClassifierMixin):
         return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
 
     @documented
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class with the largest score.
 
         Parameters
@@ -56,7 +57,8 @@ class LinearDecision(ClassifierMixin):
         """
         scores = self.decision_function(X)
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[which]
+        labels: npt.NDArray[Any] = self.classes_[which]
+        return labels
 
     @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.problem import linear_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, penalizes_all
+from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
 from maxmargin.estimators.margins import check_margins
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import Classes, classes_of, training
@@ -217,7 +216,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         data, grown = {"X": X, "y": y}, X if alone else None
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
-    @available_if(penalizes_all)
+    @if_all_penalized
     @documented
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
@@ -14,7 +13,7 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import regression_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, penalizes_all
+from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
 from maxmargin.estimators.margins import check_margins
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
@@ -178,7 +177,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         self._train(model, rows.design, data, None, keeping=keeping)
         return self
 
-    @available_if(penalizes_all)
+    @if_all_penalized
     @documented
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with the next samples of a stream, each of which is seen once.

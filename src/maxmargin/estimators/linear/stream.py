@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.matrices import check_dense, check_rows, is_finite
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import Certificate, IterationRecord, relative_gap
+from maxmargin.core.result import Certificate, IterationRecord, StopReason, relative_gap
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.data.dataset import Dataset
@@ -20,6 +21,8 @@ from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.base import _as_dict, _seed, stopping_rule
 from maxmargin.estimators.weights import says_something
 from maxmargin.losses import ScoreLoss
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 #: number of rows that are loaded at a time; number of history records that are kept
 BLOCK, RECORDS = 2**16, 1000
@@ -61,7 +64,8 @@ class PartialFit:
     random_state: Any
     lower_bound_: float
     certificate_: Certificate
-    stop_reason_: str
+    stop_reason_: StopReason
+    n_iter_: int
     history_: list[dict[str, Any]]
 
     def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
@@ -223,6 +227,15 @@ def penalizes_all(estimator: Any) -> bool:
             "partial_fit requires a penalized intercept: set penalize_intercept=True, or use fit."
         )
     return True
+
+
+def if_all_penalized(method: Method) -> Method:
+    """Hide a method of estimators whose intercept is not penalized.
+
+    scikit-learn's decorator has no types; with this one, type checkers still see the method's signature.
+    """
+    hidden: Method = available_if(penalizes_all)(method)
+    return hidden
 
 
 def check_streamable(estimator: Any) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +30,7 @@ class ChainDecision:
 
     weights_: Array
     task_: Chain
-    classes_: list[Hashable]
+    classes_: list[Any]
     vectorizer_: Any
     n_features_in_: int
     #: whether tokens were plain strings; True if that is unknown
@@ -71,8 +72,12 @@ class ChainDecision:
         ends = self.weights_.size - np.array([K * (K + 2), 2 * K, K])
         return np.split(self.weights_, ends)[number]
 
+    @overload
+    def predict(self, X: Any, lengths: None = None) -> list[list[Any]]: ...
+    @overload
+    def predict(self, X: Any, lengths: npt.ArrayLike) -> list[Any]: ...
     @documented
-    def predict(self, X: Any, lengths: Any = None) -> Any:
+    def predict(self, X: Any, lengths: npt.ArrayLike | None = None) -> list[Any]:
         """Predict the best labels of each sequence.
 
         Parameters
@@ -96,7 +101,7 @@ class ChainDecision:
     @documented
     def predict_k_best(
         self, X: Any, k: int, lengths: Any = None
-    ) -> list[list[tuple[list[Hashable], float]]]:
+    ) -> list[list[tuple[list[Any], float]]]:
         """Predict the k best labelings of each sequence, with their scores.
 
         Parameters
@@ -124,8 +129,12 @@ class ChainDecision:
             found = k_best_stacked(*self._scorer(), rows, counts, k)
         return [[(self._names(codes), score) for codes, score in best] for best in found]
 
+    @overload
+    def max_marginals(self, X: Any, lengths: None = None) -> list[Array]: ...
+    @overload
+    def max_marginals(self, X: Any, lengths: npt.ArrayLike) -> Array: ...
     @documented
-    def max_marginals(self, X: Any, lengths: Any = None) -> Any:
+    def max_marginals(self, X: Any, lengths: npt.ArrayLike | None = None) -> Array | list[Array]:
         """Return the score of the best labeling that has a given label at a given token.
 
         The largest entry of a row is the score of the prediction. The differences to the other entries show
@@ -205,8 +214,14 @@ class ChainDecision:
         self.calibration_ = calibration_table(margins[known], right[known], method)
         return self
 
+    @overload
+    def predict_confidence(self, X: Any, lengths: None = None) -> list[Array]: ...
+    @overload
+    def predict_confidence(self, X: Any, lengths: npt.ArrayLike) -> Array: ...
     @documented
-    def predict_confidence(self, X: Any, lengths: Any = None) -> Any:
+    def predict_confidence(
+        self, X: Any, lengths: npt.ArrayLike | None = None
+    ) -> Array | list[Array]:
         """Predict the probability that each predicted label is right. Requires :meth:`calibrate`.
 
         Parameters
