@@ -14,7 +14,7 @@ import maxmargin
 project = "maxmargin"
 author = "The maxmargin developers"
 copyright = "2026, The maxmargin developers"
-version = release = getattr(maxmargin, "__version__", "0.1.0.dev0")
+version = release = maxmargin.__version__
 
 extensions = [
     "sphinx.ext.autodoc",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from maxmargin._version import __version__ as __version__  # type checkers: public
 from maxmargin.model_writer import register_writer
 
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
     from maxmargin.checkpoints import Checkpoint, CheckpointError
+    from maxmargin.command_line.versions import show_versions
     from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators import (
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from maxmargin.persistence import load
     from maxmargin.solvers import minimize
 
-__version__ = "0.1.0.dev0"
 __all__ = [
     "Checkpoint",
     "CheckpointError",
@@ -58,6 +59,7 @@ __all__ = [
     "minimize",
     "return_on_interrupt",
     "risks",
+    "show_versions",
     "solvers",
     "structured_path",
     "svc_path",
@@ -76,6 +78,7 @@ _HOMES = {
     "load": "persistence",
     "minimize": "solvers",
     "return_on_interrupt": "core.interrupts",
+    "show_versions": "command_line.versions",
     "warm_up": "command_line.warm_up",
 }
 

@@ -7,6 +7,8 @@ import platform
 from importlib import metadata
 from typing import Any
 
+from maxmargin._version import __version__
+
 REQUIRED = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "joblib", "threadpoolctl")
 OPTIONAL = ("matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec", "s3fs")
 
@@ -20,13 +22,28 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: Any) -> int:
-    """Print one line per package, then the machine and the folder of the compiled code."""
+    """Print the versions."""
+    show_versions()
+    return 0
+
+
+def show_versions() -> None:
+    """Print the versions of maxmargin, Python and packages, the machine, and where compiled code is kept.
+
+    Put the output into a bug report. ``maxmargin versions`` prints the same in a shell.
+
+    Examples
+    --------
+    >>> import maxmargin
+    >>> maxmargin.show_versions()
+    maxmargin ...
+    Python ...
+    numpy ...
+    """
     from llvmlite import binding  # not before it is needed: the help of the command is fast
     from numba.core import config
 
-    import maxmargin
-
-    lines = {"maxmargin": maxmargin.__version__, "Python": platform.python_version()}
+    lines = {"maxmargin": __version__, "Python": platform.python_version()}
     lines |= {name: _version(name) or "missing" for name in REQUIRED}
     lines |= {name: found for name in OPTIONAL if (found := _version(name)) is not None}
     lines["platform"] = platform.platform()
@@ -35,7 +52,6 @@ def run(arguments: Any) -> int:
     lines["compiled code"] = compile_cache()
     for name, text in lines.items():
         print(f"{name:14} {text}")
-    return 0
 
 
 def compile_cache() -> str:

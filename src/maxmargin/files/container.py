@@ -1,7 +1,7 @@
 """One file: the layout of safetensors, which other programs can read, and a checksum.
 
     8 bytes    length of the header
-    header     JSON: checksum, format, version of the library, what the file is about, and all arrays
+    header     JSON: checksum, format, versions of what wrote it, what the file is about, and all arrays
     data       the arrays, one after the other; ``tree`` is the JSON of all other values
 
 The checksum is the BLAKE2b hash of the whole file with zeros in place of the checksum. Arrays are written
@@ -13,17 +13,19 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import platform
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from glob import escape
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from maxmargin._version import __version__
 from maxmargin.files.codec import (
     CONTRADICTIONS,
     TENSORS,
@@ -86,7 +88,7 @@ def _header(
         "__metadata__": {
             "checksum": "0" * _LENGTH,
             "format": f"maxmargin {kind} {FORMAT}",
-            "library": _library(),
+            **_versions(),
             "about": dumps(about).decode("utf-8"),
         }
     }
@@ -106,11 +108,14 @@ def _header(
 
 
 @cache
-def _library() -> str:
-    try:
-        return version("maxmargin")
-    except PackageNotFoundError:  # used from its source, without having been installed
-        return "of unknown version"
+def _versions() -> dict[str, str]:
+    """Versions of what writes the file; no date and no machine, so that equal models make equal files."""
+    return {
+        "library": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": version("numba"),  # not imported for that
+    }
 
 
 @contextmanager

@@ -8,6 +8,7 @@ of classes only, and checks every entry before it is used.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
@@ -52,6 +53,7 @@ SavedEstimator: TypeAlias = (
     | SequenceTagger
     | StructuredSVM
 )
+_HASH = re.compile("[0-9a-f]{32}")
 Expected = TypeVar("Expected", bound=SavedEstimator)
 
 
@@ -64,7 +66,10 @@ def save(
 ) -> None:
     """Write a fitted estimator to one file that holds no code.
 
-    Stored are the weights, the classes or labels, names of features, the parameters and the certificate.
+    Stored are the weights, the classes or labels, names of features, the parameters, the certificate, and the
+    versions of the library, Python, NumPy and Numba. After a fit with checkpoints, or to a data set on disk,
+    a hash of the training data is stored as well.
+
     Not stored are ``history_`` (a loaded estimator has an empty one, and files of equal models are equal
     byte for byte), ``callbacks`` (they are code; the loaded estimator has none) and the task of a
     StructuredSVM. Another parameter that is code, such as your own solver, is replaced by its default, with
@@ -106,6 +111,7 @@ def save(
         )
     check_is_fitted(estimator, model.required)
     encoder = codec.Encoder(share=False, convert=convert)
+    data = getattr(estimator, "_trained_on", None)
     try:
         tree = encoder.encode(model.fitted_values(estimator))
         about = encoder.encode(
@@ -113,6 +119,7 @@ def save(
                 "class": model.cls.__name__,
                 "params": storable_params(estimator),
                 "certificate": write_fields(estimator, CERTIFICATE),
+                **({} if data is None else {"training_data": data}),
             }
         )
     except codec.NotPlainError as error:
@@ -271,7 +278,7 @@ def _read(
     about: Any, tree: Any, arrays: Any, loss: Any
 ) -> tuple[Any, dict[str, Any], dict[str, Any], Sizes]:
     """Class, parameters, attributes and lengths, all checked; ``loss`` is the class of a user's own loss."""
-    about = section(about, "the header", ("class", "params", "certificate"))
+    about = section(about, "the header", ("class", "params", "certificate"), ("training_data",))
     name = about["class"]
     if not isinstance(name, str) or name not in MODELS:
         raise FormatError(f"the file names a class {shown(name)}, which is not known")
@@ -282,4 +289,15 @@ def _read(
     attributes, sizes = model.attributes(decoder.decode(tree))
     certificate = read_certificate(decoder.decode(about["certificate"]))
     decoder.finish()
-    return model.cls, params, {**attributes, **certificate, "history_": []}, sizes
+    attributes |= {**certificate, **_read_data(about), "history_": []}
+    return model.cls, params, attributes, sizes
+
+
+def _read_data(about: dict[str, Any]) -> dict[str, Any]:
+    """The hash of the training data, if the file has one."""
+    if "training_data" not in about:
+        return {}
+    found = about["training_data"]
+    if not isinstance(found, str) or not _HASH.fullmatch(found):
+        raise FormatError(f"the hash of the training data is {shown(found)}")
+    return {"_trained_on": found}

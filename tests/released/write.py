@@ -1,0 +1,51 @@
+"""Write the model files of this version, from which all later versions must give the same predictions.
+
+    python -m tests.released.write             # into tests/released/VERSION
+    python -m tests.released.write --replace   # only before that version was published
+
+Each model has a file, and JSON with inputs and what the model said about them. ``test_released.py`` reads
+the files of all versions.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+from sklearn.exceptions import ConvergenceWarning
+from tests.released.cases import CASES, answers, plain
+
+import maxmargin
+
+FOLDER = Path(__file__).parent
+
+
+def main(arguments: list[str]) -> int:
+    """Write all files of this version."""
+    folder = FOLDER / maxmargin.__version__
+    if "dev" in maxmargin.__version__:
+        print("set the version of the release in src/maxmargin/_version.py first", file=sys.stderr)
+        return 2
+    if folder.exists() and arguments != ["--replace"]:
+        print(
+            f"{folder} exists: files of a version that was published never change", file=sys.stderr
+        )
+        return 2
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for name, case in CASES.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = case.fit().save(folder / f"{name}.safetensors")
+        said = {"inputs": plain(case.inputs), **answers(model, case.inputs)}
+        (folder / f"{name}.json").write_text(json.dumps(said) + "\n", encoding="utf-8")
+        size = (folder / f"{name}.safetensors").stat().st_size
+        print(f"{name:30} {size:7} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
