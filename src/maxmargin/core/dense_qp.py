@@ -1,15 +1,16 @@
-"""A primal-dual interior-point method (Mehrotra) for the reduced problem of a small bundle.
+"""A primal-dual interior-point method (Mehrotra) for small problems over cutting planes.
 
-    min over w, xi     1/2 sum_k p_k w_k^2 + C sum_b xi_b
+    min over w, xi     1/2 sum_k p_k w_k^2 + C sum_b xi_b,     or  C / 2 sum_b r_b xi_b^2  for squared losses
     subject to         s_j = xi_b(j) - o_j - <a_j, w> >= 0,     z_k = w_k - f_k >= 0 for signed coordinates
 
-p_k is 1, or 0 for unpenalized coordinates. The active-set method of :mod:`maxmargin.core.qp` works on the
-Gram matrix of the planes, whose condition number is the square of that of the planes. With features of very
-different scales and a large C it runs out of digits long before the tolerance is reached. Here columns are
-scaled to one, and the multipliers beta_j = alpha_j / C of s_j >= 0 and eta_k of z_k >= 0 are kept positive.
-With theta = beta / s and rho = eta / z, each Newton step solves
+p_k is 1, or 0 for unpenalized coordinates. This is the reduced problem of a bundle, or a whole problem if
+every sample is a block and its planes are all the terms of its loss. The active-set method of
+:mod:`maxmargin.core.qp` works on the Gram matrix of the planes, whose condition number is the square of that
+of the planes. With features of very different scales and a large C it runs out of digits long before the
+tolerance is reached. Here columns are scaled to one, and the multipliers beta_j = alpha_j / C of s_j >= 0 and
+eta_k of z_k >= 0 are kept positive. With theta = beta / s and rho = eta / z, each Newton step solves
 
-    (diag(p) + diag(rho) + A' (Theta - Theta E (E' Theta E)^-1 E' Theta) A) dw = right-hand side
+    (diag(p) + diag(rho) + A' (Theta - Theta E (E' Theta E + diag(r))^-1 E' Theta) A) dw = right-hand side
 
 by a QR decomposition of the square root of that matrix, so that no digits are lost by squaring. E indicates
 the blocks. It takes about 30 steps of O(m d^2), which is fast for up to a few hundred planes and coordinates.
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, qr, solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
@@ -35,12 +36,15 @@ ENOUGH = 1e-15
 PROXIMAL = 1e-13
 #: multipliers below this fraction of C are set to zero
 INVISIBLE = 1e-14
+#: steps that may pass without a smaller duality gap: beyond that only rounding is left
+PATIENCE = 8
 #: fraction of the distance to the nearest bound that a step may cover
 BACK = 0.995
 
 
 class DenseSolution(NamedTuple):
-    """The point w and the multipliers of the planes, which sum to one in each block."""
+    """The point w and the multipliers of the planes, which sum to one in each block (to r_b xi_b for squared
+    losses)."""
 
     w: Array
     beta: Array
@@ -80,10 +84,12 @@ def solve_dense(
     penalty: Array,
     signed: IntArray,
     floors: Array,
+    squared: Array | None = None,
 ) -> DenseSolution | None:
-    """Solve the reduced problem; return None if the arithmetic breaks down.
+    """Solve the problem; return None if the arithmetic breaks down.
 
-    ``planes`` has one row per plane, including the zero planes of the blocks.
+    ``planes`` has one row per plane, including the zero planes of the blocks. ``squared`` has r_b of each
+    block if slacks are squared.
     """
     size = np.abs(planes).max(axis=0)
     size[size == 0.0] = 1.0
@@ -92,14 +98,11 @@ def solve_dense(
     A, o = planes / size, offsets / unit
     P = penalty * (unit / C) / size / size
     f = floors * (size[signed] / unit)
-    state = _State(A, o, P, block, signed, f)
     with np.errstate(all="ignore"):
+        state = _State(A, o, P, block, signed, f, None if squared is None else squared * unit)
         for _ in range(MAX_STEPS):
             before = state.mu
-            try:
-                if not state.step():
-                    break
-            except (LinAlgError, ValueError):  # ValueError: the matrix is not finite
+            if not state.step() or state.in_vain >= PATIENCE:
                 break
             if state.mu <= ENOUGH * max(state.scale, 1e-300) or state.mu > 1e3 * before:
                 break
@@ -108,18 +111,21 @@ def solve_dense(
     if not (np.isfinite(w).all() and np.isfinite(beta).all()):
         return None
     if free.any():
-        beta = _balanced(beta, A[:, free], block)
+        beta = _balanced(beta, A[:, free], block if squared is None else None)
         w[free] = _shortest(w[free], planes[:, free])
     return DenseSolution(w, beta)
 
 
-def _balanced(beta: Array, free: Array, block: IntArray) -> Array:
-    """Nearby multipliers with ``free' beta = 0``, which the dual requires of unpenalized coordinates."""
+def _balanced(beta: Array, free: Array, block: IntArray | None) -> Array:
+    """Nearby multipliers with ``free' beta = 0``, which the dual requires of unpenalized coordinates. With
+    blocks, each has the sum one."""
+    equations = free
+    if block is not None:
+        one = np.zeros((len(beta), int(block.max()) + 1))
+        one[np.arange(len(beta)), block] = 1.0
+        equations = np.concatenate([free, one], axis=1)
     with np.errstate(all="ignore"):
         for _ in range(3):
-            one = np.zeros((len(beta), int(block.max()) + 1))
-            one[np.arange(len(beta)), block] = 1.0
-            equations = np.concatenate([free, one], axis=1)
             wrong = equations.T @ beta
             wrong[free.shape[1] :] -= 1.0
             # relative changes, so that small multipliers stay positive
@@ -146,25 +152,39 @@ class _State:
     """The current iterate; s, beta, z and eta stay positive."""
 
     def __init__(
-        self, A: Array, o: Array, P: Array, block: IntArray, signed: IntArray, f: Array
+        self,
+        A: Array,
+        o: Array,
+        P: Array,
+        block: IntArray,
+        signed: IntArray,
+        f: Array,
+        squared: Array | None,
     ) -> None:
         self._A, self._o, self._P, self._block = A, o, P, block
-        self._signed, self._f = signed, f
+        self._signed, self._f, self._squared = signed, f, squared
         self._p = int(block.max()) + 1
-        m, d = A.shape
         count = np.bincount(block, minlength=self._p).astype(np.float64)
-        self._v = np.zeros(d)
+        self._v = np.zeros(A.shape[1])
         self._v[signed] = np.maximum(0.0, f) + 1.0
         values = o + A @ self._v
         self._xi = np.full(self._p, -np.inf)
         np.maximum.at(self._xi, block, values)
         self._xi += 1.0
         self._s = self._xi[block] - values
-        self._beta = 1.0 / count[block]
+        self._beta = (self._slopes() / count)[block]
         self._z = self._v[signed] - f
-        self._eta = np.full(len(signed), 1.0 / max(1, m))
-        self._least, self.best = np.inf, (self._v, self._beta)
+        self._eta = float(np.mean(self._s * self._beta)) / self._z
+        self._least, self.best, self.in_vain = np.inf, (self._v, self._beta), 0
         self._note()
+
+    def _slopes(self) -> Array:
+        """The derivative of the cost of each slack, which the multipliers of its block sum to."""
+        return np.ones(self._p) if self._squared is None else self._squared * self._xi
+
+    def _cost(self, xi: Array) -> Array:
+        """The cost of slacks."""
+        return xi if self._squared is None else 0.5 * self._squared * xi * xi
 
     @property
     def mu(self) -> float:
@@ -175,24 +195,36 @@ class _State:
     @property
     def scale(self) -> float:
         """Magnitude of the objective."""
-        return float(0.5 * self._v @ (self._P * self._v) + np.abs(self._xi).sum())
+        return float(0.5 * self._v @ (self._P * self._v) + np.abs(self._cost(self._xi)).sum())
 
     def _note(self) -> None:
         """Keep the point if its duality gap is the smallest so far."""
         v, beta = self._v, np.maximum(self._beta, 0.0)
-        beta = beta / np.bincount(self._block, weights=beta, minlength=self._p)[self._block]
+        sums, conjugate = self._sums(beta), 0.0
+        if self._squared is None:
+            beta = beta / sums[self._block]
+        else:
+            conjugate = 0.5 * float(np.sum(sums * sums / self._squared))
         top = np.full(self._p, -np.inf)
         np.maximum.at(top, self._block, self._o + self._A @ v)
-        left = self._residual(beta)
-        # the residual of an unpenalized coordinate counts times the coordinate's size
-        rate = np.where(self._P > 0.0, self._P, np.inf)
-        lost = 0.5 * float(np.sum(left * left / rate)) + float(
-            np.abs(left[self._P == 0.0]) @ np.abs(v[self._P == 0.0])
-        )
-        gap = float(top.sum() - self._o @ beta + v @ (self._P * v) - (self._z @ self._eta))
-        gap = abs(gap) + lost
+        F = 0.5 * float(v @ (self._P * v)) + float(self._cost(top).sum())
+        D = float(self._o @ beta) - conjugate - self._conjugate(-(self._A.T @ beta))
+        # with a complementarity far below the gap, rounding is the limit
+        self.in_vain += 100.0 * self.mu * len(self._s) < self._least
+        gap = F - D
         if gap < self._least:
-            self._least, self.best = gap, (v.copy(), beta)
+            self._least, self.best, self.in_vain = gap, (v.copy(), beta), 0
+
+    def _conjugate(self, u: Array) -> float:
+        """max of <u, v> - v P v / 2 over feasible v; unpenalized coordinates are as large as they are now."""
+        free = self._P == 0.0
+        v = np.where(free, np.sign(u) * np.abs(self._v), u / self._P)
+        v[self._signed] = np.maximum(v[self._signed], self._f)
+        return float(u @ v - 0.5 * v @ (self._P * v))
+
+    def _sums(self, beta: Array) -> Array:
+        """The sum over each block."""
+        return np.bincount(self._block, weights=beta, minlength=self._p).astype(np.float64)
 
     def _residual(self, beta: Array) -> Array:
         """P v + A' beta - eta: zero at the optimum."""
@@ -204,7 +236,9 @@ class _State:
         """Take one predictor-corrector step; return False if no step is possible."""
         A, block, p, signed = self._A, self._block, self._p, self._signed
         theta, rho = self._beta / self._s, self._eta / self._z
-        weight = np.bincount(block, weights=theta, minlength=p)
+        weight = self._sums(theta)
+        if self._squared is not None:
+            weight = weight + self._squared
         means = np.zeros((p, A.shape[1]))
         np.add.at(means, block, theta[:, None] * A)
         means /= weight[:, None]
@@ -214,22 +248,24 @@ class _State:
         # some directions of unpenalized coordinates may not appear in any plane: restrict moves along them
         diagonal[self._P == 0.0] += PROXIMAL * float(np.einsum("ij,ij->j", upper, upper).max())
         rows = [upper, np.diag(np.sqrt(diagonal))]
-        R: Array = qr(np.concatenate(rows), mode="r")[0][: A.shape[1]]
+        if self._squared is not None:
+            rows.append(np.sqrt(self._squared)[:, None] * means)
+        R = np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
         if not (np.abs(np.diagonal(R)) > 0.0).all():
             return False
         stationary = -self._residual(self._beta)
         feasible = -(self._s - (self._xi[block] - self._o - A @ self._v))
         inside = -(self._z - (self._v[signed] - self._f))
-        sums = 1.0 - np.bincount(block, weights=self._beta, minlength=p)
+        sums = self._slopes() - self._sums(self._beta)
 
         def direction(rc: Array, re: Array) -> tuple[Array, ...]:
             g = rc / self._s - theta * feasible
             h = stationary - A.T @ g
             h[signed] += re / self._z - rho * inside
             # xi is eliminated: E' Theta E dxi = E' g - sums + E' Theta A dv
-            e = np.bincount(block, weights=g, minlength=p) - sums
+            e = self._sums(g) - sums
             h += means.T @ e
-            dv: Array = solve_triangular(R, solve_triangular(R, h, trans="T"))
+            dv: Array = dtrtrs(R, dtrtrs(R, h, trans=1)[0])[0]
             dxi = e / weight + means @ dv
             ds = feasible + dxi[block] - A @ dv
             dz = inside + dv[signed]

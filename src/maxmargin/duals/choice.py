@@ -7,6 +7,7 @@ from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
 from maxmargin.duals.coordinates import coordinates
+from maxmargin.duals.dense_rows import DenseRows, too_much
 from maxmargin.duals.free_intercept import FreeCoordinates, serves
 from maxmargin.duals.interior_point import InteriorPoint
 from maxmargin.duals.out_of_core import StreamedRows
@@ -15,7 +16,7 @@ from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.dual_terms import DualTerms
 
-METHODS = ("coordinate", "newton", "stream")
+METHODS = ("coordinate", "newton", "dense QP", "stream")
 
 
 def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -35,6 +36,8 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
             )
     elif terms is None:
         return f"the loss {type(rows.loss).__name__} offers no dual_terms"
+    if method == "dense QP":
+        return too_much(rows)
     signs = method == "coordinate" and terms is not None and terms.keeps_signs
     if len(regularizer.nonnegative) and not signs:
         return "it cannot constrain weights to be nonnegative"
@@ -61,6 +64,8 @@ def row_duals(
         terms = rows.loss.dual_terms(rows.y[:1])
         by_points = isinstance(terms, DualTerms) and terms.capped
         return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
+    if method == "dense QP":
+        return DenseRows(rows, C, regularizer)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
     if len(regularizer.free):

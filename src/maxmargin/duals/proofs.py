@@ -85,8 +85,8 @@ def _proved(
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
-    scale = Scale.of(rows, alpha, coef, curved, lengths)
-    error = scale.error(omega, u, unit + rows.blur)
+    scale, constant = Scale.of(rows, alpha, coef, curved, lengths), _constant(rows, omega, coef)
+    error = scale.error(omega, u, unit, rows.blur, constant)
     if error <= negligible or not _in_memory(rows):
         return value - paid(error, negligible)
     high, low = _combined(rows, coef)
@@ -97,9 +97,20 @@ def _proved(
     )
     exact -= _for_free(omega, high + low)
     # sums of terms of one sign, the final roundings, and those of the caps
-    rest = unit * (curved + omega.value(u)) + 8.0 * UNIT * abs(exact)
-    proved = exact - scale.error(omega, u, unit**2 + rows.blur) - rest
+    w = omega.primal(u)
+    rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
+    if omega.floor is not None:  # the terms of clipped weights have either sign
+        rest += gamma(len(u)) * float(np.abs(u - w) @ np.abs(w))
+    proved = exact - scale.error(omega, u, unit**2, rows.blur, constant) - rest
     return proved if np.isfinite(proved) else value - error
+
+
+def _constant(rows: Rows, omega: SquaredNorm, coef: Array) -> float | None:
+    """The sum of the absolute values of the constant feature's terms in u, if only its weights are free."""
+    first = rows.dim - rows.n_columns
+    if rows.intercept == 0.0 or not (omega.free >= first).all():
+        return None
+    return rows.intercept * float(np.abs(coef).sum())
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:
@@ -138,12 +149,24 @@ class Scale:
         """Bound on the rounding error of the multipliers' aggregate cut (times C)."""
         return gamma(self.terms) * (self.demands + self.curved + self.reach)
 
-    def error(self, omega: SquaredNorm, u: Array, unit: float) -> float:
-        """Bound on the error of the dual value if each product and sum has an error of ``unit``."""
-        wrong = unit * self.reach
+    def error(
+        self,
+        omega: SquaredNorm,
+        u: Array,
+        unit: float,
+        blur: float = 0.0,
+        constant: float | None = None,
+    ) -> float:
+        """Bound on the error of the dual value if each product and sum has an error of ``unit``, and the
+        entries of the rows one of ``blur``. ``constant``: the size of the terms in the free coordinates if
+        these have no such error."""
+        off = unit + blur
+        wrong = off * self.reach
         length = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
-        free = wrong * omega.free_bound if len(omega.free) else 0.0
-        return unit * (self.demands + self.curved) + wrong * (length + wrong) + free
+        free = 0.0
+        if len(omega.free):
+            free = (wrong if constant is None else unit * constant) * omega.free_bound
+        return off * (self.demands + self.curved) + wrong * (length + wrong) + free
 
 
 def _in_memory(rows: Rows) -> bool:

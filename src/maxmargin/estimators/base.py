@@ -33,6 +33,7 @@ from maxmargin.estimators.parameters import NamedParameters, require_object
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.certificate import at_point
 from maxmargin.solvers.minimization import solve
 
 try:  # scikit-learn 1.9 or later
@@ -98,13 +99,15 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         data: Mapping[str, Any] | None = None,
         keeping: FitCheckpoint | None = None,
         stopping: StoppingRule | None = None,
+        returned: Callable[[Array], Array] | None = None,
     ) -> SolveResult:
         """Run the solver with the limits and callbacks of this estimator, and store the certificate.
 
         ``after``: results of the problems that were solved before and that, together with this one, make
         up the fit. Their objectives and bounds are added. If one of them was stopped early, this one ends
         after one iteration. ``keeping``: the checkpoints of the fit. ``stopping``: a stopping rule in
-        place of ``tol``.
+        place of ``tol``. ``returned``: the weights that the attributes stand for, if they do not hold all of
+        w; these are evaluated.
         """
         stopping = stopping or stopping_rule(self.tol)
         if keeping is None and getattr(self, "checkpoint", None) is not None:
@@ -139,6 +142,8 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
                 checkpoint=None if keeping is None else keeping.recorder,
                 resume_from=None if keeping is None else keeping.part(len(after)),
             )
+        if returned is not None:
+            result = at_point(result, risk, regularizer, self.C, stopping, returned(result.w))
         self._keep([*after, result])
         return result
 

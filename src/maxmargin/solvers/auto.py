@@ -9,6 +9,7 @@ bit.
     newton           for few features: first choice for smooth losses (a few Gram matrices) and tiny data,
                      and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
                      matrices, which happens at tight tolerances
+    dense QP         the whole problem as one quadratic program: for tiny data on which other methods stall
     stream           for rows that are not in memory, with so many features that planes cost more than rows
     cutting planes   everything else: rows that are not in memory, losses without a dual form, unpenalized
                      intercepts; and the fallback when the others stall
@@ -23,18 +24,25 @@ one is warm-started.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from maxmargin.core.contract.requests import Steps
 from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.result import relative_gap
+from maxmargin.core.rounding import Attained
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.requirements import Needs
-from maxmargin.solvers.row_ascent import Coordinates, SecondOrder, Stream, ascend, call_worth
+from maxmargin.solvers.row_ascent import (
+    Coordinates,
+    SecondOrder,
+    Stream,
+    Way,
+    ascend,
+    call_worth,
+)
 
 #: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
@@ -67,6 +75,9 @@ class Phase:
 
     method: str
     budget: float
+    #: cutting planes: whether to solve the reduced problem by an interior-point method when rounding limits
+    #: the progress; if not, the next method takes over
+    precise: bool = True
 
 
 def newton_worth(problem: Problem) -> float:
@@ -79,6 +90,11 @@ def newton_worth(problem: Problem) -> float:
 def planes_worth(problem: Problem) -> float:
     """The cost of a fit by cutting planes, in visits of all rows."""
     return PLANES * (PLANE_VISITS + PLANE_CALLS * call_worth(problem))
+
+
+def tiny(problem: Problem) -> bool:
+    """Whether a fit takes milliseconds."""
+    return problem.shape.nnz * problem.shape.n_columns <= TINY
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +115,19 @@ def plan(problem: Problem) -> list[Phase]:
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
     cheap = newton and newton_worth(problem) < planes_worth(problem)
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
-    tiny = problem.shape.nnz * problem.shape.n_columns <= TINY
     last = [Phase("cutting planes", forever)]
+    if tiny(problem) and "dense QP" in problem.methods:
+        planes, dense = Phase("cutting planes", forever, precise=False), Phase("dense QP", forever)
+        return [Phase("newton", forever), dense, planes] if newton else [planes, dense]
     if newton:
         last.append(Phase("newton", forever))
-    if newton and (problem.shape.smooth or tiny):
+    if newton and (problem.shape.smooth or tiny(problem)):
         return [Phase("newton", forever), *last[:1]]
     if "coordinate" not in problem.methods:
         if "stream" in problem.methods and not cheap and problem.dim > MANY_COORDINATES:
             return [Phase("stream", forever)]
         return [Phase("newton", forever), *last[:1]] if cheap else last
-    if tiny and problem.dim <= MANY_COORDINATES:
+    if tiny(problem) and problem.dim <= MANY_COORDINATES:
         return [*last, Phase("coordinate", forever)]
     if cheap:
         return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last[:1]]
@@ -150,11 +168,11 @@ def _planes_serve_the_path(problem: Problem) -> bool:
     return few and problem.n_examples >= PATH_ROWS and not problem.shape.smooth
 
 
-_METHODS: dict[str, Callable[[Problem, SolverState, float], Steps]] = {
-    "coordinate": lambda problem, state, budget: ascend(problem, state, Coordinates(), budget),
-    "newton": lambda problem, state, budget: ascend(problem, state, SecondOrder(), budget),
-    "stream": lambda problem, state, budget: ascend(problem, state, Stream(Streaming()), budget),
-    "cutting planes": lambda problem, state, budget: CuttingPlane().within(problem, state, budget),
+_WAYS: dict[str, Way] = {
+    "coordinate": Coordinates(),
+    "newton": SecondOrder(),
+    "dense QP": SecondOrder(method="dense QP"),
+    "stream": Stream(Streaming()),
 }
 
 
@@ -168,8 +186,8 @@ class Auto:
     >>> from maxmargin import LinearSVC
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> svc = LinearSVC().fit(X, y)      # solver="auto"
-    >>> {record["method"] for record in svc.history_} <= {"coordinate", "newton", "cutting planes"}
-    True
+    >>> {record["method"] for record in svc.history_}
+    {'newton'}
     """
 
     needs: ClassVar[Needs] = Needs()
@@ -200,9 +218,28 @@ def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
         if k < first:  # finished before the checkpoint was written
             continue
         state.gave_up, state.stop, state.phase = False, None, k
-        yield from _METHODS[phase.method](problem, state, phase.budget)
+        if phase.method == "cutting planes":
+            yield from CuttingPlane().within(problem, state, phase.budget, precise=phase.precise)
+        else:
+            yield from ascend(problem, state, _WAYS[phase.method], phase.budget)
+        if tiny(problem) and k + 1 < len(phases):
+            _prove(problem, state)
         if _is_over(state):
             return
+
+
+def _prove(problem: Problem, state: SolverState) -> None:
+    """Replace the lower bound by the one that its dual point proves, and do not stop if that is not enough.
+
+    In the loops bounds are correct up to rounding, which can make a difference at a large C. Another method
+    may have a dual point that proves more.
+    """
+    if state.dual is not None:
+        at = Attained.by(state.upper, problem.n_examples)
+        proved = state.dual.value(problem.regularizer, problem.dim, at)
+        state.lower = min(state.lower, proved)
+    if state.stop == "gap" and not state.met(problem):
+        state.stop = "stalled"
 
 
 @dataclass(frozen=True, slots=True)

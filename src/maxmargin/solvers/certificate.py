@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, SolveResult, relative_gap
 from maxmargin.core.rounding import Attained, level, unseen
-from maxmargin.core.stopping import Bounds
+from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.finite_answers import require_numbers
@@ -63,6 +64,32 @@ def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float
     if proved is None:
         return omega + C * risk.evaluate(w).upper
     return omega + C * proved.proved_value(w, unseen(risk.n_examples) * omega / C)
+
+
+def at_point(
+    result: SolveResult,
+    risk: Risk,
+    regularizer: SquaredNorm | None,
+    C: float,
+    stopping: StoppingRule,
+    w: Array,
+) -> SolveResult:
+    """The result with another point, which is evaluated; the lower bound stays. An unknown objective (after a
+    second Ctrl-C) stays unknown."""
+    if np.isnan(result.objective):
+        return replace(result, w=w)
+    upper, lower = _attained(risk, regularizer or SquaredNorm(), C, w), result.lower_bound
+    require_numbers(objective=upper)
+    met = stopping.met(Bounds(upper - 1e-12 * abs(upper), lower, C))
+    return replace(
+        result,
+        w=w,
+        objective=upper,
+        lower_bound=min(lower, upper),
+        gap=relative_gap(upper, lower),
+        converged=result.converged and met,
+        stop_reason="stalled" if result.stop_reason == "gap" and not met else result.stop_reason,
+    )
 
 
 def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> SolveResult:

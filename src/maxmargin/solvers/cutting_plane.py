@@ -128,8 +128,11 @@ class CuttingPlane:
         """The loop."""
         return self.within(problem, state, float("inf"))
 
-    def within(self, problem: Problem, state: SolverState, budget: float) -> Steps:
-        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left."""
+    def within(
+        self, problem: Problem, state: SolverState, budget: float, *, precise: bool = True
+    ) -> Steps:
+        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left, or
+        when the reduced problem must be solved precisely and ``precise`` is False."""
         C, omega = problem.C, problem.regularizer
         per_block, cached = self.slacks == "blocks", problem.has_cache and self.use_cache
         place = state.go_on("guess", "iterations", "seen")
@@ -165,15 +168,18 @@ class CuttingPlane:
             previous_lower = own
             effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
             attained = Attained.by(state.upper, problem.n_examples)
-            precise = in_vain >= IN_VAIN
-            solution = bundle.solve(C, effort, attained, precise=precise)
+            exactly = in_vain >= IN_VAIN
+            if exactly and not precise:
+                state.gave_up = True
+                return
+            solution = bundle.solve(C, effort, attained, precise=exactly)
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
             hardly = own - previous_lower <= HARDLY * (state.upper - own)
-            in_vain = in_vain + 1 if hardly or precise else 0
+            in_vain = in_vain + 1 if hardly or exactly else 0
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
             barren = own <= previous_lower
             at, step = yield from self._next_point(problem, state, incumbent, trial, barren)

@@ -74,11 +74,11 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class SecondOrder:
-    """Newton steps; each is checked."""
+    """Newton steps, or a dense quadratic program; each is checked."""
 
     check_every: int = 1
     check_from: int = 0
-    method: Literal["newton"] = "newton"
+    method: Literal["newton", "dense QP"] = "newton"
     streaming: None = None
 
     def first(self, duals: RowDuals) -> float:

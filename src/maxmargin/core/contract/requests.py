@@ -151,7 +151,7 @@ class Confirm:
 class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
-    method: Literal["coordinate", "newton", "stream"]
+    method: Literal["coordinate", "newton", "dense QP", "stream"]
     C: float
     streaming: Streaming | None = None
 

@@ -84,6 +84,7 @@ class LinearFit(CertifiedEstimator):
                         data=data,
                         after=results,
                         keeping=keeping,
+                        returned=model.returned,
                     )
                 )
         for name, value in model.attributes([r.w for r in results]).items():

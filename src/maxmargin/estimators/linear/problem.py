@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,17 @@ class LinearModel:
             coef = coef[0]
         return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
 
+    @property
+    def returned(self) -> Callable[[Array], Array] | None:
+        """The flat weights that the attributes stand for; None if these are all weights.
+
+        For two classes with a cost matrix only the difference of the two columns is stored. A common part of
+        them, which rounding leaves, would count in the objective and not in the model.
+        """
+        if self.n_classes != 2 or self.loss.n_outputs() != 2:
+            return None
+        return _differing
+
     def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
         """The flat weights of fitted attributes, in the solvers' variables; None if the shapes differ."""
         columns, coef = (self.loss.n_outputs() or 1) * len(self.targets), np.atleast_2d(coef)
@@ -71,6 +83,12 @@ class LinearModel:
     @property
     def _height(self) -> int:
         return self.n_features + int(self.intercept != 0.0)
+
+
+def _differing(w: Array) -> Array:
+    """The weights of two columns without their common part."""
+    half = 0.5 * (w[1::2] - w[::2])
+    return np.column_stack([-half, half]).ravel()
 
 
 def linear_model(
