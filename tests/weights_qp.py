@@ -20,7 +20,7 @@ def _solve(P, q, planes, offsets, groups, caps, signs, fixed):
     rows = [
         [sp.csr_matrix((np.ones(len(held)), (range(len(held)), held)), (len(held), d)), None],
         [sp.csr_matrix(planes), -pick],
-        [None, -sp.eye_array(n)],
+        [None, sp.diags(-np.ones(n))],
         [
             sp.csr_matrix((-signs[signed], (range(len(signed)), signed)), (len(signed), d)),
             sp.csr_matrix((len(signed), n)),

@@ -132,6 +132,12 @@ CASES: dict[str, Case] = {
     ),
 }
 
+#: data sets on disk: batches of X, y, and weights
+DATASETS: dict[str, Any] = {
+    "dataset_dense": (np.round(X, 3).astype(np.float32), TEXTS, np.arange(1.0, 41.0)),
+    "dataset_sparse": (sp.csr_matrix(np.round(X * (X > 0), 3)), np.round(TARGETS, 3)),
+}
+
 #: tasks are code: their classes, and not the files, say how to predict
 TASKS: dict[str, Callable[[], Any]] = {
     "structured_svm": lambda: Chain(3),

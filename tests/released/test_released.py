@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.released.cases import CASES, TASKS, answers, as_inputs
+import scipy.sparse as sp
+from tests.released.cases import CASES, DATASETS, TASKS, answers, as_inputs
 
 import maxmargin
 from maxmargin.persistence import SavedEstimator
@@ -52,3 +53,14 @@ def test_every_estimator_has_a_case():
 def test_the_first_release_has_files_of_all_estimators_of_that_time():
     first = [path for path in FILES if path.parent.name == "0.1.0"]
     assert len({type(read(path)) for path in first}) == 11
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_data_sets_of_the_first_release(name):
+    data = maxmargin.data.open(Path(__file__).parent / "0.1.0" / name)
+    data.verify()
+    for found, given in zip(data.load(), DATASETS[name], strict=False):
+        if sp.issparse(given):
+            found, given = found.toarray(), given.toarray()
+        np.testing.assert_array_equal(found, given)
+        assert np.asarray(found).dtype == given.dtype

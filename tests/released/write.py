@@ -1,4 +1,4 @@
-"""Write the model files of this version, from which all later versions must give the same predictions.
+"""Write the files of this version: models and data sets that all later versions must read.
 
     python -m tests.released.write             # into tests/released/VERSION
     python -m tests.released.write --replace   # only before that version was published
@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning
-from tests.released.cases import CASES, answers, plain
+from tests.released.cases import CASES, DATASETS, answers, plain
 
 import maxmargin
 
@@ -34,8 +34,8 @@ def main(arguments: list[str]) -> int:
         )
         return 2
     folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
+    for old in sorted(folder.rglob("*"), reverse=True):
+        old.rmdir() if old.is_dir() else old.unlink()
     for name, case in CASES.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -44,6 +44,8 @@ def main(arguments: list[str]) -> int:
         (folder / f"{name}.json").write_text(json.dumps(said) + "\n", encoding="utf-8")
         size = (folder / f"{name}.safetensors").stat().st_size
         print(f"{name:30} {size:7} bytes")
+    for name, batch in DATASETS.items():
+        maxmargin.data.write(folder / name, [batch])
     return 0
 
 

@@ -156,7 +156,7 @@ class _Dual:
         settings.max_iter = 200
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
         equation = sp.csr_matrix(self.y[None].astype(float)) if self.intercept else None
-        A = sp.vstack([equation, sp.eye_array(n), -sp.eye_array(n)], format="csc")
+        A = sp.vstack([equation, sp.diags(np.ones(n)), sp.diags(-np.ones(n))], format="csc")
         caps = (self.caps / scale).astype(float)
         b = np.concatenate([np.zeros(1 if self.intercept else 0), caps, np.zeros(n)])
         cones = [clarabel.ZeroConeT(1)] if self.intercept else []

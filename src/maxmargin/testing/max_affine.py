@@ -155,7 +155,7 @@ def _without_zeros(problem: AffineMax, alpha: Array) -> AffineMax:
     keep = np.ones(len(u))
     assert problem.nonnegative is not None
     keep[problem.nonnegative] = u[problem.nonnegative] > 0.0
-    shown = sp.csr_matrix(problem.planes @ sp.diags_array(keep))
+    shown = sp.csr_matrix(problem.planes @ sp.diags(keep))
     return problem._replace(planes=shown, nonnegative=None)
 
 
@@ -180,7 +180,7 @@ def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
     A = sp.bmat(
         [
             [problem.planes, -pick],
-            [None, -sp.eye_array(n)],
+            [None, sp.diags(-np.ones(n))],
             [signs, sp.csr_matrix((len(signed), n))],
         ],
         format="csc",
@@ -194,7 +194,7 @@ def _clarabel(problem: AffineMax, scale: float) -> tuple[Array, Array]:
     # tighter than it can always reach; prove_optimum checks whether the result is accurate enough
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-14
     cones = [clarabel.NonnegativeConeT(m + n + len(signed))]
-    P = sp.csc_matrix(sp.diags_array(diagonal))
+    P = sp.csc_matrix(sp.diags(diagonal))
     answer = clarabel.DefaultSolver(P, q, sp.csc_matrix(A), b, cones, settings).solve()
     return np.array(answer.x[:dim]), scale * np.array(answer.z[:m])
 

@@ -72,7 +72,7 @@ def solve_binary_qp(
     y = np.asarray(y_signed, dtype=np.float64)
     n = len(y)
     problem = AffineMax(
-        planes=sp.csr_matrix(sp.diags_array(-y) @ rows),
+        planes=sp.csr_matrix(sp.diags(-y) @ rows),
         offsets=np.ones(n) if margin is None else np.asarray(margin, dtype=np.float64),
         groups=np.arange(n),
         caps=C * example_weights(weight, n),
@@ -137,9 +137,7 @@ def solve_multiclass_qp(
     keep = other != y[example]
     example, other = example[keep], other[keep]
     blocks = [
-        sp.csr_matrix(
-            sp.diags_array((other == k).astype(float) - (y[example] == k)) @ rows[example]
-        )
+        sp.csr_matrix(sp.diags((other == k).astype(float) - (y[example] == k)) @ rows[example])
         for k in range(n_classes)
     ]
     problem = AffineMax(

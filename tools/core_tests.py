@@ -1,0 +1,97 @@
+"""Install the library with the oldest or the newest versions of its dependencies, and run the core tests.
+
+    python tools/core_tests.py --resolution lowest-direct
+    python tools/core_tests.py --resolution highest --python python3.13
+    python tools/core_tests.py --resolution highest --package dist/maxmargin-0.1.0.tar.gz
+
+The environment is new and has nothing but the package, what it depends on, and pytest. The core tests fit
+every estimator, read the model files of all releases, and compare fits with reference solvers. It runs
+on Linux, macOS, and Windows, and needs uv (``pip install uv``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: every estimator, the files of all releases, SciPy's HiGHS, reference solvers, scikit-learn's own checks
+CORE = (
+    "tests/typed/test_program.py",
+    "tests/released",
+    "tests/oracles/test_integer_program.py",
+    "tests/testing/test_quadratic.py",
+    "tests/estimators/test_linear_svc.py",
+)
+#: what these tests import
+TOOLS = ("pytest>=8", "hypothesis>=6.100", "clarabel>=0.7", "pandas>=2.2", "polars>=1")
+
+
+def uv(*arguments: str) -> str:
+    """Run uv, from the environment of this script or from PATH, and return what it printed."""
+    beside = shutil.which("uv", path=str(Path(sys.executable).parent))
+    command = beside or shutil.which("uv")
+    if command is None:
+        raise SystemExit("uv is missing: pip install uv")
+    return subprocess.run(
+        [command, *arguments], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+def run(folder: Path, python: str, resolution: str, package: str, selection: list[str]) -> int:
+    """Make the environment in this folder, and return the exit code of the tests."""
+    uv("venv", "--quiet", "--python", python, str(folder / "env"))
+    scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
+    interpreter = str(scripts / ("python.exe" if os.name == "nt" else "python"))
+    into = ("pip", "install", "--quiet", "--python", interpreter, "--link-mode", "copy")
+    uv(*into, "--resolution", resolution, package)
+    # the tools of the tests must not change what was installed, and need not be old themselves
+    frozen = folder / "installed.txt"
+    installed = uv("pip", "freeze", "--quiet", "--python", interpreter).splitlines()
+    frozen.write_text("\n".join(line for line in installed if not line.startswith("maxmargin")))
+    uv(*into, "--constraint", str(frozen), *TOOLS)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment.setdefault("NUMBA_CACHE_DIR", str(folder / "numba"))
+    environment.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # compile the packages once, not in every process
+    environment |= {"MAXMARGIN_QUIET": "1", "PYTHONPYCACHEPREFIX": str(folder / "pycache")}
+    subprocess.run([interpreter, "-m", "maxmargin", "versions"], check=True, env=environment)
+    tests = [
+        interpreter,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--durations=5",
+        *selection,
+    ]
+    return subprocess.run(tests, cwd=ROOT, env=environment).returncode
+
+
+def main(arguments: list[str]) -> int:
+    """Read the arguments and run the tests."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--resolution", choices=("lowest-direct", "highest"), required=True)
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter (default: this one)"
+    )
+    parser.add_argument(
+        "--package", default=str(ROOT), help="an sdist or a wheel (default: the source)"
+    )
+    parser.add_argument("tests", nargs="*", default=list(CORE), help="default: the core tests")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        return run(Path(folder), chosen.python, chosen.resolution, chosen.package, chosen.tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
