@@ -31,6 +31,7 @@ REFUSALS = (
     "there is no pair to learn from",
     "exceeds the number of samples",
     "class .* has no weight",
+    "cost has shape .* but there are .* classes",
     "DualCoordinate penali[sz]es every coordinate",
     "cannot use the (newton|coordinate|stream) method here",
 )

@@ -105,6 +105,14 @@ SEEDS = [
     ("StructuredSVM", 30004000013),  # with an expensive oracle
     ("StructuredSVM", 52002000100),  # planes of another fold
     ("LatentStructuredSVM", 52004000024),  # "cccp", but the next step gains
+    ("LinearSVR", 555000020),  # tiny problems that stalled, some of them after a minute
+    ("LinearSVR", 81003000010),
+    ("LinearSVR", 81003000059),
+    ("LinearSVC", 81001000004),
+    ("LinearSVC", 91000000),
+    ("LinearSVC", 91000083),
+    ("LinearSVC", 93000204),
+    ("svc_path", 555000053),  # the objective of weights that were not returned
 ]
 
 

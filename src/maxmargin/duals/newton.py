@@ -29,7 +29,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.gram import BothSides, RowProducts
 from maxmargin.duals.proofs import Scale, proved_multiple
-from maxmargin.duals.rows import Rows, same_shape
+from maxmargin.duals.rows import Rows, require_a_norm, same_shape
 from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
 from maxmargin.losses.dual_terms import DualTerms
 
@@ -150,6 +150,7 @@ class NewtonDuals(ABC):
         alpha = same_shape(state["multipliers"], self._alpha)
         self._alpha[:] = np.clip(alpha, 0.0, self._top())
         self.w[:] = same_shape(state["w"], self.w)
+        require_a_norm(self.w)
         self._m[:] = self._margins(self.w)
         idle = state["idle"]
         if not isinstance(idle, tuple) or len(idle) != 2:
