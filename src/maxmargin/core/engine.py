@@ -144,12 +144,16 @@ class SerialEngine:
 
     def reduce(self, method: Callable[..., R], *args: Any) -> R:
         """Sum the results of all shards."""
+        if len(self._shards) == 1:
+            return self._alone(method, args)
         self._require_shards()
         total: R = join(self._fold(shard_method(method), args))
         return total
 
     def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
         """Return the results of all shards as a list."""
+        if len(self._shards) == 1:
+            return [self._alone(method, args)]
         self._require_shards()
         return list(self._map(shard_method(method), args))
 
@@ -163,6 +167,12 @@ class SerialEngine:
         """Release the shards."""
         self._shards = []
 
+    def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
+        """The result of the only shard: no sum, and no thread to wait for. Small fits have one shard."""
+        plain = [a.array if isinstance(a, Handle) else a for a in args]
+        answer: R = self._call(0, shard_method(method), plain)
+        return answer
+
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
         return fold(self._map(method, args), self._first)
 
@@ -171,7 +181,7 @@ class SerialEngine:
         for index in range(len(self._shards)):
             yield self._call(index, method, plain)
 
-    def _call(self, index: int, method: str, args: tuple[Any, ...]) -> Any:
+    def _call(self, index: int, method: str, args: Sequence[Any]) -> Any:
         try:
             return getattr(self._shards[index], method)(*args)
         except (Exception, SystemExit) as error:

@@ -39,6 +39,8 @@ class SquaredNorm:
     floor: Array | None = None
 
     def __post_init__(self) -> None:
+        if not (len(self.free) and len(self.nonnegative)):
+            return
         both = np.intersect1d(self.free, self.nonnegative)
         if len(both):
             raise ValueError(
@@ -68,7 +70,7 @@ class SquaredNorm:
 
     def inner(self, u: Array, v: Array) -> float:
         """The inner product over the penalized coordinates."""
-        return float(self.penalized(u) @ v)
+        return float((self.penalized(u) if len(self.free) else u) @ v)
 
     def penalized(self, u: Array) -> Array:
         """``u`` with its free coordinates set to zero.
@@ -82,7 +84,7 @@ class SquaredNorm:
 
     def value(self, w: Array) -> float:
         """Omega(w)."""
-        return 0.5 * self.inner(w, w)
+        return 0.5 * float((self.penalized(w) if len(self.free) else w) @ w)
 
     def radius(self, upper: float) -> float:
         """A bound on the norm of an optimal w, given an attained value of F."""
@@ -94,6 +96,8 @@ class SquaredNorm:
 
     def step_limit(self, w: Array, direction: Array) -> float:
         """The longest step from ``w`` that keeps all nonnegative coordinates at or above their floors."""
+        if not len(self.nonnegative):
+            return float("inf")
         at, change = w[self.nonnegative] - self.floors, direction[self.nonnegative]
         falls = change < 0.0
         if not falls.any():

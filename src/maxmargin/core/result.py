@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -124,7 +125,7 @@ class Start:
 
 def relative_gap(upper: float, lower: float) -> float:
     """(upper - lower) / upper, at least zero; infinite if a bound is missing."""
-    if not (np.isfinite(upper) and np.isfinite(lower)):
+    if not (isfinite(upper) and isfinite(lower)):
         return float("inf")
     if upper <= lower:
         return 0.0

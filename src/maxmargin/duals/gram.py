@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from maxmargin.compiled import gram
 from maxmargin.core.vectors import Array, IntArray
@@ -87,7 +88,7 @@ class RowProducts:
             pairs, squares = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
             count = gram.csr_outer(*self._data, self._constant, theta, self.index, pairs, squares)
             pairs += pairs.T
-            pairs[np.diag_indices(self.dim)] += squares
+            pairs.flat[:: self.dim + 1] += squares
             return pairs, int(count)
         lower = np.zeros((self.dim, self.dim), order="F")
         block = np.empty((BLOCK, self.dim))
@@ -96,8 +97,12 @@ class RowProducts:
             new, start = self._block(*self._data, self._constant, theta, self.index, start, block)
             if new:
                 count += new
-                lower = sl.blas.dsyrk(1.0, block.T, beta=1.0, c=lower, lower=True, overwrite_c=True)
-        return np.tril(lower) + np.tril(lower, -1).T, count
+                lower = dsyrk(1.0, block.T, beta=1.0, c=lower, lower=True, overwrite_c=True)
+        # BLAS left the upper triangle zero; the diagonal must not be doubled
+        diagonal = lower.diagonal().copy()
+        whole: Array = lower + lower.T
+        whole.flat[:: self.dim + 1] = diagonal
+        return whole, count
 
 
 class BothSides:
@@ -143,7 +148,10 @@ class BothSides:
 
 
 class Factor:
-    """A Cholesky factorization of a matrix that may be numerically singular."""
+    """A Cholesky factorization of a matrix that may be numerically singular.
+
+    LAPACK is called directly: SciPy's wrappers take longer than the factorization of a small matrix.
+    """
 
     def __init__(self, H: Array) -> None:
         diagonal = np.diagonal(H)
@@ -153,16 +161,15 @@ class Factor:
         self.ok = bool(np.isfinite(scaled).all())
         ridge = 0.0
         while self.ok:
-            scaled[np.diag_indices(len(scaled))] = 1.0 + ridge
-            try:
-                self._factor = sl.cho_factor(scaled, lower=True, check_finite=False)
+            scaled.flat[:: len(scaled) + 1] = 1.0 + ridge
+            self._factor, failed = dpotrf(scaled, lower=1, clean=0)
+            if not failed:
                 return
-            except np.linalg.LinAlgError:
-                ridge = max(1e-15, 10.0 * ridge)
-                self.ok = ridge < 1e-3
+            ridge = max(1e-15, 10.0 * ridge)
+            self.ok = ridge < 1e-3
 
     def solve(self, b: Array) -> Array:
         """The solution of H x = b."""
-        x = sl.cho_solve(self._factor, self._scale * b, check_finite=False)
+        x, _ = dpotrs(self._factor, self._scale * b, lower=1, overwrite_b=1)
         out: Array = self._scale * x
         return out

@@ -161,7 +161,7 @@ class InteriorPoint(NewtonDuals):
             theta /= 1.0 + q * theta
             coef[:] = theta * asked
         H, self.n_active = products.gram(theta)
-        H[np.diag_indices(len(H))] += self._penalty
+        H.flat[:: len(H) + 1] += self._penalty
         factor = Factor(H)
         if not factor.ok:
             return 0.0

@@ -82,7 +82,7 @@ class SmoothNewton(NewtonDuals):
                 self.n_active = few
                 return self._hessian
         self._hessian, self.n_active = self.products.gram(self._theta)
-        self._hessian[np.diag_indices(len(self.w))] += self._penalty
+        self._hessian.flat[:: len(self.w) + 1] += self._penalty
         self._hessian_theta, self._updates = self._theta.copy(), 0
         return self._hessian
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from maxmargin.core.engine import Handle, SerialEngine
+from maxmargin.core.engine import Handle, R, SerialEngine
 from maxmargin.core.summation import Block, Tree
 
 
@@ -55,6 +55,10 @@ class ThreadEngine(SerialEngine):
 
         self._play(_Round(len(self._shards), keep), method, args)
         return tree.blocks()
+
+    def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
+        _drain(self._helpers)  # of a call that a second Ctrl-C aborted
+        return super()._alone(method, args)
 
     def _play(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from functools import cache
 from numbers import Real
@@ -125,7 +125,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         callbacks, predicting = watchers(self, len(after), stopping, seconds)
         with (
             _scikit_callbacks(self, fitted, data) as scikit,
-            _blas().limit(limits=1, user_api="blas"),
+            _one_blas_thread(),
         ):
             result = solve(
                 risk,
@@ -198,6 +198,15 @@ def one_blas_thread() -> None:
     bit-identical.
     """
     _blas().limit(limits=1, user_api="blas")
+
+
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Limit BLAS to one thread, unless it has one only: then there is nothing to set and to restore."""
+    blas = [library for library in _blas().lib_controllers if library.user_api == "blas"]
+    if all(library.num_threads == 1 for library in blas):
+        return nullcontext()
+    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
+    return limit
 
 
 @cache

@@ -21,9 +21,14 @@ from maxmargin.core.matrices import (
     sound,
 )
 
+#: the types of entries that are used without a conversion
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
 
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """What ``sklearn.utils.validation.validate_data`` returns for rows of floats, C order or CSR."""
+    if _is_plain(estimator, X, y, **options):
+        return (X, y) if isinstance(y, np.ndarray) else X
     if sp.issparse(X):
         X = sound(X)
     out = validation.validate_data(
@@ -41,3 +46,30 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         column = j if names is None else f"{j} ({names[j]!r})"
         raise not_finite("X", rows.reshape(-1)[at], row_name(i), column)
     return out
+
+
+def _is_plain(
+    estimator: Any, X: Any, y: Any, *, reset: bool = True, y_numeric: bool = False
+) -> bool:
+    """Whether X and y are arrays that scikit-learn would return unchanged; then ``n_features_in_`` is set.
+
+    For a small fit scikit-learn's own validation takes longer than all iterations. Everything else, and
+    everything that raises an error or a warning, is left to it.
+    """
+    if type(X) is not np.ndarray or X.ndim != 2 or not X.flags.c_contiguous or not X.size:
+        return False
+    if X.dtype not in _FLOATS or not is_finite(X):
+        return False
+    if isinstance(y, str):  # no labels to validate
+        fits = y == "no_validation"
+    else:
+        fits = type(y) is np.ndarray and y.shape == X.shape[:1] and y.flags.c_contiguous
+        fits = fits and (y.dtype.kind in "iub" or (y.dtype in _FLOATS and is_finite(y)))
+    if not fits:
+        return False
+    own = estimator.__dict__
+    if reset:
+        own.pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+        return True
+    return "feature_names_in_" not in own and own.get("n_features_in_") == X.shape[1]

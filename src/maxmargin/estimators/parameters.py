@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
@@ -98,11 +99,23 @@ class NamedParameters(BaseEstimator):
         return super().set_params(**params)
 
 
+@cache
+def _parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of ``__init__``, including ``self``. Reading them takes as long as a Newton step."""
+    return inspect.signature(cls.__init__).parameters
+
+
+@cache
+def _names(cls: Any) -> tuple[str, ...]:
+    """The names of the parameters as scikit-learn lists them."""
+    return tuple(cls._get_param_names())
+
+
 def _unknown(cls: Any, params: Mapping[str, Any]) -> list[str]:
     """Names that are not parameters; none if a subclass accepts any name."""
     if not params:
         return []
-    known = inspect.signature(cls.__init__).parameters
+    known = _parameters(cls)
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         return []
     return [name for name in params if name not in known and "__" not in name]
@@ -110,7 +123,7 @@ def _unknown(cls: Any, params: Mapping[str, Any]) -> list[str]:
 
 def _advice(cls: Any, name: str) -> str:
     """What to use instead of an unknown parameter, or an empty string."""
-    known = [*inspect.signature(cls.__init__).parameters][1:]
+    known = [*_parameters(cls)][1:]
     advice = _INSTEAD.get(name, "")
     if advice.startswith("use ") and advice.split()[1].strip(",=") not in known:
         advice = ""
@@ -123,8 +136,11 @@ def _advice(cls: Any, name: str) -> str:
 
 def check_parameters(estimator: BaseEstimator) -> None:
     """Raise TypeError for a class where an object is expected: it has all methods, but none of them works."""
-    for name, value in estimator.get_params(deep=False).items():
-        require_object(name, value)
+    kind: Any = type(estimator)
+    for name in _names(kind):
+        value = getattr(estimator, name)
+        if isinstance(value, type):
+            require_object(name, value)
         if name == "callbacks" and isinstance(value, list | tuple):
             for k, callback in enumerate(value):
                 require_object(f"callbacks[{k}]", callback)

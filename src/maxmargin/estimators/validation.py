@@ -100,7 +100,11 @@ def training(
     require_no_path(X)
     if not is_design(X):
         X, y = validate_data(estimator, X, y, y_numeric=numeric, reset=reset)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight: Column = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
         return Training(as_design(X, checked=True), y, weight)
     data = X if isinstance(X, Dataset) else None
     if data is not None and data.ragged:
@@ -204,8 +208,10 @@ def classes_of(data: Training, X: Any) -> Classes:
             np.arange(len(X.classes)) if texts else X.classes,
         )
     y = data.y[:]
-    check_classification_targets(y)
     names = np.unique(y)
+    # integers are classes; scikit-learn warns if there are nearly as many as rows, and rejects other types
+    if y.dtype.kind not in "iub" or 2 * len(names) > len(y):
+        check_classification_targets(y)
     codes = np.searchsorted(names, y)  # faster than the inverse of np.unique, which sorts
     return Classes(names, codes, np.bincount(codes, minlength=len(names)))
 

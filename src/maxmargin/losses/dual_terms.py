@@ -128,6 +128,12 @@ class DualTerms(RowTerms):
                 "dual terms with an infinite slope and no curvature are a hard constraint, which has no dual "
                 "optimum: set curvature= (1/2 for a squared loss)."
             )
+        if (
+            isinstance(self.margin, float)
+            and isinstance(self.labels, np.ndarray)
+            and self.labels.ndim == 1
+        ):
+            return
         if np.ndim(self.labels) != 1 or np.ndim(self.margin) > 1:
             raise ValueError(
                 f"dual terms have one label and one margin per sample; labels have {np.ndim(self.labels)} "

@@ -3,6 +3,7 @@ continue, or stop, as if nothing were wrong."""
 
 from __future__ import annotations
 
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,23 @@ _ADVICE = (
 
 def require_finite(value: float) -> None:
     """Raise ValueError unless a value of the risk is finite."""
-    if not np.isfinite(value):
+    if not isfinite(value):
         raise ValueError(f"the risk is {value} at a point of the solver: {_ADVICE}")
 
 
 def require_numbers(**values: float) -> None:
     """Raise ValueError if one of these is NaN; they may be infinite."""
     for name, value in values.items():
-        if np.isnan(value):
+        if isnan(value):
             raise ValueError(f"the {name.replace('_', ' ')} is not a number: {_ADVICE}")
 
 
 def check_answer(request: ask.Request, answer: Any) -> None:
     """Raise ValueError if an answer holds NaN, or if a value or a cut is infinite."""
+    if isinstance(answer, SweepStats):
+        if isnan(answer.gap):
+            require_numbers(estimated_gap=answer.gap)
+        return
     match request:
         case ask.Evaluate():
             require_finite(answer.value)
@@ -54,8 +59,6 @@ def check_answer(request: ask.Request, answer: Any) -> None:
         case ask.Breakpoints():
             for part in answer or ():
                 require_numbers(place_or_size_of_a_kink=_any_nan(part))
-    if isinstance(answer, SweepStats):
-        require_numbers(estimated_gap=answer.gap)
 
 
 def _any_nan(values: Any) -> float:

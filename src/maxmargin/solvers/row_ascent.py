@@ -296,21 +296,26 @@ class _Stage:
         step: float | None = None
         at: LineEvaluation = yield Evaluate(frozen(duals.w))
         yield Check(duals, at)
+        here = self._objective(at)
         if self.best is None:
-            self.best = at
-        elif self._objective(at) - lower > allowed:
-            self.best, step = yield from _closer(problem, self.C, self.best, at, progress.guess)
+            self.best, self.upper = at, here
+        elif here - lower > allowed:
+            best, step = yield from _closer(problem, self.C, self.best, at, progress.guess)
             progress.guess, self.moves = step or 1.0, self.moves + 1
             if self.moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
-                self.best, self.moves = (yield Evaluate(self.best.w)), 0
-        elif self._objective(at) < self._objective(self.best):
-            self.best = at
+                best, self.moves = (yield Evaluate(best.w)), 0
+            self.best, self.upper = best, self._objective(best)
+        else:
+            self.upper = self._objective(self.best)
+            if here < self.upper:
+                self.best, self.upper = at, here
         best = self.best
-        assert best is not None
-        self.upper = self._objective(best)
         if estimate > 0.0:
-            progress.ratio = float(np.clip((self.upper - lower) / estimate, *RATIO[:2]))
-        self.state.offer(best.w, problem.regularizer.value(best.w) + problem.C * best.upper)
+            progress.ratio = min(RATIO[1], max(RATIO[0], float((self.upper - lower) / estimate)))
+        upper = self.upper  # F at the final C, if this is not an earlier stage
+        if self.C != problem.C:
+            upper = problem.regularizer.value(best.w) + problem.C * best.upper
+        self.state.offer(best.w, upper)
         self.state.candidate = None  # evaluated, as long as the multipliers do not move
         return step
 
@@ -329,12 +334,9 @@ def _closer(
 ) -> Generator[Request, Any, tuple[LineEvaluation, float]]:
     """The best point on the line from the better of two points toward the other, and the step."""
     omega = problem.regularizer
-
-    def objective(at: LineEvaluation) -> float:
-        return omega.value(at.w) + C * at.upper
-
-    if objective(at) < objective(best):
-        best, at = at, best
+    at_best, other = (omega.value(end.w) + C * end.upper for end in (best, at))
+    if other < at_best:
+        best, at, at_best = at, best, other
     direction = at.w - best.w
     step: float = yield from minimize_on_line(
         best, at, omega.inner(direction, direction), omega.inner(best.w, direction), C, guess
@@ -346,6 +348,6 @@ def _closer(
             moved = yield Evaluate(frozen(best.w + step * direction))
         else:
             moved = yield Toward(best, at, step)
-        if objective(moved) < objective(best):
+        if omega.value(moved.w) + C * moved.upper < at_best:
             return moved, step
     return best, 0.0

@@ -76,8 +76,9 @@ class ScoreCache:
 
     def evaluate(self, w: Array, *, is_upper: bool = True) -> PinnedEvaluation:
         """Evaluate at w. ``is_upper``: the value is also an upper bound of the risk."""
-        for waiting in _alive(self._waiting):
-            waiting.settle()  # before adding a point: then its scores replace those of an end
+        if self._waiting:
+            for waiting in _alive(self._waiting):
+                waiting.settle()  # before adding a point: then its scores replace those of an end
         w = frozen(w)
         at = Pinned(next(self._keys), w, None)
         live, told = self._live_keys(at), self._told()
@@ -174,15 +175,22 @@ class ScoreCache:
 
     def watch(self, evaluation: PinnedEvaluation) -> None:
         """From now on shards keep the scores of this evaluation as long as it is referenced."""
-        self._waiting = [weakref.ref(e) for e in _alive(self._waiting) if e is not evaluation]
-        self._live = [*(weakref.ref(e) for e in _alive(self._live)), weakref.ref(evaluation)]
+        if self._waiting:
+            self._waiting = [weakref.ref(e) for e in _alive(self._waiting) if e is not evaluation]
+        live = [reference for reference in self._live if reference() is not None]
+        self._live = [*live, weakref.ref(evaluation)]
 
     def _live_keys(self, at: Pinned) -> frozenset[int]:
-        return frozenset([at.key, *(e.key for e in _alive(self._live))])
+        return frozenset([at.key, *[e.key for e in _alive(self._live)]])
 
 
 def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvaluation]:
-    return [e for e in (reference() for reference in references) if e is not None]
+    out = []
+    for reference in references:
+        evaluation = reference()
+        if evaluation is not None:
+            out.append(evaluation)
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,7 +278,7 @@ class PinnedEvaluation:
     @property
     def point(self) -> Pinned:
         """The settled point, whose scores the shards have."""
-        return self.settle()
+        return self._at if self._line is None and self._at is not None else self.settle()
 
     @property
     def w(self) -> Array:
@@ -293,7 +301,9 @@ class PinnedEvaluation:
     @property
     def upper(self) -> float:
         """R(w), or infinite if the value is only that of a lower model."""
-        return self.value if self._is_upper else float("inf")
+        if not self._is_upper:
+            return float("inf")
+        return self.value if self._value is None else self._value
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
