@@ -1,0 +1,47 @@
+"""``python -m benchmarks.papers``: every row, or some of them."""
+
+from __future__ import annotations
+
+from benchmarks.common import Bench, cpu
+
+# ruff: isort: split
+import argparse
+import warnings
+
+from benchmarks.papers import jfy, oca, yj
+from benchmarks.papers.record import Row, claims, run
+
+
+def all_rows() -> dict[str, Row]:
+    """The rows by id, in the order of the claims."""
+    found = {row.id: row for module in (jfy, oca, yj) for row in module.rows()}
+    order = list(claims())
+    unknown = set(found) - set(order)
+    if unknown:
+        raise ValueError(f"claims.csv has no claim for the rows {sorted(unknown)}")
+    return {name: found[name] for name in order if name in found}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the rows and print a line for each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny data, for counts only")
+    parser.add_argument("--fresh", action="store_true", help="forget finished fits")
+    parser.add_argument("--only", help="ids of rows, separated by commas")
+    options = parser.parse_args(arguments)
+    rows = all_rows()
+    wanted = options.only.split(",") if options.only else list(rows)
+    missing = [name for name in wanted if name not in rows]
+    if missing:
+        parser.error(f"no row is called {', '.join(missing)}; there are {', '.join(rows)}")
+    bench = Bench("papers", quick=options.quick, fresh=options.fresh)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fits that are cut off
+        for name in wanted:
+            kept = run(rows[name], bench)
+            print(f"{name}: {kept['verdict']}. {kept['figure']}. {kept['why']}", flush=True)
+    print(f"{cpu():.0f} CPU seconds")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""Rows of Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization" (2009),
+and the two-class table of Joachims, Finley and Yu."""
+
+from __future__ import annotations
+
+from benchmarks.common import Bench, Cell, cpu
+
+# ruff: isort: split
+import functools
+from typing import Any
+
+import numpy as np
+
+from benchmarks import problems
+from benchmarks.papers import peers
+from benchmarks.papers.record import Figures, Judgment, Row, column, pick, read, slope, words
+from benchmarks.problems import Problem, Watch
+
+#: set: rows, C on the mean
+SETS = {
+    "covtype-2": (10_000, 1e4),
+    "ccat": (5000, 1e4),
+    "mnist-0-4": (5000, 1e3),
+    "a9a": (10_000, 1e4),
+}
+MUS = (0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+
+
+@functools.lru_cache(maxsize=4)
+def load(name: str, n: int) -> Problem:
+    """n random rows."""
+    problem = problems.load(name)
+    rows = np.random.default_rng(0).permutation(problem.n)[:n]
+    some = problem.rows(np.sort(rows))
+    warm(some)
+    return some
+
+
+def warm(problem: Problem) -> None:
+    """Load the compiled functions of every solver that is timed."""
+    from maxmargin import LinearSVC
+    from maxmargin.solvers import CuttingPlane
+
+    problems.warm(problem)
+    few = problem.some()
+    for how in (CuttingPlane(), CuttingPlane(line_search=False)):
+        LinearSVC(1e-2, fit_intercept=False, solver=how, max_iter=5).fit(few.X, few.y)
+
+
+def size(name: str, bench: Bench) -> int:
+    """Rows of a set."""
+    return 300 if bench.quick else SETS[name][0]
+
+
+def sets(bench: Bench) -> list[str]:
+    """The quick run has one."""
+    return ["a9a"] if bench.quick else list(SETS)
+
+
+def cell(name: str, n: int, work: Any, C_mean: float) -> Cell:
+    """One fit; a program that is missing is a cell too."""
+    problem = load(name, n)
+    return work(problem, C_mean / n) or {"missing": True}
+
+
+def compared(names: tuple[str, ...], bench: Bench) -> Figures:
+    """Fits of several programs on all sets."""
+    out: Figures = []
+    for name in sets(bench):
+        n = size(name, bench)
+        for who in names:
+            if who.startswith(("LIBOCAS", "SVM-")) and not peers.found()[_PROGRAM[who]]:
+                continue
+            work = functools.partial(cell, name, n, ALL[who], SETS[name][1])
+            c = bench.inline(f"two classes {name} {n} {who}", work)
+            keep = ("F", "iterations", "support", "seconds", "finished")
+            out.append({"set": name, "rows": n, "program": who, **{k: c.get(k) for k in keep}})
+    return out
+
+
+ALL = {**peers.PEERS, "LIBSVM": peers.libsvm, "SVM-light": peers.svm_light}
+_PROGRAM = {"LIBOCAS": "svmocas", "LIBOCAS, plain": "svmocas"}
+_PROGRAM |= {"SVM-perf": "svm_perf", "SVM-light": "svm_light"}
+TABLE_3 = tuple(peers.PEERS)
+
+
+def there(figures: Figures) -> str:
+    """The programs that were run."""
+    return ", ".join(dict.fromkeys(f["program"] for f in figures))
+
+
+def judge_table_3(figures: Figures) -> Judgment:
+    """OCA against plain cutting planes, LIBOCAS and LIBLINEAR: geometric means of ratios of seconds."""
+    ratios: dict[str, list[float]] = {}
+    for f in figures:
+        own = pick(figures, set=f["set"], program="OCA")[0]
+        if f["program"] not in ("OCA", "SGD"):
+            ratios.setdefault(f["program"], []).append(f["seconds"] / own["seconds"])
+    means = {k: float(np.exp(np.mean(np.log(v)))) for k, v in ratios.items()}
+    texts = [f"{v:.2g} ({k})" for k, v in means.items()]
+    figure = f"seconds over those of our OCA, geometric means: {', '.join(texts)}. Programs: {there(figures)}"
+    slower = [k for k in ("CPA", "LIBOCAS, plain") if means.get(k, 2.0) <= 1.0]
+    faster = [k for k, v in means.items() if v < 1.0]
+    if not slower and not faster:
+        return Judgment("holds", figure, "OCA is the fastest of all accurate solvers.")
+    if not slower:
+        why = f"OCA beats plain cutting planes, but {', '.join(faster)} are faster still"
+        return Judgment("reversed", figure, why + ": dual coordinate methods came after the paper.")
+    return Judgment("not reproduced", figure, f"OCA is not faster than {', '.join(slower)}.")
+
+
+def judge_figure_5(figures: Figures) -> Judgment:
+    """F over the least F of the set."""
+    worst: dict[str, float] = {}
+    for f in figures:
+        if f["F"] is not None:
+            least = min(g["F"] for g in pick(figures, set=f["set"]) if g["F"] is not None)
+            worst[f["program"]] = max(worst.get(f["program"], 0.0), f["F"] / least - 1.0)
+    figure = "F above the least F, worst set: " + ", ".join(
+        f"{k}: {v:.1e}" for k, v in worst.items()
+    )
+    good = worst["OCA"] <= peers.TOL and worst["SGD"] > peers.TOL
+    why = (
+        "OCA is within its tolerance of the least objective on every set; ten epochs of SGD are not."
+        if good
+        else "OCA is not within its tolerance everywhere, or SGD is."
+    )
+    return Judgment("holds" if good else "not reproduced", figure, why)
+
+
+def judge_table_2(figures: Figures) -> Judgment:
+    """Plain cutting planes against LIBSVM."""
+    seconds, support = [], []
+    for name in dict.fromkeys(f["set"] for f in figures):
+        one, other = (pick(figures, set=name, program=p)[0] for p in ("CPA", "LIBSVM"))
+        seconds.append(other["seconds"] / one["seconds"])
+        support.append((one["support"], other["support"]))
+    figure = (
+        f"LIBSVM takes {words(seconds, '.2g')} times as long; support vectors "
+        + ", ".join(f"{a:,} against {b:,}" for a, b in support)
+        + f". Programs: {there(figures)}"
+    )
+    fewer, faster = all(a < b for a, b in support), [s > 1.0 for s in seconds]
+    if fewer and all(faster):
+        return Judgment(
+            "holds", figure, "1-slack is faster on every set, with fewer support vectors."
+        )
+    if fewer and any(faster):
+        why = f"Support vectors hold; time holds on {sum(faster)} of {len(faster)} sets at these few rows."
+        return Judgment("not reproduced", figure, why)
+    return Judgment("reversed", figure, "LIBSVM is faster at these few rows; support vectors hold.")
+
+
+def iterations(bench: Bench) -> Figures:
+    """OCA and CPA to the same gap at the best C."""
+    names = ("set", "C_mean", "OCA iterations", "CPA iterations", "ratio", "OCA s", "CPA s")
+    return [{k: line[k] for k in names} for line in read("iterations_line_search")]
+
+
+def judge_iterations(figures: Figures) -> Judgment:
+    """At least twice as many for CPA on every set."""
+    ratios = [float(f["ratio"].lstrip("> ")) for f in figures]
+    figure = (
+        "CPA needs " + ", ".join(f"{f['ratio']} ({f['set']})" for f in figures) + " times as many"
+    )
+    good = min(ratios) >= 2.0
+    why = "At least twice as many on every set." if good else "Less than twice as many on some set."
+    return Judgment("holds" if good else "not reproduced", figure, why)
+
+
+def mus(bench: Bench) -> Figures:
+    """Iterations of OCA by mu; the last line of a set is our default rule."""
+    out: Figures = []
+    for name in sets(bench)[:2]:
+        n = size(name, bench)
+        for mu in (*MUS, None):
+            work = functools.partial(peers.ours, line_search=True, mu=mu)
+            key = f"mu {name} {n} {mu}"
+            c = bench.inline(key, functools.partial(cell, name, n, work, SETS[name][1]))
+            label = "default" if mu is None else mu
+            out.append(
+                {"set": name, "mu": label, "iterations": c["iterations"], "seconds": c["seconds"]}
+            )
+    return out
+
+
+def judge_mus(figures: Figures) -> Judgment:
+    """At mu = 0.1 at most 1.5 times the least iterations; between 0.01 and 0.2 a factor of at most 2."""
+    texts, good = [], True
+    for name in dict.fromkeys(f["set"] for f in figures):
+        its = {f["mu"]: f["iterations"] for f in pick(figures, set=name)}
+        low = [v for mu, v in its.items() if mu != "default" and mu <= 0.2]
+        texts.append(f"{name}: " + ", ".join(f"{v} ({mu})" for mu, v in its.items()))
+        good &= its[0.1] <= 1.5 * min(its.values()) and max(low) <= 2 * min(low)
+    why = "mu = 0.1 is near the best, and the choice matters little up to 0.2."
+    if not good:
+        why = "mu = 0.1 is more than 1.5 times the best, or mu matters more below 0.2."
+    return Judgment(
+        "holds" if good else "not reproduced", "iterations by mu: " + "; ".join(texts), why
+    )
+
+
+def rows_scaling(bench: Bench) -> Figures:
+    """Time against rows."""
+    names = ("rows", "iterations", "CPU s")
+    return [{k: float(r[k].replace(",", "")) for k in names} for r in read("iterations_rows")]
+
+
+def judge_rows(figures: Figures) -> Judgment:
+    """The slope of CPU seconds."""
+    value = slope(column(figures, "rows"), column(figures, "CPU s"))
+    figure = (
+        f"slope {value:.2f} from {figures[0]['rows']:,.0f} to {figures[-1]['rows']:,.0f} rows; iterations "
+        f"{words(column(figures, 'iterations'))}"
+    )
+    good = value <= 1.1
+    why = "Iterations do not grow, so time is linear." if good else "The slope is above 1.1."
+    return Judgment("holds" if good else "not reproduced", figure, why)
+
+
+# -- ranges of C -----------------------------------------------------------------------------------
+
+
+def _range(
+    name: str, n: int, line_search: bool, Cs: tuple[float, ...], tol: float, limit: float
+) -> Cell:
+    """Fits over a range of C from scratch; the least error on other rows."""
+    from maxmargin import LinearSVC
+    from maxmargin.solvers import CuttingPlane
+
+    problem = load(name, 2 * n)
+    order = np.random.default_rng(1).permutation(problem.n)
+    train, test = problem.rows(order[:n]), problem.rows(order[n:])
+    began, its, errors, cut = cpu(), 0, [], 0
+    for C in Cs:
+        how, watch = CuttingPlane(line_search=line_search), Watch(limit)
+        svc = LinearSVC(C / n, tol=tol, fit_intercept=False, solver=how, callbacks=[watch])
+        svc.fit(train.X, train.y)
+        its, cut = its + svc.n_iter_, cut + (not svc.converged_)
+        errors.append(100 * (1 - svc.score(test.X, test.y)))
+    return {"iterations": its, "seconds": cpu() - began, "cut off": cut, "error %": min(errors)}
+
+
+def ranges(names: tuple[str, ...], Cs: tuple[float, ...], tol: float, bench: Bench) -> Figures:
+    """OCA and CPA over a range of C."""
+    out: Figures = []
+    for name in names:
+        n = 150 if bench.quick else 1000
+        some = Cs[:3] if bench.quick else Cs
+        for who in ("OCA", "CPA"):
+            work = functools.partial(_range, name, n, who == "OCA", some, tol, 5.0)
+            c = bench.inline(f"range {name} {n} {who} {tol:g}", work)
+            keep = ("iterations", "seconds", "cut off", "error %")
+            out.append({"set": name, "rows": n, "method": who, **{k: c[k] for k in keep}})
+    return out
+
+
+def judge_range(figures: Figures) -> Judgment:
+    """Speedup, and errors within half a point."""
+    texts, speed, apart = [], [], 0.0
+    for name in dict.fromkeys(f["set"] for f in figures):
+        own, plain = (pick(figures, set=name, method=m)[0] for m in ("OCA", "CPA"))
+        speed.append(plain["seconds"] / own["seconds"])
+        apart = max(apart, abs(own["error %"] - plain["error %"]))
+        sign = "at least " if plain["cut off"] else ""
+        its = plain["iterations"] / own["iterations"]
+        texts.append(
+            f"{name}: {sign}{speed[-1]:.2g} times faster, {sign}{its:.2g} times fewer iterations"
+        )
+    figure = "; ".join(texts) + f"; least errors differ by {apart:.2g} points"
+    if min(speed) >= 3.0:
+        return Judgment("holds", figure, "OCA is at least three times as fast.")
+    if min(speed) > 1.0:
+        why = "OCA is faster, by less than a factor of three on some set at so few rows."
+        return Judgment("holds", figure, why)
+    return Judgment("not reproduced", figure, "OCA is not faster on every set.")
+
+
+def threads(bench: Bench) -> Figures:
+    """Two threads against one, by kernel."""
+    names = ("kernel", "GB/s, 1 thr.", "GB/s, 2 thr.", "2 thr. : 1 thr.")
+    return [{k: line[k] for k in names} for line in read("roofline_bandwidth")]
+
+
+def judge_threads(figures: Figures) -> Judgment:
+    """Outputs on two threads against the paper's 1.77."""
+    by = {f["kernel"]: float(f["2 thr. : 1 thr."]) for f in figures}
+    outputs, free = by["csr_dot, covtype-2"], by["arithmetic only"]
+    figure = f"{outputs:.2f} for outputs on 2 threads, where arithmetic alone gains {free:.2f}"
+    good = outputs >= 0.9 * 1.77
+    why = "As in the paper on 2 processors; there were no more here, so saturation was not seen."
+    return Judgment(
+        "holds" if good else "not reproduced", figure, why if good else "Less than there."
+    )
+
+
+def strings(bench: Bench) -> Figures:
+    """Implicit string features: iterations, and the cost of outputs."""
+    run = next(r for r in read("splice_training") if r["solver"] == "rows, all planes")
+    out: Figures = [{"what": "iterations", "value": float(run["iterations"])}]
+    out += [{"what": "seconds", "value": float(run["seconds"])}]
+    for line in read("splice_passes"):
+        out += [{"what": f"outputs, s per pass: {line['way']}", "value": float(line["X w (s)"])}]
+    return out
+
+
+def judge_strings(figures: Figures) -> Judgment:
+    """Iterations of the same order, and the share of outputs."""
+    its, seconds, quick = (f["value"] for f in figures[:3])
+    share, slow = 100 * its * quick / seconds, figures[-2]["value"]
+    figure = (
+        f"{its:.0f} iterations; outputs take {share:.0f} % of the time, at {slow / quick:.0f} times the "
+        "speed of visiting every word row by row"
+    )
+    if its <= 300 and share < 50:
+        why = "As few iterations, and outputs no longer dominate: sums of prefixes replace random access."
+        return Judgment("better", figure, why)
+    return Judgment("holds" if its <= 300 else "not reproduced", figure, "Outputs dominate.")
+
+
+def rows() -> list[Row]:
+    """All rows of this paper, and Table 2 of the other one."""
+    data = ", ".join(f"{name} ({n:,} rows, C on the mean {C:g})" for name, (n, C) in SETS.items())
+    data += (
+        f"; no intercept; relative gap {peers.TOL:g}; at most {peers.LIMIT:g} CPU seconds per fit"
+    )
+    range_3 = (1.0, 10.0, 100.0, 1e3, 1e4)
+    return [
+        Row(
+            "jfy-table-2",
+            lambda b: compared(("CPA", "LIBSVM", "SVM-light"), b),
+            judge_table_2,
+            data,
+        ),
+        Row("oca-table-3", lambda b: compared(TABLE_3, b), judge_table_3, data),
+        Row(
+            "oca-iterations",
+            iterations,
+            judge_iterations,
+            "full sets at the best C, relative gap 1e-3, at most 100 CPU seconds per fit",
+            ("iterations_line_search",),
+        ),
+        Row(
+            "oca-table-4",
+            lambda b: ranges(("a9a", "ccat"), range_3, 1e-3, b),
+            judge_range,
+            "1,000 rows, C on the mean 1 to 10,000, relative gap 1e-3, 5 CPU seconds per fit; error in place "
+            "of auROC",
+        ),
+        Row("oca-table-5", threads, judge_threads, "covertype, 2 threads", ("roofline_bandwidth",)),
+        Row("oca-figure-4", mus, judge_mus, "covtype-2 and ccat as in the row of Table 3"),
+        Row("oca-figure-5", lambda b: compared(TABLE_3, b), judge_figure_5, data),
+        Row(
+            "oca-figure-6",
+            rows_scaling,
+            judge_rows,
+            "covertype class 2, C on the mean 10,000, relative gap 1e-3",
+            ("iterations_rows",),
+        ),
+        Row(
+            "oca-table-8",
+            lambda b: ranges(("mnist-10", "news20"), range_3, 1e-2, b),
+            judge_range,
+            "1,000 rows, C on the mean 1 to 10,000, relative gap 1e-2, 5 CPU seconds per fit",
+        ),
+        Row(
+            "oca-table-9",
+            strings,
+            judge_strings,
+            "worm splice sites, 100,000 strings, 34 million features, relative gap 1e-3, one thread",
+            ("splice_training", "splice_passes"),
+        ),
+    ]

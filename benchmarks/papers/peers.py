@@ -1,0 +1,184 @@
+"""The papers' competitors on two-class problems without an intercept: one fit each, CPU seconds and F.
+
+Programs run if they are found: ``svmocas`` of Debian's libocas-tools (or MAXMARGIN_SVMOCAS), SVM-light's
+``svm_learn`` (MAXMARGIN_SVM_LIGHT) and SVM-perf's (MAXMARGIN_SVM_PERF), which are not packaged.
+LIBLINEAR, LIBSVM and SGD are those of scikit-learn.
+"""
+
+from __future__ import annotations
+
+from benchmarks.common import Cell, cpu, scratch
+
+# ruff: isort: split
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.problems import Problem, Watch
+
+TOL = 1e-3
+#: CPU seconds that a fit may take
+LIMIT = 20.0
+
+
+def program(name: str) -> str | None:
+    """The path of a program, from its environment variable or from the search path."""
+    variables = {"svmocas": "MAXMARGIN_SVMOCAS", "svm_light": "MAXMARGIN_SVM_LIGHT"}
+    variables["svm_perf"] = "MAXMARGIN_SVM_PERF"
+    return os.environ.get(variables[name]) or (
+        shutil.which("svmocas") if name == "svmocas" else None
+    )
+
+
+def found() -> dict[str, bool]:
+    """Which programs are there."""
+    return {name: program(name) is not None for name in ("svmocas", "svm_light", "svm_perf")}
+
+
+def objective(problem: Problem, w: np.ndarray, C: float) -> float:
+    """F by code that no solver uses."""
+    from maxmargin.testing import binary_objective
+
+    return binary_objective(np.ravel(w), 0.0, problem.X, np.sign(problem.y), C)
+
+
+def ours(problem: Problem, C: float, *, line_search: bool, mu: float | None = None) -> Cell:
+    """Our cutting planes: optimized or plain."""
+    from maxmargin import LinearSVC
+    from maxmargin.solvers import CuttingPlane
+
+    how = CuttingPlane(line_search=line_search, mu=mu)
+    watch = Watch(LIMIT)
+    svc = LinearSVC(C, tol=TOL, fit_intercept=False, solver=how, callbacks=[watch])
+    watch.began = began = cpu()
+    svc.fit(problem.X, problem.y)
+    return {
+        "seconds": cpu() - began,
+        "iterations": svc.n_iter_,
+        "F": objective(problem, svc.coef_, C),
+        "support": svc.history_[-1]["n_active"],
+        "finished": svc.converged_,
+    }
+
+
+def default(problem: Problem, C: float) -> Cell:
+    """Our default solver."""
+    from maxmargin import LinearSVC
+
+    began = cpu()
+    svc = LinearSVC(C, tol=TOL, fit_intercept=False).fit(problem.X, problem.y)
+    seconds = cpu() - began
+    F = objective(problem, svc.coef_, C)
+    return {"seconds": seconds, "iterations": svc.n_iter_, "F": F, "finished": svc.converged_}
+
+
+def liblinear(problem: Problem, C: float) -> Cell:
+    """LIBLINEAR's dual coordinate descent."""
+    from sklearn.svm import LinearSVC
+
+    svc = LinearSVC(C=C, loss="hinge", tol=1e-3, fit_intercept=False, max_iter=2000)
+    began = cpu()
+    svc.fit(problem.X, problem.y)
+    seconds, F = cpu() - began, objective(problem, svc.coef_, C)
+    done = int(svc.n_iter_) < 2000
+    return {"seconds": seconds, "iterations": int(svc.n_iter_), "F": F, "finished": done}
+
+
+def libsvm(problem: Problem, C: float) -> Cell:
+    """LIBSVM with a linear kernel, the decomposition method of today. It has an intercept: no F."""
+    from sklearn.svm import SVC
+
+    svc = SVC(C=C, kernel="linear", cache_size=500, max_iter=300_000)
+    began = cpu()
+    svc.fit(problem.X, problem.y)
+    seconds, steps = cpu() - began, int(np.sum(svc.n_iter_))
+    return {
+        "seconds": seconds,
+        "iterations": steps,
+        "support": int(svc.n_support_.sum()),
+        "finished": steps < 300_000,
+    }
+
+
+def sgd(problem: Problem, C: float) -> Cell:
+    """Ten epochs of stochastic gradient descent, as in the paper."""
+    from sklearn.linear_model import SGDClassifier
+
+    how = SGDClassifier(
+        alpha=1.0 / (C * problem.n), fit_intercept=False, max_iter=10, tol=None, random_state=0
+    )
+    began = cpu()
+    how.fit(problem.X, problem.y)
+    seconds, F = cpu() - began, objective(problem, how.coef_, C)
+    return {"seconds": seconds, "iterations": 10, "F": F, "finished": True}
+
+
+def libocas(problem: Problem, C: float, *, plain: bool = False) -> Cell | None:
+    """LIBOCAS: OCAS, or its plain cutting planes. CPU seconds of the solver's share of the process."""
+    path = program("svmocas")
+    if path is None:
+        return None
+    from sklearn.datasets import dump_svmlight_file
+
+    with scratch() as folder:
+        dump_svmlight_file(problem.X, problem.y, str(folder / "rows"), zero_based=False)
+        command = [path, "-c", repr(C), "-r", str(TOL), "-m", str(int(not plain))]
+        command += ["-t", str(LIMIT), str(folder / "rows"), str(folder / "model")]
+        before = _children()
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        seconds = _children() - before
+        w = np.loadtxt(folder / "model")[:-1]
+    times = {k: float(v) for k, v in re.findall(r"(\w+_time)\s*: ([\d.]+)\[s\]", text)}
+    iterations = max(int(k) for k in re.findall(r"^\s*(\d+): tim=", text, re.MULTILINE))
+    full = np.zeros(problem.X.shape[1])
+    full[: len(w)] = w
+    return {
+        "seconds": seconds * times["ocas_time"] / times["total_time"],
+        "iterations": iterations,
+        "F": objective(problem, full, C),
+        "finished": "satisfied" in text and "MaxTime" not in text.split("Stopping")[-1],
+    }
+
+
+def svm_light(problem: Problem, C: float, name: str = "svm_light") -> Cell | None:
+    """SVM-light, or SVM-perf with the papers' options. CPU seconds include reading the file."""
+    path = program(name)
+    if path is None:
+        return None
+    from sklearn.datasets import dump_svmlight_file
+
+    options = ["-t", "0", "-e", "0.001", "-c", repr(C), "-b", "0"]
+    if name == "svm_perf":  # its C is for the mean in percent
+        options = ["-l", "2", "-t", "0", "--b", "0", "-e", "0.1", "-c", repr(C * problem.n / 100)]
+    with scratch() as folder:
+        dump_svmlight_file(problem.X, problem.y, str(folder / "rows"), zero_based=False)
+        before = _children()
+        command = [path, *options, str(folder / "rows"), str(folder / "model")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30 * LIMIT)
+        seconds, text = _children() - before, Path(folder / "model").read_text()
+    count = re.search(r"(\d+) # number of support vectors", text)
+    support = int(count[1]) - 1 if count else None
+    return {"seconds": seconds, "support": support, "finished": done.returncode == 0}
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+PEERS: dict[str, Callable[[Problem, float], Cell | None]] = {
+    "OCA": lambda p, C: ours(p, C, line_search=True),
+    "CPA": lambda p, C: ours(p, C, line_search=False),
+    "LinearSVC": default,
+    "LIBOCAS": libocas,
+    "LIBOCAS, plain": lambda p, C: libocas(p, C, plain=True),
+    "LIBLINEAR": liblinear,
+    "SGD": sgd,
+    "SVM-perf": lambda p, C: svm_light(p, C, "svm_perf"),
+}
