@@ -28,6 +28,8 @@ CORE = (
     "tests/testing/test_quadratic.py",
     "tests/estimators/test_linear_svc.py",
 )
+#: exit code if nothing could be installed
+NOT_RUN = 77
 #: what these tests import
 TOOLS = ("pytest>=8", "hypothesis>=6.100", "clarabel>=0.7", "pandas>=2.2", "polars>=1")
 
@@ -49,6 +51,11 @@ def run(folder: Path, python: str, resolution: str, package: str, selection: lis
     scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
     interpreter = str(scripts / ("python.exe" if os.name == "nt" else "python"))
     into = ("pip", "install", "--quiet", "--python", interpreter, "--link-mode", "copy")
+    try:
+        uv(*into, "--dry-run", "numpy")
+    except subprocess.CalledProcessError:
+        print("uv reaches no package index", file=sys.stderr)
+        return NOT_RUN
     uv(*into, "--resolution", resolution, package)
     # the tools of the tests must not change what was installed, and need not be old themselves
     frozen = folder / "installed.txt"
@@ -57,21 +64,11 @@ def run(folder: Path, python: str, resolution: str, package: str, selection: lis
     uv(*into, "--constraint", str(frozen), *TOOLS)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment.setdefault("NUMBA_CACHE_DIR", str(folder / "numba"))
-    environment.pop(
-        "PYTHONDONTWRITEBYTECODE", None
-    )  # compile the packages once, not in every process
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # compile packages once, not in every process
     environment |= {"MAXMARGIN_QUIET": "1", "PYTHONPYCACHEPREFIX": str(folder / "pycache")}
     subprocess.run([interpreter, "-m", "maxmargin", "versions"], check=True, env=environment)
-    tests = [
-        interpreter,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--durations=5",
-        *selection,
-    ]
+    options = ("-q", "-p", "no:cacheprovider", "--durations=5")
+    tests = [interpreter, "-m", "pytest", *options, *selection]
     return subprocess.run(tests, cwd=ROOT, env=environment).returncode
 
 

@@ -187,4 +187,6 @@ def test_two_classes_with_costs_return_the_weights_that_were_evaluated():
         svc.fit(X, y)
     scores, own = X @ svc.coef_[0], cost[y, 1 - y]
     loss = np.maximum(0.0, own - np.where(y == 1, 1.0, -1.0) * scores).sum()
-    assert svc.objective_ == pytest.approx(0.25 * svc.coef_[0] @ svc.coef_[0] + 10.0 * loss, rel=1e-9)
+    assert svc.objective_ == pytest.approx(
+        0.25 * svc.coef_[0] @ svc.coef_[0] + 10.0 * loss, rel=1e-9
+    )
