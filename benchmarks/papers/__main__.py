@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks.common import Bench, cpu
+from benchmarks.common import cpu
 
 # ruff: isort: split
 import argparse
 import warnings
 
-from benchmarks.papers import jfy, oca, yj
-from benchmarks.papers.record import Row, claims, run
+from benchmarks.papers import jfy, oca, ram, yj
+from benchmarks.papers.record import Recording, Row, claims, run
 
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    found = {row.id: row for module in (jfy, oca, yj) for row in module.rows()}
+    found = {row.id: row for module in (jfy, oca, yj, ram) for row in module.rows()}
     order = list(claims())
     unknown = set(found) - set(order)
     if unknown:
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     missing = [name for name in wanted if name not in rows]
     if missing:
         parser.error(f"no row is called {', '.join(missing)}; there are {', '.join(rows)}")
-    bench = Bench("papers", quick=options.quick, fresh=options.fresh)
+    bench = Recording("papers", quick=options.quick, fresh=options.fresh)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits that are cut off
         for name in wanted:

@@ -86,7 +86,7 @@ TABLE_3 = tuple(peers.PEERS)
 
 def there(figures: Figures) -> str:
     """The programs that were run."""
-    return ", ".join(dict.fromkeys(f["program"] for f in figures))
+    return "; ".join(dict.fromkeys(f["program"] for f in figures))
 
 
 def judge_table_3(figures: Figures) -> Judgment:
@@ -98,15 +98,30 @@ def judge_table_3(figures: Figures) -> Judgment:
             ratios.setdefault(f["program"], []).append(f["seconds"] / own["seconds"])
     means = {k: float(np.exp(np.mean(np.log(v)))) for k, v in ratios.items()}
     texts = [f"{v:.2g} ({k})" for k, v in means.items()]
-    figure = f"seconds over those of our OCA, geometric means: {', '.join(texts)}. Programs: {there(figures)}"
+    figure = f"seconds over those of our OCA, geometric means: {'; '.join(texts)}. Programs: {there(figures)}"
     slower = [k for k in ("CPA", "LIBOCAS, plain") if means.get(k, 2.0) <= 1.0]
     faster = [k for k, v in means.items() if v < 1.0]
     if not slower and not faster:
         return Judgment("holds", figure, "OCA is the fastest of all accurate solvers.")
     if not slower:
-        why = f"OCA beats plain cutting planes, but {', '.join(faster)} are faster still"
-        return Judgment("reversed", figure, why + ": dual coordinate methods came after the paper.")
+        why = f"OCA beats plain cutting planes, but {'; '.join(faster)} take less time"
+        return Judgment("reversed", figure, why + _why_faster(figures, faster))
     return Judgment("not reproduced", figure, f"OCA is not faster than {', '.join(slower)}.")
+
+
+def _why_faster(figures: Figures, faster: list[str]) -> str:
+    """LIBOCAS is the same algorithm: its iterations say what is the algorithm's and what is the code's."""
+    if "LIBOCAS" not in faster:
+        return ": dual coordinate methods are faster than cutting planes on these sets."
+    pairs = [
+        (pick(figures, set=f["set"], program="OCA")[0]["iterations"], f["iterations"])
+        for f in pick(figures, program="LIBOCAS")
+    ]
+    texts = ", ".join(f"{a} against {b}" for a, b in pairs)
+    return (
+        f": LIBOCAS is the same algorithm in C (iterations, ours against its: {texts}), so the rest "
+        "is our cost per iteration at so few rows; the others are dual coordinate methods."
+    )
 
 
 def judge_figure_5(figures: Figures) -> Judgment:
@@ -186,18 +201,19 @@ def mus(bench: Bench) -> Figures:
 
 def judge_mus(figures: Figures) -> Judgment:
     """At mu = 0.1 at most 1.5 times the least iterations; between 0.01 and 0.2 a factor of at most 2."""
-    texts, good = [], True
+    texts, over, spread = [], 0.0, 0.0
     for name in dict.fromkeys(f["set"] for f in figures):
         its = {f["mu"]: f["iterations"] for f in pick(figures, set=name)}
         low = [v for mu, v in its.items() if mu != "default" and mu <= 0.2]
         texts.append(f"{name}: " + ", ".join(f"{v} ({mu})" for mu, v in its.items()))
-        good &= its[0.1] <= 1.5 * min(its.values()) and max(low) <= 2 * min(low)
-    why = "mu = 0.1 is near the best, and the choice matters little up to 0.2."
-    if not good:
-        why = "mu = 0.1 is more than 1.5 times the best, or mu matters more below 0.2."
-    return Judgment(
-        "holds" if good else "not reproduced", "iterations by mu: " + "; ".join(texts), why
+        over, spread = max(over, its[0.1] / min(its.values())), max(spread, max(low) / min(low))
+    good = over <= 1.5 and spread <= 2.0
+    why = (
+        f"mu = 0.1 needs at most {over:.2f} times the least iterations; from 0.01 to 0.2 they differ by a "
+        f"factor of up to {spread:.2f}, {'within' if good else 'and the limits are'} 1.5 and 2."
     )
+    figure = "iterations by mu: " + "; ".join(texts)
+    return Judgment("holds" if good else "not reproduced", figure, why)
 
 
 def rows_scaling(bench: Bench) -> Figures:
@@ -219,6 +235,9 @@ def judge_rows(figures: Figures) -> Judgment:
 
 
 # -- ranges of C -----------------------------------------------------------------------------------
+
+#: CPU seconds that one fit of a range may take
+RANGE_LIMIT = 20.0
 
 
 def _range(
@@ -244,12 +263,12 @@ def _range(
 def ranges(names: tuple[str, ...], Cs: tuple[float, ...], tol: float, bench: Bench) -> Figures:
     """OCA and CPA over a range of C."""
     out: Figures = []
-    for name in names:
+    for name in names[:1] if bench.quick else names:
         n = 150 if bench.quick else 1000
         some = Cs[:3] if bench.quick else Cs
         for who in ("OCA", "CPA"):
-            work = functools.partial(_range, name, n, who == "OCA", some, tol, 5.0)
-            c = bench.inline(f"range {name} {n} {who} {tol:g}", work)
+            work = functools.partial(_range, name, n, who == "OCA", some, tol, RANGE_LIMIT)
+            c = bench.inline(f"range {name} {n} {who} {tol:g} to {some[-1]:g}", work)
             keep = ("iterations", "seconds", "cut off", "error %")
             out.append({"set": name, "rows": n, "method": who, **{k: c[k] for k in keep}})
     return out
@@ -268,12 +287,17 @@ def judge_range(figures: Figures) -> Judgment:
             f"{name}: {sign}{speed[-1]:.2g} times faster, {sign}{its:.2g} times fewer iterations"
         )
     figure = "; ".join(texts) + f"; least errors differ by {apart:.2g} points"
+    lost = sum(f["cut off"] for f in pick(figures, method="OCA"))
+    if lost:
+        why = f"{lost} of OCA's own fits did not finish either, so that the ratios say little."
+        return Judgment("not reproduced", figure, why)
     if min(speed) >= 3.0:
         return Judgment("holds", figure, "OCA is at least three times as fast.")
     if min(speed) > 1.0:
         why = "OCA is faster, by less than a factor of three on some set at so few rows."
         return Judgment("holds", figure, why)
-    return Judgment("not reproduced", figure, "OCA is not faster on every set.")
+    why = f"Not faster on every set of {figures[0]['rows']:,} rows; see the row on iterations for full sizes."
+    return Judgment("not reproduced", figure, why)
 
 
 def threads(bench: Bench) -> Figures:
@@ -324,7 +348,9 @@ def rows() -> list[Row]:
     data += (
         f"; no intercept; relative gap {peers.TOL:g}; at most {peers.LIMIT:g} CPU seconds per fit"
     )
-    range_3 = (1.0, 10.0, 100.0, 1e3, 1e4)
+    data += "; LIBSVM and SVM-light are for Table 2 of JFY, and LIBSVM has an intercept"
+    wide, narrow = (1.0, 10.0, 100.0, 1e3, 1e4), (1.0, 10.0, 100.0, 1e3)
+    limited = f"{RANGE_LIMIT:g} CPU seconds per fit"
     return [
         Row(
             "jfy-table-2",
@@ -342,10 +368,9 @@ def rows() -> list[Row]:
         ),
         Row(
             "oca-table-4",
-            lambda b: ranges(("a9a", "ccat"), range_3, 1e-3, b),
+            lambda b: ranges(("a9a", "ccat"), wide, 1e-3, b),
             judge_range,
-            "1,000 rows, C on the mean 1 to 10,000, relative gap 1e-3, 5 CPU seconds per fit; error in place "
-            "of auROC",
+            f"1,000 rows, C on the mean 1 to 10,000, relative gap 1e-3, {limited}; error, not auROC",
         ),
         Row("oca-table-5", threads, judge_threads, "covertype, 2 threads", ("roofline_bandwidth",)),
         Row("oca-figure-4", mus, judge_mus, "covtype-2 and ccat as in the row of Table 3"),
@@ -359,9 +384,9 @@ def rows() -> list[Row]:
         ),
         Row(
             "oca-table-8",
-            lambda b: ranges(("mnist-10", "news20"), range_3, 1e-2, b),
+            lambda b: ranges(("mnist-10", "news20"), narrow, 1e-2, b),
             judge_range,
-            "1,000 rows, C on the mean 1 to 10,000, relative gap 1e-2, 5 CPU seconds per fit",
+            f"1,000 rows, C on the mean 1 to 1,000, relative gap 1e-2, {limited}",
         ),
         Row(
             "oca-table-9",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.common import HERE, Bench, cpu, machine, source_mark
+from benchmarks.common import HERE, Bench, Cell, cpu, machine, source_mark
 
 Figures = list[dict[str, Any]]
 Verdict = Literal["holds", "better", "reversed", "not reproduced", "not run yet"]
@@ -42,6 +42,20 @@ class Row:
     tables: tuple[str, ...] = ()
 
 
+class Recording(Bench):
+    """Stored fits that remember which of them a row has used."""
+
+    def __init__(self, name: str, *, quick: bool = False, fresh: bool = False) -> None:
+        super().__init__(name, quick=quick, fresh=fresh)
+        self.used: list[Cell] = []
+
+    def inline(self, key: str, work: Callable[[], Cell]) -> Cell:
+        """As before; also note the fit."""
+        found = super().inline(key, work)
+        self.used.append(found)
+        return found
+
+
 def claims() -> dict[str, dict[str, str]]:
     """The papers' own words and figures by the id of the claim, in the order of the page."""
     with CLAIMS.open(newline="", encoding="utf-8") as file:
@@ -63,9 +77,10 @@ def folder(bench: Bench) -> Path:
     return path
 
 
-def run(row: Row, bench: Bench) -> dict[str, Any]:
+def run(row: Row, bench: Recording) -> dict[str, Any]:
     """Measure a row, judge it, and store both."""
     began = cpu()
+    bench.used.clear()
     figures = row.measure(bench)
     judgment = row.judge(figures) if figures else NOT_RUN
     kept = {
@@ -87,24 +102,22 @@ def run(row: Row, bench: Bench) -> dict[str, Any]:
 NOT_RUN = Judgment("not run yet", "", "Nothing was measured.")
 
 
-def _origin(row: Row, bench: Bench) -> dict[str, Any]:
+def _origin(row: Row, bench: Recording) -> dict[str, Any]:
     """When and with what the figures were measured: here, or in the tables they are taken from."""
     if row.tables:
-        heads = {name.split("_")[0]: name for name in row.tables}
+        commands = [f"python -m benchmarks.{_bench(name)}" for name in row.tables]
         texts = [_head(name) for name in row.tables]
         return {
             "tables": list(row.tables),
-            "commands": [f"python -m benchmarks.{_bench(name)}" for name in heads.values()],
-            "measured": "; ".join(dict.fromkeys(texts)),
+            "commands": list(dict.fromkeys(commands)),
+            "measured": " ".join(dict.fromkeys(texts)),
             "commit": commit(),
         }
-    import datetime
-
-    return {
-        "measured": f"Measured {datetime.date.today().isoformat()}. {machine()}.",
-        "sources": source_mark(),
-        "commit": commit(),
-    }
+    dates = sorted({c["date"] for c in bench.used})
+    when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
+    marks = sorted({c["sources"] for c in bench.used})
+    others = "" if marks == [source_mark()] else f" Fits with library sources {', '.join(marks)}."
+    return {"measured": f"Measured {when}. {machine()}.{others}", "commit": commit()}
 
 
 def _bench(table: str) -> str:

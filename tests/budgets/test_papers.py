@@ -1,0 +1,120 @@
+"""The rows of "The papers, re-run": a quick run gives the counts that the papers promise, on any machine."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.data import datasets, require
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = ROOT / "benchmarks" / "results" / "quick" / "papers"
+
+
+def figures(name):
+    return json.loads((QUICK / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+
+
+def by(lines, name, **keys):
+    kept = [line for line in lines if all(line[k] == v for k, v in keys.items())]
+    return {line[name]: line for line in kept}
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "benchmarks.papers", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """One run of all rows on tiny data."""
+    for path in DATA:
+        require(datasets.find, path)
+    done = run("--quick", "--fresh")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+DATA = (
+    "classification/covtype.npz",
+    "nlp/conll2000.zip",
+    "nlp/gum_constituency",
+    "classification/a9a.xz",
+    "text/reuters_lasvm.trn.xz",
+    "images/mnist",
+)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_every_claim_has_a_verdict(quick):
+    from benchmarks.papers.record import claims
+
+    verdicts = {
+        name: json.loads((QUICK / f"{name}.json").read_text())["verdict"] for name in claims()
+    }
+    assert len(verdicts) >= 24
+    assert set(verdicts.values()) <= {"holds", "better", "reversed", "not reproduced"}
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["multiclass", "tagging", "parsing"])
+def test_a_cache_saves_oracle_calls_and_one_slack_has_few_support_vectors(quick, task):
+    lines = figures(f"jfy-table-1-{task}")
+    for n in {line["n"] for line in lines}:
+        at = by(lines, "method", n=n)
+        assert all(line["finished"] for line in at.values())
+        assert at["1-slack + cache"]["passes"] < at["1-slack"]["passes"]
+        assert at["1-slack"]["passes"] == at["1-slack"]["iterations"] + 1
+    many = by(figures("jfy-table-1-multiclass"), "method", n=200)
+    assert many["1-slack"]["support"] < many["n-slack 2009"]["support"]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_a_cache_of_five_is_enough(quick):
+    passes = by(figures("jfy-figure-6"), "f")
+    assert passes[5]["passes"] <= passes[1]["passes"] < passes[0]["passes"]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_iterations_are_below_theorem_5(quick):
+    assert all(line["iterations"] <= line["bound"] for line in figures("jfy-theorem-5"))
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_the_line_search_saves_iterations(quick):
+    lines = by(figures("oca-table-3"), "program")
+    assert lines["OCA"]["iterations"] < lines["CPA"]["iterations"]
+    assert lines["OCA"]["F"] <= lines["CPA"]["F"] * (1 + 2e-3)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_the_approximate_bound_saves_passes(quick):
+    lines = figures("ram-upper-bound")
+    for name in {line["set"] for line in lines}:
+        at = by(lines, "true bound", set=name)
+        assert at["UB' first"]["passes"] < at["every pass"]["passes"]
+        assert all(line["gap"] <= 1e-2 for line in at.values())
+
+
+def test_the_page_is_made_from_the_stored_figures():
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("draw_papers", ROOT / "tools" / "draw_papers.py")
+    tool = module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    made = "\n".join(tool.page(tool.load())).rstrip() + "\n"
+    assert made == (ROOT / "docs" / "_papers.inc").read_text(encoding="utf-8")
+
+
+def test_an_unknown_row_is_an_error_that_lists_the_rows():
+    done = run("--only", "no-such-row")
+    assert done.returncode == 2
+    assert "no row is called no-such-row" in done.stderr
+    assert "jfy-figure-6" in done.stderr
