@@ -23,9 +23,10 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """The reason why this method cannot solve this problem; None if it can."""
     if method not in METHODS:
         return f"there is no such method, only {', '.join(METHODS)}"
-    if method == "stream" and not isinstance(rows.design, BlockDesign):
+    in_memory = isinstance(rows.design, CSRDesign | DenseDesign)
+    if method == "stream" and not (in_memory or isinstance(rows.design, BlockDesign)):
         return f"{type(rows.design).__name__} has no block(lo, hi) method"
-    if method != "stream" and not isinstance(rows.design, CSRDesign | DenseDesign):
+    if method != "stream" and not in_memory:
         return f"{type(rows.design).__name__} does not give access to single rows in memory"
     terms = rows.loss.dual_terms(rows.y[:1])
     if method == "newton" and not isinstance(terms, DualTerms):

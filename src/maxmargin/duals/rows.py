@@ -7,7 +7,7 @@ columns) is left out and sent to a worker once, with the factory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin.core.stored_values import floats
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.columns import LazyColumn, Window
-from maxmargin.data.design import Design, DivisibleDesign, RangeDesign
+from maxmargin.data.design import CSRDesign, DenseDesign, Design, DivisibleDesign, RangeDesign
 from maxmargin.losses.base import ScoreLoss
 
 #: number of entries whose visit takes as long as the overhead of an epoch
@@ -88,12 +88,16 @@ class Rows:
     def light(self) -> Rows:
         """The part of the rows that is sent once and shared by all pickled parts."""
         nothing: Any = None
-        return replace(
-            self,
-            design=nothing if isinstance(self.design, DivisibleDesign) else self.design,
-            y=self.y if isinstance(self.y, LazyColumn) else None,
-            weight=self.weight if isinstance(self.weight, LazyColumn) else None,
-            offset=None,
+        in_memory = isinstance(self.design, DenseDesign | CSRDesign)
+        return Rows(
+            nothing if in_memory or isinstance(self.design, DivisibleDesign) else self.design,
+            self.y if isinstance(self.y, LazyColumn) else None,
+            self.weight if isinstance(self.weight, LazyColumn) else None,
+            self.loss,
+            self.intercept,
+            self.ranges,
+            None,
+            self.blur,
         )
 
     def accumulate(self, coef: Array) -> Array:

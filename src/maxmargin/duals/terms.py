@@ -32,7 +32,9 @@ def row_terms(rows: Rows) -> RowTerms:
 
 def require_true_terms(loss: ScoreLoss, y: Any) -> None:
     """Raise ValueError if the declared dual does not match the loss: bounds from it would be invalid. The two
-    are compared for one row, at small and large scores."""
+    are compared for one row, at small and large scores. (Tests do this for the library's own losses.)"""
+    if type(loss).__module__.startswith("maxmargin.losses."):
+        return
     y = np.asarray(y[:1])
     terms = loss.dual_terms(y)
     if not isinstance(terms, DualTerms) or not len(y):

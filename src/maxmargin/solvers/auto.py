@@ -170,7 +170,6 @@ def _planes_serve_the_path(problem: Problem) -> bool:
 
 _WAYS: dict[str, Way] = {
     "coordinate": Coordinates(),
-    "newton": SecondOrder(),
     "dense QP": SecondOrder(method="dense QP"),
     "stream": Stream(Streaming()),
 }
@@ -221,7 +220,9 @@ def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
         if phase.method == "cutting planes":
             yield from CuttingPlane().within(problem, state, phase.budget, precise=phase.precise)
         else:
-            yield from ascend(problem, state, _WAYS[phase.method], phase.budget)
+            newton = phase.method == "newton"
+            way = SecondOrder.of(problem) if newton else _WAYS[phase.method]
+            yield from ascend(problem, state, way, phase.budget)
         if tiny(problem) and k + 1 < len(phases):
             _prove(problem, state)
         if _is_over(state):

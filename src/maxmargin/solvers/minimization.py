@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
 from maxmargin.solvers.requirements import require
 from maxmargin.solvers.wide_fit import minimize_in_rows
+
+#: classes of solvers and risks that have all members: Python takes longer to find out than for a Newton step
+_SOUND: WeakSet[type] = WeakSet()
 
 
 def minimize(
@@ -159,16 +163,17 @@ def solve(
         raise TypeError(
             f"solver={solver.__name__} is a class: pass an object, {solver.__name__}(...)."
         )
-    if not isinstance(solver, Solver):
+    if type(solver) not in _SOUND and not isinstance(solver, Solver):
         raise TypeError(
             f"solver={solver!r} is not a solver: use an object of maxmargin.solvers, or your own object with "
             "steps(problem, state) and needs (maxmargin.solvers.Needs)."
         )
-    if not isinstance(risk, Risk):
+    if type(risk) not in _SOUND and not isinstance(risk, Risk):
         raise TypeError(
             f"{type(risk).__name__} is not a risk: it must have {', '.join(_missing(risk))}. See "
             "maxmargin.core.Risk."
         )
+    _SOUND.update((type(solver), type(risk)))
     require(solver, solver.needs, risk, regularizer)
     recorder, kept = open_checkpoint(checkpoint, resume_from, about)
     if isinstance(solver, CuttingPlane) and solver.space == "rows":

@@ -38,4 +38,4 @@ class Newton:
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """Run the solver's loop."""
-        return ascend(problem, state, SecondOrder())
+        return ascend(problem, state, SecondOrder.of(problem))
