@@ -313,3 +313,25 @@ def test_an_error_that_is_ours_has_another_code(run, files, monkeypatch):
     outcome = run("fit", files["two classes"])
     assert outcome.code == 1
     assert "an error of maxmargin" in outcome.err
+
+
+def test_a_model_remembers_how_its_input_was_read(run, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    template = tmp_path / "template"
+    template.write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,0]\nB\n")
+    assert run("fit", files["columns"], "--template", template, "-o", model).code == 0
+    template.unlink()
+    found = run("inspect", model, "--json").json["input"]
+    assert found["format"] == "columns"
+    assert found["fields"] == "w y"
+    assert found["template"].startswith("U00:")
+    assert run("evaluate", model, files["columns"], "--json").json["accuracy over tokens"] > 0.95
+    other = run("evaluate", model, files["columns"], "--features", "w[0].lower", "--json").json
+    assert other["accuracy over tokens"] < 0.95  # features that the model does not know
+
+
+def test_a_tagger_is_not_told_to_scale_its_features(run, files):
+    outcome = run("fit", files["columns"], "--max-iter", 1, "--tol", 1e-9)
+    assert outcome.code == 3
+    assert "raise --max-iter or --tol)" in outcome.out
+    assert "scale" in run("fit", files["numbers"], "--max-iter", 1, "--tol", 1e-9).out

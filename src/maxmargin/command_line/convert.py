@@ -80,7 +80,7 @@ def _convert_data(chosen: argparse.Namespace) -> int:
     source = options.format or find_format(chosen.source)
     options = replace(options, format=source)
     if kind == "folder":
-        print(f"{_write_folder(chosen, options)!r} written to {chosen.target}")
+        print(f"{repr(_write_folder(chosen, options)).strip('<>')} written to {chosen.target}")
         return 0
     from maxmargin.command_line.readers.reading import read_examples
     from maxmargin.command_line.writers import crfsuite, svmlight

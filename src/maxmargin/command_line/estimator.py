@@ -112,10 +112,10 @@ def make(name: str, chosen: argparse.Namespace, examples: Examples) -> Any:
             raise CommandError(f"--set {text}: write --set name=value.")
         _require(parameter, known, name, f"--set {parameter}")
         params[parameter] = literal(value)
-    if _shows_progress(chosen):
-        from maxmargin.callbacks import ProgressLine
+    if shows_progress(chosen):
+        from maxmargin.command_line.progress import CommandLine
 
-        params["callbacks"] = [ProgressLine()]
+        params["callbacks"] = [CommandLine()]
     return cls(**params)
 
 
@@ -189,5 +189,6 @@ def _class_weight(text: str, examples: Examples) -> dict[Any, float]:
     return out
 
 
-def _shows_progress(chosen: argparse.Namespace) -> bool:
+def shows_progress(chosen: argparse.Namespace) -> bool:
+    """Whether to write progress to standard error."""
     return chosen.verbose or (not chosen.quiet and sys.stderr.isatty())

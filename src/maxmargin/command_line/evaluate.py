@@ -53,5 +53,5 @@ def run(chosen: argparse.Namespace) -> int:
         values = {name: report.finite(value) for name, value in found.items()}
         report.print_json({"estimator": model.name, "n_examples": len(examples), **values})
     else:
-        print(table([[name, f"{value:.6g}"] for name, value in found.items()]))
+        print(table([[name, report.figure(value)] for name, value in found.items()]))
     return 0

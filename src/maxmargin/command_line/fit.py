@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import warnings
+from importlib import import_module
 from typing import Any
 
 from maxmargin.command_line import report
@@ -75,6 +76,9 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.resume and chosen.checkpoint is None:
         raise CommandError("--resume needs --checkpoint FILE, the file to continue from.")
     check_output(chosen.output)
+    import_module("maxmargin.estimators")  # takes a second, which is not the time to read a file
+    if estimators.shows_progress(chosen):
+        print(f"reading {chosen.data}", file=sys.stderr)
     begin = time.perf_counter()
     read = read_examples(chosen.data, reader_options(chosen))
     name = estimators.chosen_name(chosen, read.examples)

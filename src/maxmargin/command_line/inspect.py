@@ -59,9 +59,10 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         report.print_json(found)
     else:
-        width = max(map(len, found))
-        for name, value in found.items():
-            print(f"{name:{width}}  {_shown(value)}")
+        shown = {name.removeprefix("n_"): _shown(value) for name, value in found.items()}
+        width = max(map(len, shown))
+        for name, text in shown.items():
+            print(f"{name:{width}}  {text}")
     return 0
 
 
@@ -185,7 +186,9 @@ def _nonzero(X: Any) -> int:
 
 def _of_labels(y: Any) -> dict[str, Any]:
     """The counts of labels, or the range of many numbers."""
-    values, counts = np.unique(y, return_counts=True)
+    from maxmargin.command_line.readers.examples import whole_numbers
+
+    values, counts = np.unique(whole_numbers(y), return_counts=True)
     if len(values) > 100 and y.dtype.kind in "iuf":
         return {"labels": f"{float(values[0]):g} to {float(values[-1]):g}"}
     return {"labels": {str(_plain(v)): int(n) for v, n in zip(values, counts, strict=True)}}

@@ -9,6 +9,7 @@ from typing import Any
 from maxmargin.command_line.errors import ExitCode
 from maxmargin.command_line.readers.examples import Examples, Rows, Sequences
 
+_SCALE = ", or scale the features to similar ranges"
 _STOPPED = {
     "max_iter": "stopped by --max-iter",
     "max_seconds": "stopped by --seconds",
@@ -17,8 +18,8 @@ _STOPPED = {
     "partial": "no fit of maxmargin",
 }
 _ADVICE = {
-    "max_iter": "raise --max-iter or --tol, or scale the features to similar ranges",
-    "max_seconds": "raise --seconds or --tol, or scale the features to similar ranges",
+    "max_iter": f"raise --max-iter or --tol{_SCALE}",
+    "max_seconds": f"raise --seconds or --tol{_SCALE}",
     "stalled": "scale the features to similar ranges, lower --C, or raise --tol",
 }
 
@@ -82,7 +83,14 @@ def certificate_in_words(estimator: Any) -> str:
         )
     if reason in _ADVICE:
         text += f" ({_ADVICE[reason]})"
+    if getattr(estimator, "vectorizer_", None) is not None:  # names have no ranges
+        text = text.replace(_SCALE, "")
     return text
+
+
+def figure(value: float) -> str:
+    """A number in a table, with four digits behind the point where that shows enough of it."""
+    return f"{value:.4f}" if value == 0.0 or 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"
 
 
 def exit_code(estimator: Any) -> ExitCode:

@@ -66,7 +66,7 @@ def _verified(path: str, chosen: argparse.Namespace) -> str:
 
         found = data.open(path)
         found.verify()
-        return f"{found!r}, all checksums match"
+        return f"{repr(found).strip('<>')}, all checksums match"
     if is_checkpoint(path):
         from maxmargin.checkpoints import read_file
 

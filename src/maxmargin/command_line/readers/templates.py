@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 
 from maxmargin.command_line.errors import CommandError
 
@@ -47,22 +48,28 @@ class Template:
     #: whether positions outside of the sequence have values of their own
     padded: bool
 
+    #: features that were made, by their values: equal strings are one object
+    made: dict[tuple[str | None, ...], str | None] = field(default_factory=dict, compare=False)
+
     def features(self, columns: Sequence[Sequence[str]]) -> list[str | None]:
         """The feature of each token of a sequence, or None."""
-        n = len(columns[0])
+        n, made = len(columns[0]), self.made
         values = [self._values(atom, columns[atom.column], n) for atom in self.atoms]
-        first, *rest = self.pieces
-        out: list[str | None] = []
-        for at in range(n):
-            text: str | None = first
-            for value, piece in zip(values, rest, strict=True):
-                found = value[at]
-                if found is None or text is None:
-                    text = None
-                    break
-                text += found + piece
-            out.append(text)
-        return out
+        keys = zip(*values, strict=True)
+        return [made[key] if key in made else self._feature(key) for key in keys]
+
+    def _feature(self, values: tuple[str | None, ...]) -> str | None:
+        """A feature that is made for the first time."""
+        self.made[values] = text = self._joined(values)
+        return text
+
+    def _joined(self, values: tuple[str | None, ...]) -> str | None:
+        text = self.pieces[0]
+        for value, piece in zip(values, self.pieces[1:], strict=True):
+            if value is None:
+                return None
+            text += value + piece
+        return text
 
     def _values(self, atom: Atom, column: Sequence[str], n: int) -> list[str | None]:
         function, k = atom.function, atom.offset
@@ -148,7 +155,7 @@ def _function(name: str | None, number: str, where: str) -> Function | None:
         k = int(number)
         return (lambda v: v[:k]) if name == "prefix" else (lambda v: v[-k:])
     if name in _PLAIN and not number:
-        return _PLAIN[name]
+        return cache(_PLAIN[name])
     raise CommandError(
         f"{where}: there is no function {name + number!r}; use lower, shape, prefix1, prefix2, ..., suffix1, "
         "suffix2, ..."
