@@ -147,12 +147,12 @@ def _batch(examples: Any) -> dict[str, Any]:
     import numpy as np
 
     from maxmargin.command_line.readers.examples import Rows
-    from maxmargin.data.parquet import _Features
+    from maxmargin.data.parquet import Features
 
     if isinstance(examples, Rows):
         X: Any = examples.X
         if examples.names is not None:
-            X = _Features(examples.names, list(np.asarray(X).T))
+            X = Features(examples.names, list(np.asarray(X).T))
         group = examples.group
         if group is not None and group.dtype.kind not in "iu":
             group = np.unique(group, return_inverse=True)[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -149,8 +150,17 @@ def _of_checkpoint(path: str) -> dict[str, Any]:
     from maxmargin.checkpoints import read_file
 
     about, _ = read_file(path)
-    plain = {name: value for name, value in about.items() if isinstance(value, str | int | float)}
+    plain = {
+        name: value
+        for name, value in about.items()
+        if isinstance(value, bool | str | int | float) and not _is_hash(value)
+    }
     return {"checkpoint": path, "bytes": os.path.getsize(path), **plain}
+
+
+def _is_hash(value: Any) -> bool:
+    """Whether a value only identifies data."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{32,}", value) is not None
 
 
 def _of_data(chosen: argparse.Namespace) -> dict[str, Any]:

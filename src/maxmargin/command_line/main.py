@@ -83,7 +83,7 @@ def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PIPE
     except KeyboardInterrupt:
-        return _failed(chosen, "interrupted; nothing was found yet", ExitCode.INTERRUPTED)
+        return _failed(chosen, "interrupted; nothing was written", ExitCode.INTERRUPTED)
     except CommandError as error:
         return _failed(chosen, str(error), error.code)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:

@@ -65,14 +65,14 @@ def read_parquet(
     ):
         if batch.num_rows:
             yield {
-                "X": _Features(names, [_numbers(batch, name) for name in names]),
+                "X": Features(names, [_numbers(batch, name) for name in names]),
                 "y": None if label is None else _labels(batch, label),
                 "weight": None if weight is None else _numbers(batch, weight),
                 "group": None if group is None else _numbers(batch, group),
             }
 
 
-class _Features:
+class Features:
     """The part of a data frame that :func:`write` uses: names and values."""
 
     def __init__(self, names: list[str], values: list[AnyArray]) -> None:
