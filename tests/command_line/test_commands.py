@@ -291,10 +291,11 @@ def test_wrong_arguments_are_explained_in_one_line(refused, files, tmp_path):
     data = files["two classes"]
     assert "20/n" in refused("fit", data, "--C", "x")
     assert "LinearSVC, LinearSVR" in refused("fit", data, "--estimator", "SVC")
-    assert "KernelSVC has no parameter engine" in refused(
+    assert "--engine is for LinearSVC, LinearSVR, RankSVM" in refused(
         "fit", data, "--estimator", "KernelSVC", "--engine", "ray"
     )
-    assert "LinearSVC has no parameter gamma" in refused("fit", data, "--set", "gamma=1")
+    assert "is for SequenceTagger, KernelSVC" in refused("fit", data, "--set", "gamma=1")
+    assert "LinearSVC has no parameter gama; it has C," in refused("fit", data, "--set", "gama=1")
     assert "write --set name=value" in refused("fit", data, "--set", "gamma")
     assert "auto, cutting_plane" in refused("fit", data, "--solver", "simplex")
     assert "1:2,-1:1" in refused("fit", data, "--class-weight", "heavy")

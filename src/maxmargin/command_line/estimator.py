@@ -151,6 +151,13 @@ def literal(text: str) -> Any:
 
 def _require(parameter: str, known: dict[str, Any], name: str, option: str) -> None:
     if parameter not in known:
+        import maxmargin
+
+        having = [n for n in NAMES if parameter in getattr(maxmargin, n)().get_params(deep=False)]
+        if having:
+            raise CommandError(
+                f"{option} is for {', '.join(having)} (--estimator), not for {name}."
+            )
         others = ", ".join(sorted(set(known) - {"callbacks", "verbose"}))
         raise CommandError(f"{option}: {name} has no parameter {parameter}; it has {others}.")
 

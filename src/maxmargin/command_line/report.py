@@ -10,6 +10,14 @@ from maxmargin.command_line.errors import ExitCode
 from maxmargin.command_line.readers.examples import Examples, Rows, Sequences
 
 _SCALE = ", or scale the features to similar ranges"
+_ONE = {
+    "n_samples": "sample",
+    "n_sequences": "sequence",
+    "n_tokens": "token",
+    "n_features": "feature",
+    "n_queries": "query",
+    "n_classes": "class",
+}
 _STOPPED = {
     "max_iter": "stopped by --max-iter",
     "max_seconds": "stopped by --seconds",
@@ -40,7 +48,7 @@ def sizes(estimator: Any, examples: Examples) -> dict[str, int]:
 
 def sizes_in_words(found: dict[str, int]) -> str:
     """For example ``7,770 samples, 8,315 features, 2 classes``."""
-    return ", ".join(f"{n:,} {name[2:]}" for name, n in found.items())
+    return ", ".join(f"{n:,} {_ONE[name] if n == 1 else name[2:]}" for name, n in found.items())
 
 
 def certificate(estimator: Any) -> dict[str, Any]:
