@@ -67,6 +67,19 @@ def test_bundle_goes_on_where_the_gram_matrix_has_no_digits_left(seed: int) -> N
     assert solved(precise=False)[1] <= upper * (1.0 + 1e-12)
 
 
+def test_multipliers_far_below_C_keep_their_digits() -> None:
+    rng = np.random.default_rng(0)
+    A, o = 1e4 * rng.normal(size=(8, 20)), rng.uniform(1, 5, size=8)
+    bounds = []
+    for C in (1e-6, 1.0, 1e10):  # the multipliers, about 1e-8, reach none of them
+        bundle = Bundle(20, regularizer=SquaredNorm())
+        for plane, offset in zip(A, o, strict=True):
+            bundle.add([Cut(float(offset), plane)])
+        bounds.append(bundle.solve(C, precise=True).lower_bound)
+    assert bounds[0] > 0.0
+    assert bounds == pytest.approx([bounds[0]] * 3, rel=1e-9)
+
+
 def test_bundle_too_big_for_it_is_solved_as_before() -> None:
     rng = np.random.default_rng(0)
     plane = rng.normal(size=1000)

@@ -112,6 +112,7 @@ SEEDS = [
     ("LinearSVC", 91000000),
     ("LinearSVC", 91000083),
     ("LinearSVC", 93000204),
+    ("SequenceTagger", 82004000123),
     ("svc_path", 555000053),  # the objective of weights that were not returned
 ]
 

@@ -38,6 +38,9 @@ PROXIMAL = 1e-13
 INVISIBLE = 1e-14
 #: steps that may pass without a smaller duality gap: beyond that only rounding is left
 PATIENCE = 8
+#: if the planes other than zero planes have less than SMALL of the multipliers of their block, the problem is
+#: solved again for a C of ROOM times their multipliers
+MAX_ROUNDS, SMALL, ROOM = 3, 1e-3, 10.0
 #: fraction of the distance to the nearest bound that a step may cover
 BACK = 0.995
 
@@ -69,11 +72,25 @@ def solve_planes(
     penalty = np.ones(dim)
     penalty[omega.free] = 0.0
     signed = np.asarray(omega.nonnegative, dtype=np.int64)
-    found = solve_dense(rows, offsets, block, C, penalty, signed, omega.floors)
-    if found is None:
-        return None
-    beta = np.where(found.beta >= INVISIBLE, found.beta, 0.0)
-    return DenseSolution(found.w, beta / np.bincount(block, weights=beta)[block])
+    best, share = None, 1.0
+    for _ in range(MAX_ROUNDS):
+        found = solve_dense(rows, offsets, block, share * C, penalty, signed, omega.floors)
+        if found is None:
+            break
+        beta = np.where(found.beta >= INVISIBLE, found.beta, 0.0)
+        beta = beta / np.bincount(block, weights=beta)[block]
+        used = float(np.bincount(block[p:], weights=found.beta[p:]).max())
+        if best is not None and used > 0.5:  # the smaller C may be too small
+            break
+        if best is not None:
+            beta[p:] *= share
+            beta[:p] = 1.0 - np.bincount(block[p:], weights=beta[p:], minlength=p)
+        best = DenseSolution(found.w, beta)
+        if not 0.0 < used < SMALL:
+            break
+        # the digits of the multipliers are those of C: the optimum is the same for a C that they do not reach
+        share *= ROOM * used
+    return best
 
 
 def solve_dense(

@@ -277,6 +277,8 @@ class AutoStructured:
         if state.resumed is None or state.phase == 0:
             state.phase = 0
             yield from sets.over_sets(problem, state, budget if small else float("inf"))
+            if small:
+                _prove(problem, state)
             if _is_over(state) or not small:
                 return
         state.gave_up, state.stop, state.phase = False, None, 1
