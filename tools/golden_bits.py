@@ -120,6 +120,9 @@ for name, solver in {
             lambda solver, kind: mm.LinearSVC(loss=kind, solver=solver).fit(*rows()), solver, kind
         )
 FITS |= {
+    "LinearSVC planes at rows": lambda: mm.LinearSVC(
+        C=3.0, solver=solvers.CuttingPlane(space="rows")
+    ).fit(*sparse()),
     "LinearSVC sparse": lambda: mm.LinearSVC(C=3.0).fit(*sparse()),
     "LinearSVC float32": lambda: mm.LinearSVC().fit(rows()[0].astype(np.float32), rows()[1]),
     "LinearSVC free intercept": lambda: mm.LinearSVC(penalize_intercept=False).fit(*rows()),

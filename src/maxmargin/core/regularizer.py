@@ -70,7 +70,7 @@ class SquaredNorm:
 
     def inner(self, u: Array, v: Array) -> float:
         """The inner product over the penalized coordinates."""
-        return float((self.penalized(u) if len(self.free) else u) @ v)
+        return float(self.penalized(u) @ v)
 
     def penalized(self, u: Array) -> Array:
         """``u`` with its free coordinates set to zero.
@@ -84,7 +84,7 @@ class SquaredNorm:
 
     def value(self, w: Array) -> float:
         """Omega(w)."""
-        return 0.5 * float((self.penalized(w) if len(self.free) else w) @ w)
+        return 0.5 * float(self.penalized(w) @ w)
 
     def radius(self, upper: float) -> float:
         """A bound on the norm of an optimal w, given an attained value of F."""
