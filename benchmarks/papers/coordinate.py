@@ -24,7 +24,9 @@ def _epoch(data, indices, indptr, y, norms, alpha, w, C, order):  # type: ignore
             score += data[k] * w[indices[k]]
         g = 1.0 - y[i] * score
         seen += max(0.0, g)
-        if norms[i] > 0.0:
+        if norms[i] == 0.0:  # an empty row has loss 1 whatever w is
+            alpha[i] = C
+        else:
             new = min(max(alpha[i] + g / norms[i], 0.0), C)
             step = (new - alpha[i]) * y[i]
             alpha[i] = new
