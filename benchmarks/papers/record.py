@@ -157,6 +157,17 @@ def slope(x: Iterable[float], y: Iterable[float]) -> float:
     return over / sum((a - mean_x) ** 2 for a, _ in pairs)
 
 
+#: times whose ratio is below this are a tie, on a machine that other work shares
+TIE = 1.5
+
+
+def time_against(own: float, other: float) -> str:
+    """A comparison of two times in words: less, more, or about as much."""
+    if other > TIE * own:
+        return "less time than"
+    return "more time than" if own > TIE * other else "about as much time as"
+
+
 def pick(figures: Sequence[Mapping[str, Any]], **keys: Any) -> list[dict[str, Any]]:
     """The lines with these values."""
     return [dict(f) for f in figures if all(f.get(k) == v for k, v in keys.items())]
