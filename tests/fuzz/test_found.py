@@ -113,7 +113,6 @@ SEEDS = [
     ("LinearSVC", 91000083),
     ("LinearSVC", 93000204),
     ("SequenceTagger", 82004000123),
-    ("svc_path", 555000053),  # the objective of weights that were not returned
 ]
 
 

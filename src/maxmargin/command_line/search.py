@@ -113,7 +113,7 @@ def in_words(found: Found, name: str, scoring: str | None) -> str:
 _SCORES = {
     "LinearSVC": "accuracy",
     "KernelSVC": "accuracy",
-    "MeasureSVC": "accuracy",
+    "MeasureSVC": "the measure",
     "LinearSVR": "R2",
     "RankSVM": "pairs in the right order",
     "SequenceTagger": "accuracy over tokens",
