@@ -237,7 +237,7 @@ def _as_csr(X: Any, name: str) -> Any:
             raise _damaged(name, f"its blocks have shape {blocks.shape[1:]}.")
         _check_compressed(X, (n // blocks.shape[1], d // blocks.shape[2]), name)
     elif X.format == "coo":
-        for axis, places in enumerate(X.coords):
+        for axis, places in enumerate((X.row, X.col)):  # `coords` needs SciPy 1.13
             places = _integers(places, f"{name}.coords[{axis}]")
             if len(places) != len(X.data) or not _lie_within(places, X.shape[axis]):
                 raise _damaged(name, f"its entries are outside its {n} rows and {d} columns.")
