@@ -132,8 +132,8 @@ def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = Fal
         group.add_argument(
             "--C",
             metavar="NUMBER[/n]",
-            help="weight of the sum of losses (default 1, for sequences 0.1); 20/n divides by the number n of "
-            "samples, queries or sequences",
+            help="weight of the sum of losses (default 1, for sequences 0.1); 20/n divides by the number n "
+            "of samples, queries or sequences",
         )
     group.add_argument("--loss", help="such as hinge, squared_hinge, pairs, map, ndcg")
     group.add_argument("--measure", help="of MeasureSVC: f1, roc_auc, prbep, error, ...")
