@@ -13,6 +13,7 @@ from benchmarks.common import Bench, Cell, Row, command_line, cpu
 import statistics
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,9 +182,7 @@ def table(bench: Bench) -> None:
         for C in Cs:
             for n in SIZES[:2] if bench.quick else SIZES:
                 spec = {"kind": kind, "C": C, "n": n}
-                found = bench.run(f"{kind} {C:g} {n}", spec)
-                if "error" in found:
-                    continue
+                found = bench.inline(f"{kind} {C:g} {n}", partial(cell, spec, bench))
                 mine, other = _middle(found["ours"]), _middle(found["theirs"])
                 rows.append(
                     {
@@ -206,8 +205,8 @@ Medians of {REPEATS}, interleaved, each of as many fits as take {ENOUGH:g} CPU s
 loosest tolerance of a ladder whose F is within {PRECISION:g} of the best; “their precision” above that means
 that its default missed it. Ours certifies {PRECISION:g}; it does not know the best F.
 """
-    thousand = bench.run("thousand", {"what": "thousand"})
-    search = bench.run("search", {"what": "search"})
+    thousand = bench.inline("thousand", partial(cell, {"what": "thousand"}, bench))
+    search = bench.inline("search", partial(cell, {"what": "search"}, bench))
     more = [
         {
             "work": "1,000 fits of LinearSVC to 100 rows, one process",
