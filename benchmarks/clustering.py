@@ -117,8 +117,8 @@ def table(bench: Bench) -> None:
         )
     notes = f"""
 {TRAIN} training sets and {TEST} test sets of {ITEMS} digits of {DIGITS} kinds; C = {C:g}, not tuned;
-tol = {TOL:g}. *oracle calls* are per set. With a greedy argmax the fit proves a lower bound only, and with
-the linear program the objective is that of the relaxed problem.
+tol = {TOL:g}. *oracle calls* are per set. With a greedy argmax the fit proves a lower bound only; with the
+linear program the objective is that of the relaxed problem.
 """
     bench.save(TITLE, [("digits", "Three kinds of argmax", rows, notes)])
 
