@@ -74,8 +74,8 @@ def numeric(seed=0, n=30):
 )
 def test_rows_of_numbers_are_a_matrix_in_every_form(form):
     X, Y = numeric()
-    matrix = SequenceTagger().fit(X, Y)
-    other = SequenceTagger().fit([form(x) for x in X], Y)
+    matrix = SequenceTagger(C=1.0).fit(X, Y)
+    other = SequenceTagger(C=1.0).fit([form(x) for x in X], Y)
     np.testing.assert_array_equal(other.weights_, matrix.weights_)
     assert other.n_features_in_ == 3
     assert other.predict([form(x) for x in X]) == matrix.predict(X)
@@ -86,8 +86,8 @@ def test_one_tensor_of_all_sequences():
     X = np.random.default_rng(0).normal(size=(20, 4, 3))
     Y = X.argmax(axis=2)
     tagger, listed = (
-        SequenceTagger().fit(Tensor(X), Tensor(Y)),
-        SequenceTagger().fit(list(X), list(Y)),
+        SequenceTagger(C=1.0).fit(Tensor(X), Tensor(Y)),
+        SequenceTagger(C=1.0).fit(list(X), list(Y)),
     )
     assert tagger.classes_ == [0, 1, 2]
     np.testing.assert_array_equal(tagger.weights_, listed.weights_)
@@ -101,9 +101,9 @@ def test_one_tensor_of_all_sequences():
 
 def test_labels_that_are_tensors_are_their_numbers():
     X, Y = numeric()
-    plain = SequenceTagger().fit(X, Y)
+    plain = SequenceTagger(C=1.0).fit(X, Y)
     for labels in ([Tensor(y) for y in Y], [list(Tensor(y)) for y in Y], [pd.Series(y) for y in Y]):
-        tagger = SequenceTagger().fit(X, labels)
+        tagger = SequenceTagger(C=1.0).fit(X, labels)
         assert tagger.classes_ == [0, 1, 2]
         np.testing.assert_array_equal(tagger.weights_, plain.weights_)
         assert tagger.score(X, labels) == 1.0
