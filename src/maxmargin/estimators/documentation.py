@@ -20,8 +20,8 @@ A parameter has the same meaning and the same default in all estimators, with th
 ``tools/parameter_table.py`` prints all parameters and defaults.
 
 ``C``
-    0.1 in ``SequenceTagger`` and 1 everywhere else: four corpora have their best models near 0.1, in less
-    than half the time (``benchmarks/results/tagger_c.md``).
+    0.1 in ``SequenceTagger`` and 1 everywhere else: four corpora have their best models near 0.1, in about
+    half the time (``benchmarks/results/tagger_c.md``).
 ``tol``
     1e-3 for vectors and 5e-2 for structures, whose accuracy no longer improves below a gap of about 1e-1.
     ``LatentStructuredSVM`` has no lower bound of its optimum: there, ``tol`` (1e-2) limits the possible gain

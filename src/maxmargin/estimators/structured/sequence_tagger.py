@@ -46,7 +46,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     ----------
     {C}
         It multiplies a sum over sequences. 0.1 was best, or as good as the best, on four corpora with sparse
-        features; a C of 1 takes more than twice as long there. With a kernel, or with few dense features,
+        features; a C of 1 takes about twice as long there. With a kernel, or with few dense features,
         try larger values.
     {tol}
         The accuracy usually stops improving well before the default is reached.
