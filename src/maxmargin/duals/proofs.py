@@ -110,7 +110,7 @@ def _constant(rows: Rows, omega: SquaredNorm, coef: Array) -> float | None:
     first = rows.dim - rows.n_columns
     if rows.intercept == 0.0 or not (omega.free >= first).all():
         return None
-    return rows.intercept * float(np.abs(coef).sum())
+    return abs(rows.intercept) * float(np.abs(coef).sum())
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:
