@@ -87,7 +87,7 @@ def _given(case: Case) -> tuple[Any, Any, Any]:
 
 
 def _estimator(case: Case, **changes: Any) -> KernelSVC:
-    return KernelSVC(**{"max_seconds": checks.SECONDS, **case.data["params"], **changes})
+    return KernelSVC(**{"max_seconds": checks.seconds(case), **case.data["params"], **changes})
 
 
 def run(case: Case) -> Outcome:

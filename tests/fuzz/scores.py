@@ -223,6 +223,7 @@ def run(case: Case) -> Outcome:
                 regularizer=SquaredNorm(nonnegative=np.array(data["nonnegative"], dtype=np.int64)),
                 stopping=solvers.RelativeGap(tol),
                 max_iter=params.get("max_iter"),
+                max_seconds=None if data["tame"] else linear.SECONDS,
             )
         except (ValueError, TypeError) as error:
             return linear.refused(case, error)

@@ -64,9 +64,7 @@ def run(case: Case) -> Outcome:
     """Learn batch by batch and check."""
     data = case.data
     y, s = np.asarray(data["y"]), data["sample_weight"]
-    fitted: Any = (LinearSVR if data["regression"] else LinearSVC)(
-        **linear.arguments(data["params"])
-    )
+    fitted: Any = (LinearSVR if data["regression"] else LinearSVC)(**linear.arguments(case))
     more: dict[str, Any] = {} if data["regression"] else {"classes": np.unique(y)}
     found: list[Finding] = []
     seen: list[tuple[Any, ...]] = []

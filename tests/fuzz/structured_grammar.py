@@ -161,7 +161,7 @@ class Listing:
 
 
 def _estimator(case: Case, **changes: Any) -> GrammarParser:
-    params = {"max_seconds": checks.SECONDS, **case.data["params"], **changes}
+    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
     if "solver" in params:
         params["solver"] = eval(params["solver"])
     return GrammarParser(**params)

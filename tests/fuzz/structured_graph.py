@@ -59,7 +59,7 @@ def draw(rng: np.random.Generator) -> Case:
 
 
 def _estimator(case: Case, **changes: Any) -> GraphLabeler:
-    params = {"max_seconds": checks.SECONDS, **case.data["params"], **changes}
+    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
     if "solver" in params:
         params["solver"] = eval(params["solver"])
     return GraphLabeler(**params)

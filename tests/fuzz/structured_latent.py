@@ -100,7 +100,7 @@ def _convex(case: Case, latent: Any) -> Problem:
 def run(case: Case) -> Outcome:
     """Fit and check."""
     X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
-    params = {"max_seconds": checks.SECONDS, **case.data["params"]}
+    params = {"max_seconds": checks.seconds(case), **case.data["params"]}
     return checks.attempt(
         case,
         lambda: LatentStructuredSVM(_task(case), **params).fit(X, y, sample_weight=weight),

@@ -131,7 +131,7 @@ def _given(case: Case) -> tuple[Any, Any, Any, dict[str, Any]]:
 
 
 def _params(case: Case, **changes: Any) -> dict[str, Any]:
-    params = {"max_seconds": checks.SECONDS, **case.data["params"], **changes}
+    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
     for name in ("solver", "prior"):
         if name in params:
             params[name] = eval(params[name])

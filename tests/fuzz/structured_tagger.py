@@ -162,7 +162,7 @@ def _with_zeros(x: Any) -> Any:
 
 
 def _estimator(case: Case, **changes: Any) -> SequenceTagger:
-    params = {"max_seconds": checks.SECONDS, **case.data["params"], **changes}
+    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
     for name in ("solver", "prior"):
         if name in params:
             params[name] = eval(params[name])
