@@ -16,12 +16,9 @@ if str(ROOT) not in sys.path:
 os.environ.setdefault("MAXMARGIN_DATA", str(ROOT.parent / "shared" / "data"))
 
 # Compiled functions compile on their first call: no deadlines. Few examples by default, so that a run
-# takes seconds; CI and nightly runs take the same code with more. All but "nightly" are deterministic:
-# a failure on one machine is a failure on all.
+# takes seconds; nightly runs take the same code with more. The default is deterministic: a failure on one
+# machine is a failure on all.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=15, derandomize=True, **_common)
-settings.register_profile("ci", max_examples=25, derandomize=True, **_common)
+settings.register_profile("default", max_examples=12, derandomize=True, **_common)
 settings.register_profile("nightly", max_examples=200, **_common)
-settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
-)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

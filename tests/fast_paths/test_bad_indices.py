@@ -40,7 +40,7 @@ def tried(count, seed):
 
 
 def test_random_damage():
-    tried(100, 1)
+    tried(40, 1)
 
 
 @pytest.mark.nightly

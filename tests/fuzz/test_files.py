@@ -25,9 +25,9 @@ def folder(tmp_path_factory):
     first(
         3,
         [
-            ("models", 150),
-            ("manifests", 60),
-            ("checkpoints", 60),
+            ("models", 60),
+            ("manifests", 40),
+            ("checkpoints", 40),
             ("models", 400),
             ("manifests", 150),
             ("checkpoints", 150),

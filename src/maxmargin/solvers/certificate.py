@@ -66,6 +66,11 @@ def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float
     return omega + C * proved.proved_value(w, unseen(risk.n_examples) * omega / C)
 
 
+def _met(stopping: StoppingRule, upper: float, lower: float, C: float) -> bool:
+    """Whether the rule that ended the loop holds for bounds computed anew, up to rounding."""
+    return stopping.met(Bounds(upper - 1e-12 * abs(upper), lower, C))
+
+
 def at_point(
     result: SolveResult,
     risk: Risk,
@@ -80,7 +85,7 @@ def at_point(
         return replace(result, w=w)
     upper, lower = _attained(risk, regularizer or SquaredNorm(), C, w), result.lower_bound
     require_numbers(objective=upper)
-    met = stopping.met(Bounds(upper - 1e-12 * abs(upper), lower, C))
+    met = _met(stopping, upper, lower, C)
     return replace(
         result,
         w=w,
@@ -108,9 +113,7 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
                 lower = -float("inf")
     kind = CERTIFICATE_OF[risk.oracle]
     gap = float("inf") if kind == "lower_only" else relative_gap(upper, lower)
-    # the rule that ended the loop must hold for the recomputed bounds, up to rounding
-    slack = 1e-12 * abs(upper)
-    proved = problem.stopping.met(Bounds(upper - slack, lower, problem.C))
+    proved = _met(problem.stopping, upper, lower, problem.C)
     if state.stop == "gap" and not proved:
         state.stop = "stalled"  # the loop met the rule only because of rounding
     elif state.stop == "stalled" and proved:
