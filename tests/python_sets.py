@@ -58,6 +58,10 @@ class PythonWorkingSets:
     def n_support(self):
         return sum(int(np.count_nonzero(held.alpha[1:])) for held in self.sets)
 
+    @property
+    def batch_size(self):
+        return 1
+
     def stream(self, order, skip_below):
         self.tick += 1
         calls = new = 0

@@ -53,13 +53,12 @@ def test_no_call_is_made_twice():
 
 def test_fewer_calls_than_streaming():
     X, y = examples(150, d=8)
-    passes = {
-        cost: StructuredSVM(TinyMulticlass(), 1.0, tol=1e-3, solver=DualCoordinate(cost))
-        .fit(X, y)
-        .history_[-1]["oracle_calls"]
-        for cost in ("cheap", "expensive")
-    }
-    assert passes["expensive"] <= 0.9 * passes["cheap"]
+    passes = [0.0, 0.0]
+    for seed in range(5):  # the number depends on the order of visits: one seed decides nothing
+        for k, solver in enumerate((DualCoordinate(batch_size=1), EXPENSIVE)):
+            svm = StructuredSVM(TinyMulticlass(), 1.0, tol=1e-3, solver=solver, random_state=seed)
+            passes[k] += svm.fit(X, y).history_[-1]["oracle_calls"]
+    assert passes[1] <= 0.9 * passes[0]
 
 
 @pytest.mark.data

@@ -18,6 +18,7 @@ SETS = [DualCoordinate(batch_size="all"), DualCoordinate(oracle="expensive"), Du
 PROBLEMS = [
     *((chain, solver) for solver in CUTS + SETS),
     (python, None),
+    (python, DualCoordinate()),  # 130 examples: batches of six
     (expensive, DualCoordinate(oracle="expensive")),
     (candidates, None),
 ]
@@ -91,4 +92,4 @@ def test_an_error_of_the_task_is_raised_once_and_never_retried(make_engine, tmp_
     assert path.stat().st_size == 3
     notes = " ".join(caught.value.__notes__)
     assert "example 101" in notes
-    assert notes.count("in shard 3 of 4") == 1
+    assert notes.count("in shard 12 of 16") == 1

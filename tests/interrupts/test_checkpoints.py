@@ -194,7 +194,7 @@ def test_a_fit_goes_on_before_and_after_another_method_took_over(path):
     took_over = methods.index("cutting planes")
     assert set(methods[:took_over]) == {"working sets"}
     assert set(methods[took_over:]) == {"cutting planes"}
-    for kept in range(1, fresh.n_iter_):
+    for kept in {1, took_over - 1, took_over, took_over + 1, fresh.n_iter_ - 1}:
         resumed = clone(tagger).fit(S, labels, resume_from=copies.of(kept))
         assert resumed.converged_
         # sets hold all there is, and are left after the same pass

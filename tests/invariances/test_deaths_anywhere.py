@@ -73,7 +73,7 @@ FITS = {
 def small_as_if_large(monkeypatch):
     """Five shards of few rows, and caches of constraints that begin anew all the time."""
     monkeypatch.setattr(score, "shard_bounds", lambda n, *_: [n * k // 5 for k in range(6)])
-    monkeypatch.setattr(task, "MIN_EXAMPLES", 8)
+    monkeypatch.setitem(task.MIN_EXAMPLES, "compiled", 8)
     for module in (task, task_shard):
         monkeypatch.setattr(module, "CACHE_SIZE", 3)
     monkeypatch.setattr(task_shard, "MAX_SPAN", 6)

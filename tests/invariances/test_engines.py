@@ -141,7 +141,7 @@ def test_estimators_give_the_same_bits(engines):
 @pytest.mark.parametrize(
     ("problem", "solver", "dooms"),
     first(
-        4,
+        2,
         [
             # (method, shard, which call): in the pass over the rows, in the line search, in a step, in a cut
             (binary, None, [("line_evaluate", 0, 2), ("line_slopes", 2, 3), ("line_toward", 0, 2)]),

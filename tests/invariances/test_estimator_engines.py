@@ -235,7 +235,13 @@ def test_methods_that_leave_the_workers_idle_say_so_once(name, solver, what, pro
 
 @pytest.mark.parametrize(
     ("name", "solver"),
-    [("binary", PLANES), ("tags", PLANES), ("own task", DualCoordinate(oracle="expensive"))],
+    [
+        ("binary", PLANES),
+        ("tags", PLANES),
+        ("graphs", DualCoordinate()),
+        ("own task", DualCoordinate()),
+        ("own task", DualCoordinate(oracle="expensive")),
+    ],
 )
 def test_methods_that_use_the_workers_say_nothing(name, solver, processes):
     estimator, problem = FITS[name]

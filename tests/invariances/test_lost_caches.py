@@ -271,4 +271,4 @@ def test_an_error_of_the_task_is_raised_once_and_never_retried(solver, processes
     assert path.stat().st_size == 3
     notes = caught.value.__notes__
     assert "raised by the task's oracle for example 101" in notes
-    assert sum("in shard 3 of 4" in note for note in notes) == 1
+    assert sum("in shard 12 of 16" in note for note in notes) == 1

@@ -206,6 +206,7 @@ def test_stacked_matrix_is_used_in_place(index, dtype):
     assert np.allclose(from_dense.oracle(p.w, 0, p.n).values, b.values)
 
 
+@pytest.mark.nightly  # compiles everything for labels of two bytes
 def test_many_labels_need_two_bytes():
     K = 300
     task = Chain(K, 2)

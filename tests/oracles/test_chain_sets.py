@@ -180,6 +180,7 @@ def test_a_saved_state_goes_on_with_the_same_bits():
     assert resumed.dual_value() == sets.dual_value()
 
 
+@pytest.mark.nightly  # read-only arrays are other types: everything is compiled again
 def test_nothing_is_written_to_and_empty_ranges_are_fine():
     p = Problem(13)
     p.w.flags.writeable = False

@@ -383,7 +383,7 @@ class SpecsOfToday(ProcessEngine):
 @pytest.mark.parametrize(
     ("engine", "message"),
     first(
-        3,
+        2,
         [
             (DropsTheDead, "reduce differs"),
             (GivesUpAtOnce, "ended 1 times"),

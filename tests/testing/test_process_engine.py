@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def test_the_same_bits(engine, oracle):
         assert fit.coef_.tobytes() == fits[0].coef_.tobytes()
         assert (fit.objective_, fit.lower_bound_) == (fits[0].objective_, fits[0].lower_bound_)
         assert len(fit.history_) == len(fits[0].history_)
+
+
+def test_two_workers_call_the_oracle_at_the_same_time_by_default():
+    """Sleeping takes no processor, so this holds on a busy machine, too."""
+    X, y = examples(80)
+    took = []
+    for n_jobs in (1, 2):
+        svm = StructuredSVM(Sleepy(0.02), 0.1, tol=0.05, engine="processes", n_jobs=n_jobs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            svm.fit(X, y)
+        took.append(svm.history_[-1]["elapsed"])
+    assert took[1] < 0.75 * took[0]
 
 
 def test_an_error_is_raised_once_with_its_example(engine):

@@ -235,7 +235,8 @@ class Driver:
     ) -> SweepStats:
         """Call the oracle for a few examples at a time, until the time limit."""
         calls = new = 0
-        examples, due = self._examples(), sets.begin(order, skip_below)
+        examples = self._examples()
+        due = examples.in_turn(sets.begin(order, skip_below))
         while calls < len(due) and not self._late():
             answers = examples.answers_for(sets.w, due[calls : calls + batch_size], quick=True)
             stats = sets.absorb(answers)

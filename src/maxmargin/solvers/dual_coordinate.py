@@ -127,8 +127,10 @@ class DualCoordinate:
     batch_size : int or "all", optional
         Examples whose oracle calls see the same weights, so that an engine with as many workers can answer
         them at the same time. The result depends on it, and not on the number of workers. ``"all"`` is the
-        n-slack algorithm of Joachims, Finley and Yu. By default 1 for a cheap oracle, so that every call sees
-        the newest weights; 4 for an expensive one (fewer if there are fewer than 80 examples).
+        n-slack algorithm of Joachims, Finley and Yu. The default depends on the task and not on the engine:
+        1 if the task's visits are compiled (chains, candidates), so that every call sees the newest weights;
+        16 for other tasks (fewer if there are fewer than 320 examples); 4 if the oracle is expensive (fewer
+        if there are fewer than 80 examples).
     max_epochs : int, default 10
         Sweeps over the cached planes between two passes of the oracle (ten times as many if
         ``batch_size="all"``).
@@ -341,10 +343,11 @@ class DualCoordinate:
         if self.schedule == "larank":
             return (yield from self._larank(sets, rng, order, skip))
         if self.oracle == "cheap":
-            if self.batch_size in (None, 1):
+            size = sets.batch_size if self.batch_size is None else self._size
+            if size == 1:
                 stats = yield Sweep(sets, "stream", order, skip)
             else:
-                stats = yield Ask(sets, order, skip, self._size)
+                stats = yield Ask(sets, order, skip, size)
             return stats.gap
         total = 0.0
         for piece in np.array_split(order, self._pieces(n)):

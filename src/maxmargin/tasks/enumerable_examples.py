@@ -229,6 +229,10 @@ class CandidateSets:
     def gaps(self) -> Array:
         return self._held.gaps
 
+    @property
+    def batch_size(self) -> int:
+        return 1
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
         calls, added, gap = stream_sweep(

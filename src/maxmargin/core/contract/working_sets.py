@@ -48,6 +48,11 @@ class WorkingSets(Protocol):
     def gaps(self) -> Array:
         """Duality-gap contribution of each example when last visited: infinite before, 0 for a zero cap."""
 
+    @property
+    def batch_size(self) -> int:
+        """Number of examples whose oracle calls see the same ``w`` if the solver does not say it: 1 if
+        :meth:`stream` is one compiled call, more if an engine can answer in parallel."""
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """For each example of ``order`` whose last gap contribution is at least ``skip_below``: call the
         oracle at the current ``w``, add its output to the working set if new, and solve the example's
@@ -101,6 +106,10 @@ class WorkingSetRisk(Protocol):
 
     def answers(self, w: Array) -> list[Answers]:
         """The oracle's answers for all examples at ``w``, in shard order."""
+
+    def in_turn(self, examples: IntArray) -> IntArray:
+        """These examples in an order in which neighbors belong to different shards, as far as possible: so a
+        batch of them keeps all workers busy. It depends on the data, and not on the number of workers."""
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples at ``w``, one each, in this order. ``quick``: answers

@@ -79,6 +79,11 @@ class CenteredSets(WorkingSets):
         """See :class:`maxmargin.core.WorkingSets`."""
         return self._sets.gaps
 
+    @property
+    def batch_size(self) -> int:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return self._sets.batch_size
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
         return self._sets.stream(order, skip_below)
@@ -168,6 +173,10 @@ class CenteredRisk(MappedRisk):
     def answers(self, w: Array) -> list[Answers]:
         """See :class:`maxmargin.risks.TaskRisk`."""
         return self._task_risk.answers(self.weights.whole(w))
+
+    def in_turn(self, examples: IntArray) -> IntArray:
+        """See :class:`maxmargin.risks.TaskRisk`."""
+        return self._task_risk.in_turn(examples)
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """See :class:`maxmargin.risks.TaskRisk`."""

@@ -36,7 +36,7 @@ from maxmargin.tasks.base import Task
 #: ranges of examples: a function of the data alone, so that sums have one shape for any number
 #: of workers
 MAX_SHARDS = 16
-MIN_EXAMPLES = 32
+MIN_EXAMPLES = {"compiled": 32, "plain": 8, "expensive": 1}
 #: where each of 16 shards would have more examples than this there are more shards
 SHARD_EXAMPLES = 4096
 PLANE_ENTRIES = 2**24
@@ -86,9 +86,10 @@ def _examples_of(
     return examples
 
 
-def _shard_bounds(n: int, dim: int, *, expensive: bool) -> list[int]:
-    """Where shards begin and end. A shard's part of a cut is a vector: few shards where vectors are long."""
-    fewest = 1 if expensive else MIN_EXAMPLES
+def _shard_bounds(n: int, dim: int, kind: str) -> list[int]:
+    """Where shards begin and end. A shard's part of a cut is a vector: few shards where vectors are long. The
+    cheaper the oracle, the more examples a shard needs to be worth a call."""
+    fewest = MIN_EXAMPLES[kind]
     most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
     n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
     return [round(k * n / n_shards) for k in range(n_shards + 1)]
@@ -224,7 +225,8 @@ class TaskRisk:
         self.n_examples = n
         self._examples = examples
         self._weights = check_weights(sample_weight, n)
-        bounds = _shard_bounds(n, dim, expensive=expensive)
+        kind = "plain" if isinstance(examples, PlainExamples) else "compiled"
+        bounds = _shard_bounds(n, dim, "expensive" if expensive else kind)
         n_shards = len(bounds) - 1
         self.n_blocks, self._bounds = n_shards, bounds
         self.engine: Engine = engine or SerialEngine()
@@ -312,6 +314,17 @@ class TaskRisk:
         """The oracle's answers for all examples of positive weight, in shard order."""
         parts = self.engine.gather(TaskShard.oracle_runs, self.engine.publish(w))
         return [answers for shard in parts for answers in shard]
+
+    def in_turn(self, examples: IntArray) -> IntArray:
+        """One example of each shard after the other; the order within a shard stays."""
+        if self._expensive:  # any shard can answer for any example
+            return examples
+        owners = np.searchsorted(self._bounds, examples, side="right") - 1
+        turns = np.empty(len(examples), dtype=np.int64)
+        for k in range(self.n_blocks):
+            mine = np.flatnonzero(owners == k)
+            turns[mine] = np.arange(len(mine))
+        return examples[np.argsort(turns, kind="stable")]
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""

@@ -35,6 +35,9 @@ from maxmargin.tasks.base import Task
 
 #: initial capacity of planes per example, including that of the true output
 FIRST_ROOM = 4
+#: examples whose oracle calls see the same w: an engine answers them in parallel, for few more calls
+#: (decision 129); at most this many, and fewer if a pass would have fewer than BATCHES batches
+BATCH, BATCHES = 16, 20
 #: number of planes compared with the task's when sets are restored
 CHECKED = 20
 _NO_INDICES = np.empty(0, dtype=np.int64)
@@ -127,6 +130,11 @@ class PlainWorkingSets:
     def gaps(self) -> Array:
         """Duality-gap contribution of each example when last visited."""
         return self._sets.gaps
+
+    @property
+    def batch_size(self) -> int:
+        """See :class:`maxmargin.core.WorkingSets`."""
+        return max(1, min(BATCH, self.n_examples // BATCHES))
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""

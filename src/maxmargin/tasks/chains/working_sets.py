@@ -95,6 +95,10 @@ class ChainWorkingSets:
     def gaps(self) -> Array:
         return self._planes.gaps
 
+    @property
+    def batch_size(self) -> int:
+        return 1
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
         position, calls, added, gap = 0, 0, 0, 0.0
