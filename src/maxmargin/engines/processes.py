@@ -284,8 +284,9 @@ class _Worker:
         self._forget_outbox()
         if process is not None:
             self.pipe.close()
-            process.kill()
-            process.join()
+            if process.pid is not None:  # it was started
+                process.kill()
+                process.join()
             process.close()
 
     def _forget_outbox(self) -> None:
