@@ -21,6 +21,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     TimeSeriesSplit,
 )
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -48,6 +49,20 @@ CHECKS = list(
         },
     )
 )
+
+
+def test_programs_that_know_searches_use_it_as_one() -> None:
+    """As mokapot does: search without a refit, then train ``estimator`` with ``best_params_``."""
+    X, y = cancer()
+    search = LinearSVCCV(Cs=CS, class_weights=WEIGHTS, cv=3, loss="squared_hinge", tol=1e-4)
+    assert isinstance(search, BaseSearchCV)
+    assert not isinstance(LinearSVC(), BaseSearchCV)
+    search = clone(search).set_params(refit=False).fit(X, y)
+    again = search.estimator.set_params(**search.best_params_).fit(X, y)
+    best = clone(search).set_params(refit=True).fit(X, y).best_estimator_
+    assert again.get_params() == best.get_params()
+    np.testing.assert_array_equal(again.coef_, best.coef_)
+    assert search.estimator.C == LinearSVC().C  # a new one every time
 
 
 @pytest.mark.slow

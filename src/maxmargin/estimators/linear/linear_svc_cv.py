@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
@@ -94,6 +95,9 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         The best setting, its mean score and its index in ``cv_results_``.
     best_estimator_ : LinearSVC
         The best setting, fitted to all samples, if ``refit``.
+    estimator : LinearSVC
+        A new one with the parameters that all settings share, available before ``fit``. As ``LinearSVCCV`` is
+        registered as a subclass of scikit-learn's ``BaseSearchCV``, programs use it as a search.
     coef_, intercept_
         Those of ``best_estimator_``.
     n_splits_ : int
@@ -157,6 +161,14 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+
+    @property
+    def estimator(self) -> LinearSVC:
+        """A new LinearSVC with the parameters that all settings share, as ``GridSearchCV.estimator``.
+
+        To train the best setting on other samples: ``search.estimator.set_params(**search.best_params_)``.
+        """
+        return self._template().set_params(n_jobs=self.n_jobs)
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -246,7 +258,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         self, X: Any, y: Any, sample_weight: Any, watch: GridWatch, *, returns: bool
     ) -> LinearSVC:
         """Fit the best setting to all samples."""
-        best = self._template().set_params(**self.best_params_, n_jobs=self.n_jobs)
+        best = self.estimator.set_params(**self.best_params_)
         with watch.of_part(best, "final fit"):
             best._fit(X, y, sample_weight)
         self.best_estimator_ = best
@@ -388,6 +400,11 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_score_ = float(means[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
+
+
+# For programs that treat a search differently from a classifier: mokapot searches once and then trains
+# `estimator` with `best_params_` in its later iterations. Nothing is inherited.
+BaseSearchCV.register(LinearSVCCV)
 
 
 def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
