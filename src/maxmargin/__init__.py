@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         svc_path,
     )
     from maxmargin.estimators.structured.path import structured_path
+    from maxmargin.onnx_export import to_onnx
     from maxmargin.persistence import load
     from maxmargin.solvers import minimize
 
@@ -64,12 +65,23 @@ __all__ = [
     "structured_path",
     "svc_path",
     "tasks",
+    "to_onnx",
     "warm_up",
 ]
 
 _PACKAGES = [
     *("callbacks", "checkpoints", "compiled", "core", "data", "duals", "engines", "estimators"),
-    *("inspection", "kernels", "losses", "persistence", "risks", "solvers", "tasks", "testing"),
+    *(
+        "inspection",
+        "kernels",
+        "losses",
+        "onnx_export",
+        "persistence",
+        "risks",
+        "solvers",
+        "tasks",
+        "testing",
+    ),
 ]
 
 _HOMES = {
@@ -79,6 +91,7 @@ _HOMES = {
     "minimize": "solvers",
     "return_on_interrupt": "core.interrupts",
     "show_versions": "command_line.versions",
+    "to_onnx": "onnx_export",
     "warm_up": "command_line.warm_up",
 }
 

@@ -1,0 +1,180 @@
+"""Predictions of fitted estimators as ONNX operators.
+
+Linear models:  scores = X W' + b.
+
+Kernel models:  scores = k(X, Z) A + b for the support vectors Z. The RBF kernel is computed from
+|x|^2 - 2 <x, z> + |z|^2 after centering at the medians of Z, which reduces cancellation. One-vs-one: with the
+matrix P of pairs (+1 at the first class of a pair, -1 at the second), the votes for each class are
+[s > 0] P + (number of pairs in which the class is second), and the confidences are s P.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from maxmargin.core.vectors import Array
+from maxmargin.estimators import (
+    KernelSVC,
+    LinearSVC,
+    LinearSVCCV,
+    LinearSVR,
+    MeasureSVC,
+    RankSVM,
+)
+from maxmargin.estimators.kernel.classes import pairs
+from maxmargin.kernels.functions import RBF, FromCallable, Linear, Polynomial, Sigmoid
+from maxmargin.kernels.rows import center_of
+from maxmargin.onnx_export.graph import Graph
+
+#: with labels and scores
+CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC)
+#: with one number for each sample
+REGRESSORS = (LinearSVR, RankSVM)
+
+
+def outputs(graph: Graph, estimator: Any, x: str) -> tuple[str, ...]:
+    """Append the predictions for the rows of ``x``: names of labels and scores, or of the predictions."""
+    if isinstance(estimator, REGRESSORS):
+        return (_flat(graph, _linear(graph, estimator, x)),)
+    if isinstance(estimator, KernelSVC):
+        return _kernel_classifier(graph, estimator, x)
+    return _decided(graph, estimator.classes_, _linear(graph, estimator, x))
+
+
+def scores_shape(estimator: Any) -> int | None:
+    """The number of columns of the scores; None for a vector."""
+    if isinstance(estimator, REGRESSORS) or len(estimator.classes_) == 2:
+        return None
+    by_pair = (
+        isinstance(estimator, KernelSVC)
+        and estimator._voting
+        and estimator.decision_function_shape == "ovo"
+    )
+    return len(estimator.intercept_) if by_pair else len(estimator.classes_)
+
+
+def label_values(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The labels in a type that ONNX has."""
+    if classes.dtype.kind in "iu":
+        return classes.astype(np.int64)
+    if classes.dtype.kind == "f":
+        return classes.astype(np.float64)
+    if classes.dtype.kind == "b":
+        return classes
+    if all(isinstance(label, str) for label in classes):
+        return classes.astype(object)
+    raise TypeError(
+        f"class labels of type {classes.dtype} cannot be stored in ONNX: use integers, floats or strings."
+    )
+
+
+def _linear(graph: Graph, estimator: Any, x: str) -> str:
+    W = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    b = 0.0 if isinstance(estimator, RankSVM) else estimator.intercept_
+    b = np.broadcast_to(np.asarray(b, dtype=np.float64).ravel(), len(W))
+    products = graph.add("MatMul", x, graph.constant("coef", W.T))
+    return graph.add("Add", products, graph.constant("intercept", b))
+
+
+def _decided(graph: Graph, classes: npt.NDArray[Any], scores: str) -> tuple[str, str]:
+    """Labels by the sign of one score, or by the largest of several."""
+    if len(classes) > 2:
+        return _label(graph, classes, scores), scores
+    scores = _flat(graph, scores)
+    positive = graph.add("Greater", scores, graph.constant("zero", 0.0))
+    which = graph.add("Cast", positive, to=7)
+    return graph.add("Gather", _classes(graph, classes), which), scores
+
+
+def _label(graph: Graph, classes: npt.NDArray[Any], scores: str) -> str:
+    which = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    return graph.add("Gather", _classes(graph, classes), which)
+
+
+def _classes(graph: Graph, classes: npt.NDArray[Any]) -> str:
+    return graph.raw_constant("classes", label_values(classes))
+
+
+def _flat(graph: Graph, scores: str) -> str:
+    """One column as a vector."""
+    return graph.add("Squeeze", scores, graph.raw_constant("columns", np.array([1])))
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def _kernel_classifier(graph: Graph, svc: KernelSVC, x: str) -> tuple[str, str]:
+    values = _kernel_values(graph, svc, x)
+    coef = np.zeros((svc.dual_coef_.shape[1], len(svc.intercept_)))
+    for rows, part, where in svc._segments():
+        coef[rows, where] += part
+    products = graph.add("MatMul", values, graph.constant("dual_coef", coef))
+    scores = graph.add("Add", products, graph.constant("intercept", svc.intercept_))
+    if not svc._voting:
+        return _decided(graph, svc.classes_, scores)
+    return _voted(graph, svc, scores)
+
+
+def _kernel_values(graph: Graph, svc: KernelSVC, x: str) -> str:
+    kernel, Z = svc.kernel_, svc.support_vectors_
+    if isinstance(kernel, FromCallable):
+        raise TypeError(
+            "a kernel that is a Python function cannot be exported to ONNX: use 'rbf', 'poly', 'sigmoid' or "
+            "'linear'."
+        )
+    if isinstance(kernel, RBF):
+        return _rbf(graph, kernel, Z, x)
+    assert isinstance(kernel, Linear | Polynomial | Sigmoid)
+    # gamma is a factor of the constants: onnxruntime would round a factor of a product to single precision
+    Z = kernel.gamma * _dense(Z)
+    products = graph.add("MatMul", x, graph.constant("support_vectors", Z.T))
+    if isinstance(kernel, Linear):
+        return products
+    products = graph.add("Add", products, graph.constant("coef0", kernel.coef0))
+    if isinstance(kernel, Sigmoid):
+        return graph.add("Tanh", products)
+    return graph.add("Pow", products, graph.constant("degree", kernel.degree))
+
+
+def _rbf(graph: Graph, kernel: RBF, Z: Any, x: str) -> str:
+    center = np.asarray(center_of(Z), dtype=np.float64).ravel()
+    Z = _dense(Z) - center
+    x = graph.add("Sub", x, graph.constant("center", center))
+    squares = graph.add(
+        "ReduceSum", graph.add("Mul", x, x), graph.raw_constant("columns", np.array([1]))
+    )
+    # -gamma |x - z|^2 = 2 gamma <x, z> - gamma |z|^2 - gamma |x|^2
+    products = graph.add("MatMul", x, graph.constant("support_vectors", 2.0 * kernel.gamma * Z.T))
+    own = graph.constant("support_squares", -kernel.gamma * np.einsum("ij,ij->i", Z, Z))
+    products = graph.add("Add", products, own)
+    squares = graph.add("Mul", squares, graph.constant("gamma", kernel.gamma))
+    exponent = graph.add("Sub", products, squares)
+    return graph.add("Exp", graph.add("Min", exponent, graph.constant("zero", 0.0)))
+
+
+def _voted(graph: Graph, svc: KernelSVC, scores: str) -> tuple[str, str]:
+    """Labels by the votes of the pairs of classes, and scores as ``decision_function`` returns them."""
+    K = len(svc.classes_)
+    signs = np.zeros((len(svc.intercept_), K))
+    for k, (i, j) in enumerate(pairs(K)):
+        signs[k, i], signs[k, j] = 1.0, -1.0
+    P = graph.constant("pairs", signs)
+    first = graph.cast(graph.add("Greater", scores, graph.constant("zero", 0.0)))
+    votes = graph.add("MatMul", first, P)
+    votes = graph.add("Add", votes, graph.constant("second", (signs < 0).sum(axis=0)))
+    label = _label(graph, svc.classes_, votes)
+    if svc.decision_function_shape == "ovo":
+        return label, scores
+    # a fraction of at most 1/3 does not change the order of the votes
+    sums = graph.add("MatMul", scores, P)
+    size = graph.add("Add", graph.add("Abs", sums), graph.constant("one", 1.0))
+    size = graph.add("Mul", size, graph.constant("three", 3.0))
+    return label, graph.add("Add", votes, graph.add("Div", sums, size))
+
+
+def _dense(Z: Any) -> Array:
+    return np.asarray(Z.toarray() if sp.issparse(Z) else Z, dtype=np.float64)
