@@ -97,7 +97,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     """One graph, one lambda, one program."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    script = runpy.run_path(str(HERE.parent / "examples" / "motile_weights.py"))
+    script = runpy.run_path(str(HERE.parent / "examples" / "integrations" / "motile_weights.py"))
     shape = GRAPHS[spec["graph"]]
     solver = script["tracker"]() if shape is None else synthetic(*shape)
     x = script["program"](solver)

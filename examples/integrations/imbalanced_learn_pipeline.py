@@ -1,0 +1,61 @@
+"""
+Rare classes with imbalanced-learn
+==================================
+
+Estimators of maxmargin are the last step of imbalanced-learn's pipelines and work in its ensembles. This
+script compares three ways to handle a class of 3 %: resampling, class weights, and training for F1.
+
+``pip install maxmargin imbalanced-learn``
+"""
+
+import sys
+
+from sklearn.datasets import make_classification
+from sklearn.metrics import f1_score
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from maxmargin import LinearSVC, MeasureSVC
+
+try:
+    from imblearn.ensemble import BalancedBaggingClassifier
+    from imblearn.over_sampling import SMOTE
+    from imblearn.pipeline import make_pipeline
+    from imblearn.under_sampling import RandomUnderSampler
+except ImportError:
+    print("This example needs imbalanced-learn: pip install imbalanced-learn")
+    sys.exit(77)
+
+X, y = make_classification(
+    4000,
+    20,
+    n_informative=6,
+    n_clusters_per_class=1,
+    weights=[0.97],
+    flip_y=0.01,
+    class_sep=1.0,
+    random_state=0,
+)
+X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+models = {
+    "LinearSVC": LinearSVC(),
+    "LinearSVC, balanced": LinearSVC(class_weight="balanced"),
+    "undersampling": make_pipeline(RandomUnderSampler(random_state=0), LinearSVC()),
+    "SMOTE": make_pipeline(StandardScaler(), SMOTE(random_state=0), LinearSVC()),
+    "balanced bagging": BalancedBaggingClassifier(LinearSVC(), n_estimators=10, random_state=0),
+    "MeasureSVC('f1')": MeasureSVC("f1"),
+}
+scores = {}
+for name, model in models.items():
+    model.fit(X_train, y_train)
+    scores[name] = f1_score(y_test, model.predict(X_test))
+    print(f"{name:20s} F1 {scores[name]:.3f}")
+
+pipeline = models["SMOTE"]
+assert pipeline[-1].converged_
+assert len(cross_val_score(pipeline, X_train, y_train, scoring="f1", cv=3)) == 3
+assert len(models["balanced bagging"].estimators_) == 10
+best = max(scores, key=scores.get)
+print(
+    f"resampling pipelines and bagging train our estimators; best test F1: {best}, {scores[best]:.3f}"
+)
