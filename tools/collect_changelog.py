@@ -3,7 +3,8 @@
     python tools/collect_changelog.py 0.1.0
 
 A fragment is a Markdown file with one or more entries. An entry begins on a new line with one of the kinds
-below and a colon. The fragments are deleted once their entries are in CHANGELOG.md.
+below and a colon. The fragments are deleted once their entries are in CHANGELOG.md. If it already has a
+section of this version, the entries are added to it, and its date becomes today's.
 """
 
 from __future__ import annotations
@@ -33,6 +34,20 @@ def read_fragments(folder: Path) -> dict[Path, list[tuple[str, str]]]:
     return found
 
 
+def collected(text: str, version: str) -> tuple[str, list[tuple[str, str]]]:
+    """The changelog without the section of a version, and the entries of that section."""
+    found = re.search(rf"^## {re.escape(version)} \(.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return text, []
+    entries, kind = [], ""
+    for line in found.group().splitlines():
+        if line.startswith("### "):
+            kind = line.removeprefix("### ")
+        elif line.startswith("- "):
+            entries.append((kind, line.removeprefix("- ")))
+    return text[: found.start()].rstrip() + "\n" + text[found.end() :], entries
+
+
 def section(version: str, entries: list[tuple[str, str]]) -> str:
     """The Markdown of one release."""
     lines = [f"## {version} ({date.today().isoformat()})", ""]
@@ -51,7 +66,9 @@ def main(arguments: list[str]) -> int:
     if MARK not in text:
         raise SystemExit(f"CHANGELOG.md has no line {MARK!r}")
     fragments = read_fragments(ROOT / "changelog.d")
-    release = section(arguments[0], [entry for entries in fragments.values() for entry in entries])
+    text, known = collected(text, arguments[0])
+    new = [entry for entries in fragments.values() for entry in entries]
+    release = section(arguments[0], [*known, *new])
     changelog.write_text(text.replace(MARK, f"{MARK}\n\n{release}", 1), encoding="utf-8")
     for path in fragments:
         path.unlink()
