@@ -7,6 +7,7 @@ onnx, skl2onnx and onnxruntime are, the written models are run by onnxruntime.
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,12 @@ def test_labels_keep_their_values(classes: list[Any]) -> None:
     labels = np.array(classes)[y]
     svc = LinearSVC().fit(X, labels)
     np.testing.assert_array_equal(evaluate(svc, X, np.float64)[0], svc.predict(X))
+    if find_spec("onnx") and find_spec("onnxruntime"):
+        import onnxruntime
+
+        model = maxmargin.to_onnx(svc, dtype=np.float64).SerializeToString()
+        label = onnxruntime.InferenceSession(model).run(["label"], {"X": X})[0]
+        np.testing.assert_array_equal(label, svc.predict(X))
 
 
 def test_refusals() -> None:
