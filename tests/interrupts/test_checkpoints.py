@@ -101,6 +101,7 @@ FITS = {
     "prior": (LinearSVC(tol=1e-4, prior=GaussianPrior(np.ones(6))), X, BINARY),
     "coordinate": (LinearSVC(C=5, tol=1e-3, solver=DualCoordinate()), X, BINARY),
     "stages": (LinearSVC(C=100, tol=1e-2, solver=DualCoordinate()), X, BINARY),
+    "blocks": (LinearSVC(C=100, tol=1e-2, solver=DualCoordinate(blocks=3, rounds=2)), X, BINARY),
     "classes": (LinearSVC(tol=1e-3, solver=DualCoordinate()), X, Y),
     "stream": (LinearSVC(tol=1e-2, solver=DualCoordinate(max_cached=50)), X, BINARY),
     "newton": (LinearSVC(tol=1e-6, solver=Newton()), X, BINARY),

@@ -167,9 +167,16 @@ def csr_epoch(
     w,
     floor,
     stats,
+    damping,
+    moved,
+    before,
 ):
     """Visit the first ``count`` rows; active rows move to the front. Returns their number. ``w`` is the
-    stored vector, ``floor`` None or the lower bounds at which it is clipped when read."""
+    stored vector, ``floor`` None or the lower bounds at which it is clipped when read.
+
+    For one of several blocks (:mod:`maxmargin.compiled.row_blocks`; otherwise None): ``w`` is the private
+    vector of the block, ``damping`` has a factor per coordinate, and ``moved`` and ``before`` receive the
+    rows whose dual variables change, and their values before."""
     last = w.shape[0] - 1
     kept, violated = 0, 0
     gap, total, gain, bend = 0.0, 0.0, 0.0, 0.0
@@ -205,6 +212,13 @@ def csr_epoch(
         if new == a:
             stays = abs(g) <= slack
         else:
+            if damping is not None:  # a shorter step, in the same direction
+                square = intercept * intercept * damping[last] if intercept != 0.0 else 0.0
+                for k in range(lo, hi):
+                    square += damping[np.uint64(indices[k])] * data[k] * data[k]
+                _, new, _ = move(a, state[i, CAP], square, y, s, margin, kind, curvature)
+                moved[violated] = i
+                before[violated] = a
             violated += 1
             total += abs(g)
             gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)
@@ -213,9 +227,13 @@ def csr_epoch(
             state[i, ALPHA] = new
             step = new - a if kind & TWO_SIDED else y * (new - a)
             for k in range(lo, hi):
-                w[np.uint64(indices[k])] += step * data[k]
+                at = np.uint64(indices[k])
+                if damping is None:
+                    w[at] += step * data[k]
+                else:
+                    w[at] += step * damping[at] * data[k]
             if intercept != 0.0:
-                w[last] += step * intercept
+                w[last] += step * intercept * (1.0 if damping is None else damping[last])
         rows[kept] = rows[p]
         kept += stays
     stats[GAP], stats[TOTAL], stats[VIOLATED], stats[GAIN], stats[BEND] = (
@@ -243,6 +261,9 @@ def dense_epoch(
     w,
     floor,
     stats,
+    damping,
+    moved,
+    before,
 ):
     """The same for a dense matrix."""
     d = X.shape[1]
@@ -274,6 +295,13 @@ def dense_epoch(
         if new == a:
             stays = abs(g) <= slack
         else:
+            if damping is not None:
+                square = intercept * intercept * damping[d] if intercept != 0.0 else 0.0
+                for k in range(d):
+                    square += damping[k] * X[i, k] * X[i, k]
+                _, new, _ = move(a, state[i, CAP], square, y, s, margin, kind, curvature)
+                moved[violated] = i
+                before[violated] = a
             violated += 1
             total += abs(g)
             gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)
@@ -282,9 +310,12 @@ def dense_epoch(
             state[i, ALPHA] = new
             step = new - a if kind & TWO_SIDED else y * (new - a)
             for k in range(d):
-                w[k] += step * X[i, k]
+                if damping is None:
+                    w[k] += step * X[i, k]
+                else:
+                    w[k] += step * damping[k] * X[i, k]
             if intercept != 0.0:
-                w[d] += step * intercept
+                w[d] += step * intercept * (1.0 if damping is None else damping[d])
         rows[kept] = rows[p]
         kept += stays
     stats[GAP], stats[TOTAL], stats[VIOLATED], stats[GAIN], stats[BEND] = (

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,15 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release shards and workers."""
+
+
+@runtime_checkable
+class TaskEngine(Protocol):
+    """An engine that can also call functions in this process, on arrays that they share."""
+
+    def run(self, function: Callable[[int], object], count: int) -> None:
+        """Call ``function(0)`` .. ``function(count - 1)``, in any order and possibly at the same time. Return
+        when all calls have ended."""
 
 
 def shard_method(method: Callable[..., Any]) -> str:
@@ -156,6 +165,11 @@ class SerialEngine:
             return [self._alone(method, args)]
         self._require_shards()
         return list(self._map(shard_method(method), args))
+
+    def run(self, function: Callable[[int], object], count: int) -> None:
+        """Call a function with 0 .. count - 1; see :class:`maxmargin.core.engine.TaskEngine`."""
+        for index in range(count):
+            function(index)
 
     def _require_shards(self) -> None:
         if not self._shards:

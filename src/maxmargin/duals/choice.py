@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maxmargin.core.contract.row_duals import RowDuals, refused
-from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
 from maxmargin.duals.coordinates import coordinates
@@ -11,12 +11,13 @@ from maxmargin.duals.dense_rows import DenseRows, too_much
 from maxmargin.duals.free_intercept import FreeCoordinates, serves
 from maxmargin.duals.interior_point import InteriorPoint
 from maxmargin.duals.out_of_core import StreamedRows
+from maxmargin.duals.row_blocks import BlockCoordinates, Run, in_order
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.dual_terms import DualTerms
 
-METHODS = ("coordinate", "newton", "dense QP", "stream")
+METHODS = ("coordinate", "block coordinate", "newton", "dense QP", "stream")
 
 
 def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -39,7 +40,15 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"the loss {type(rows.loss).__name__} offers no dual_terms"
     if method == "dense QP":
         return too_much(rows)
-    signs = method == "coordinate" and terms is not None and terms.keeps_signs
+    by_coordinates = method in ("coordinate", "block coordinate")
+    if method == "block coordinate" and not (
+        isinstance(terms, DualTerms) and terms.coordinates is None
+    ):
+        return (
+            f"blocks are for losses with one score per sample and the duals of DualTerms, and "
+            f"{type(rows.loss).__name__} has others; leave out blocks="
+        )
+    signs = by_coordinates and terms is not None and terms.keeps_signs
     if len(regularizer.nonnegative) and not signs:
         return "it cannot constrain weights to be nonnegative"
     if method == "coordinate" and serves(rows, regularizer):
@@ -55,8 +64,10 @@ def row_duals(
     C: float,
     regularizer: SquaredNorm,
     streaming: Streaming | None = None,
+    blocks: Blocks | None = None,
+    run: Run = in_order,
 ) -> RowDuals:
-    """A new dual point, optimized by this method."""
+    """A new dual point, optimized by this method; ``run`` may call functions at the same time."""
     why = refusal(method, rows, regularizer)
     if why is not None:
         raise TypeError(refused(method, why))
@@ -69,6 +80,8 @@ def row_duals(
         return DenseRows(rows, C, regularizer)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
+    if method == "block coordinate":
+        return BlockCoordinates(rows, C, regularizer, blocks=blocks, run=run)
     if len(regularizer.free):
         return FreeCoordinates(rows, C, regularizer)
     duals: RowDuals = coordinates(rows)(rows, C, regularizer)

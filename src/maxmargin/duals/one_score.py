@@ -62,15 +62,27 @@ class BinaryCoordinates:
         if isinstance(design, CSRDesign):
             self._epoch = row_dual.csr_epoch
             self._data = (design.indptr, design.indices, design.data)
-            row_dual.csr_squares(design.indptr, design.data, rows.intercept, self._state)
         else:
             assert isinstance(design, DenseDesign)
             self._epoch, self._data = row_dual.dense_epoch, (design.X,)
-            row_dual.dense_squares(design.X, rows.intercept, self._state)
+        self._measure_rows()
         self._members: IntArray = rows.indices()
         squares = self._state[self._members, row_dual.SQUARE]
         self.scale = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
         self._start(slack)
+
+    def _measure_rows(self) -> None:
+        """Compute the squared norms of all rows."""
+        self._squares(0, len(self._state))
+
+    def _squares(self, lo: int, hi: int) -> None:
+        design, part = self.rows.design, self._state[lo:hi]
+        if isinstance(design, CSRDesign):
+            starts = design.indptr[lo : hi + 1]
+            row_dual.csr_squares(starts, design.data, self.rows.intercept, part)
+        else:
+            assert isinstance(design, DenseDesign)
+            row_dual.dense_squares(design.X[lo:hi], self.rows.intercept, part)
 
     def _start(self, slack: float = np.inf) -> None:
         """Make all rows active. No row is shrunk until an epoch has measured the size of violations."""
@@ -113,7 +125,7 @@ class BinaryCoordinates:
             self.n_active = self._epoch(
                 *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
                 self._margins, self.slack, self._active, count, self._state, self._u, self._floor,
-                stats,
+                stats, None, None, None,
             )  # fmt: skip
             self._linear += float(stats[row_dual.GAIN])
             self._curved += float(stats[row_dual.BEND])
@@ -127,10 +139,15 @@ class BinaryCoordinates:
 
     def _choose(self, scores: Array) -> None:
         self._scores = scores
-        self.n_active = row_dual.choose_active(
-            self._members, scores, self._kind, self._curvature, self._common, self._margins,
-            self.slack, self._state, self._active,
+        self.n_active = self._choose_among(0, len(self._members), scores)
+
+    def _choose_among(self, lo: int, hi: int, scores: Array) -> int:
+        """Put the active ones of some members in their places; returns their number."""
+        count: int = row_dual.choose_active(
+            self._members[lo:hi], scores, self._kind, self._curvature, self._common,
+            self._margins, self.slack, self._state, self._active[lo:hi],
         )  # fmt: skip
+        return count
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w that the epochs maintain."""

@@ -44,7 +44,7 @@ class ThreadEngine(SerialEngine):
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
         answers: list[Any] = [None] * len(self._shards)
-        self._play(_Round(len(answers), answers.__setitem__), method, args)
+        self._play(self._round(answers.__setitem__, method, args))
         return iter(answers)
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
@@ -53,21 +53,36 @@ class ThreadEngine(SerialEngine):
         def keep(index: int, part: Any) -> None:
             tree.put(Block(self._first + index, 1, part))
 
-        self._play(_Round(len(self._shards), keep), method, args)
+        self._play(self._round(keep, method, args))
         return tree.blocks()
+
+    def run(self, function: Callable[[int], object], count: int) -> None:
+        """Call a function with 0 .. count - 1; see :class:`maxmargin.core.engine.TaskEngine`."""
+        if self.n_workers == 1 or count == 1:
+            super().run(function, count)
+        else:
+            self._play(_Round(count, function))
 
     def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
         _drain(self._helpers)  # of a call that a second Ctrl-C aborted
         return super()._alone(method, args)
 
-    def _play(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
+    def _round(
+        self, keep: Callable[[int, Any], None], method: str, args: tuple[Any, ...]
+    ) -> _Round:
+        """A call on all shards, and what receives each result."""
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
+        return _Round(
+            len(self._shards), lambda index: keep(index, self._call(index, method, plain))
+        )
+
+    def _play(self, round_: _Round) -> None:
         _drain(self._helpers)  # of a call that a second Ctrl-C aborted
         helpers = self._helpers = []
         try:
-            for _ in range(min(self.n_workers, len(self._shards)) - 1):
-                helpers.append(self._team().submit(self._work, round_, method, plain))
-            self._work(round_, method, plain)
+            for _ in range(min(self.n_workers, round_.count) - 1):
+                helpers.append(self._team().submit(self._work, round_))
+            self._work(round_)
         finally:
             # After an error or Ctrl-C, nothing of this call may still run when the next one starts.
             round_.over = True
@@ -75,13 +90,13 @@ class ThreadEngine(SerialEngine):
         if round_.errors:
             raise round_.errors[min(round_.errors)]
 
-    def _work(self, round_: _Round, method: str, args: tuple[Any, ...]) -> None:
-        """Process shards until none are left; dynamic assignment balances the load."""
+    def _work(self, round_: _Round) -> None:
+        """Make calls until none are left; dynamic assignment balances the load."""
         for index in round_.numbers:
             if round_.over:
                 return
             try:
-                round_.keep(index, self._call(index, method, args))
+                round_.call(index)
             except BaseException as error:  # including SystemExit: the sum would be incomplete
                 round_.errors[index] = error
                 round_.over = True
@@ -100,11 +115,11 @@ class ThreadEngine(SerialEngine):
 
 
 class _Round:
-    """One call on all shards: the next index, and the function that receives results."""
+    """Calls of one function: the next index, and the errors."""
 
-    def __init__(self, n_shards: int, keep: Callable[[int, Any], None]) -> None:
-        self.numbers = _Counter(n_shards)
-        self.keep = keep
+    def __init__(self, count: int, call: Callable[[int], object]) -> None:
+        self.count, self.numbers = count, _Counter(count)
+        self.call = call
         self.errors: dict[int, BaseException] = {}
         self.over = False
 

@@ -205,9 +205,10 @@ class Driver:
             case ask.Check(duals, at):
                 duals.check(self._rows().scores(at))
                 return None
-            case ask.OpenDuals(method, C, streaming):
+            case ask.OpenDuals(method, C, streaming, blocks):
                 self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
-                return self._rows().row_duals(method, C, self.problem.regularizer, streaming)
+                norm = self.problem.regularizer
+                return self._rows().row_duals(method, C, norm, streaming, blocks)
             case ask.OpenBlocks(C):
                 return _offered(self.risk.offers.blocks, self.risk, "blocks of rows").block_duals(C)
 
@@ -339,8 +340,8 @@ def prepare(
     own = identity(driver.problem, solver)
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)
-        streaming = solver.streaming if isinstance(solver, DualCoordinate) else None
-        driver.state = restore(kept, driver.risk, driver.problem, streaming)
+        by_rows = solver if isinstance(solver, DualCoordinate) else None
+        driver.state = restore(kept, driver.risk, driver.problem, by_rows)
         driver.go_on(kept)
     if recorder is not None:
         recorder.begin(driver, own)

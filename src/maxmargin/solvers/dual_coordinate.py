@@ -18,8 +18,9 @@ examples in one batch, exploring is confirming: algorithm 1 of Joachims, Finley 
 reduced problem is solved by the epochs. Where the oracle is expensive (a call costs more than epochs over all
 the sets), a pass is cut into pieces with epochs over all examples after each, and more examples are skipped.
 
-Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Rows that are not
-in memory are streamed (:mod:`maxmargin.duals.out_of_core`) by the same loop.
+Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Several blocks of
+them can be visited at the same time (:mod:`maxmargin.duals.row_blocks`), and rows that are not in memory are
+streamed (:mod:`maxmargin.duals.out_of_core`), by the same loop.
 
 Schedules of exploring and optimizing: "gap" is the rule above; "larank" visits ten cached examples for each
 new one, as LaRank does; "fill" explores all examples first and optimizes then (for rows: when the cache is
@@ -49,7 +50,7 @@ from maxmargin.core.contract.requests import (
     Steps,
     Sweep,
 )
-from maxmargin.core.contract.sweeps import Schedule, Streaming, SweepStats
+from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
@@ -149,6 +150,15 @@ class DualCoordinate:
     max_cached : int, optional
         Rows of a stream that are kept in memory; by default as many as fit into 128 MB. If given, rows that
         are in memory are streamed, too.
+    blocks : int or None, default 1
+        Number of blocks of samples that are visited at the same time by the threads of ``n_jobs``. The result
+        depends on it, and not on the number of threads. 1 is the sequential method; None chooses the number
+        by the size of the data. For linear models with one score per sample (two classes, regression) and
+        samples in memory. More blocks need more epochs, most of all if C is large or if samples are similar
+        to each other; see "Several cores" on the page "Linear models".
+    rounds : int, optional
+        Number of times per epoch that the changes of the blocks are merged; chosen by the size of the data by
+        default. Epochs over the few samples that shrinking leaves have fewer rounds, and then fewer blocks.
 
     Examples
     --------
@@ -157,6 +167,14 @@ class DualCoordinate:
     >>> from maxmargin.solvers import DualCoordinate
     >>> X, y = [[["sun"], ["shines"]], [["rain"], ["falls"]]], [["N", "V"], ["N", "V"]]
     >>> SequenceTagger(solver=DualCoordinate(batch_size="all")).fit(X, y).converged_
+    True
+
+    Blocks of samples, visited by two threads:
+
+    >>> from maxmargin import LinearSVC
+    >>> X = np.random.default_rng(0).normal(size=(5000, 20))
+    >>> svc = LinearSVC(C=0.1, solver=DualCoordinate(blocks=4), n_jobs=2).fit(X, X[:, 0] > 0.1)
+    >>> svc.converged_
     True
     """
 
@@ -167,6 +185,8 @@ class DualCoordinate:
     schedule: Schedule = "gap"
     prune: Literal["delayed", "immediate"] = "delayed"
     max_cached: int | None = None
+    blocks: int | None = 1
+    rounds: int | None = None
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -180,11 +200,29 @@ class DualCoordinate:
         size = self.batch_size
         if not (size is None or size == "all" or (isinstance(size, Integral) and size >= 1)):
             raise ValueError(f"batch_size={size!r}: use a positive integer, 'all' or None.")
+        self._check_blocks()
+
+    def _check_blocks(self) -> None:
+        for name, count in (("blocks", self.blocks), ("rounds", self.rounds)):
+            if not (count is None or (isinstance(count, Integral) and count >= 1)):
+                raise ValueError(f"{name}={count!r}: use a positive integer or None.")
+        if self.blocks == 1 and self.rounds is not None:
+            raise ValueError(
+                f"rounds={self.rounds} is how often the changes of several blocks are merged: set blocks=, "
+                "too."
+            )
+        if self.blocks != 1 and self._streams:
+            raise ValueError(
+                f"blocks={self.blocks} is for samples in memory; schedule={self.schedule!r} and "
+                f"max_cached={self.max_cached} stream them: leave out one or the other."
+            )
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop over rows where the risk shows them, else over working sets."""
-        streams = self.schedule != "gap" or self.max_cached is not None
-        if "coordinate" in problem.methods and not streams:
+        if self.blocks != 1:
+            way = Coordinates(self.max_epochs, method="block coordinate", blocks=self.layout)
+            return ascend(problem, state, way)
+        if "coordinate" in problem.methods and not self._streams:
             if self.prune != "delayed":
                 raise ValueError(
                     "prune='immediate' is about rows that are cached, and these are all in memory: leave it "
@@ -198,9 +236,19 @@ class DualCoordinate:
     @property
     def needs(self) -> Needs:
         """Rows that can be visited one by one, or working sets of single examples."""
-        streams = self.schedule != "gap" or self.max_cached is not None
-        methods = ("stream",) if streams else ("coordinate", "stream")
+        if self.blocks != 1:
+            return Needs(("block coordinate",))
+        methods = ("stream",) if self._streams else ("coordinate", "stream")
         return Needs(methods, working_sets=True)
+
+    @property
+    def _streams(self) -> bool:
+        return self.schedule != "gap" or self.max_cached is not None
+
+    @property
+    def layout(self) -> Blocks:
+        """Blocks of rows that are in memory."""
+        return Blocks(self.blocks, self.rounds)
 
     @property
     def streaming(self) -> Streaming:

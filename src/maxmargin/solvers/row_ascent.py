@@ -35,7 +35,7 @@ from maxmargin.core.contract.requests import (
     Toward,
 )
 from maxmargin.core.contract.row_duals import RowDuals
-from maxmargin.core.contract.sweeps import Streaming, SweepStats
+from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.regularizer import SquaredNorm
@@ -57,12 +57,14 @@ FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """Epochs of coordinate ascent, checked at least every ``check_every``."""
+    """Epochs of coordinate ascent, checked at least every ``check_every``; over one block of rows, or over
+    several at the same time."""
 
     check_every: int = 10
     check_from: int = 0
-    method: Literal["coordinate"] = "coordinate"
+    method: Literal["coordinate", "block coordinate"] = "coordinate"
     streaming: None = None
+    blocks: Blocks | None = None
 
     def first(self, duals: RowDuals) -> float:
         """The C to begin with."""
@@ -83,6 +85,7 @@ class SecondOrder:
     check_from: int = 0
     method: Literal["newton", "dense QP"] = "newton"
     streaming: None = None
+    blocks: None = None
 
     def first(self, duals: RowDuals) -> float:
         """Any."""
@@ -109,6 +112,7 @@ class Stream:
     check_every: int = 4
     check_from: int = 1
     method: Literal["stream"] = "stream"
+    blocks: None = None
 
     def first(self, duals: RowDuals) -> float:
         """Any."""
@@ -192,7 +196,8 @@ def ascend(
     names = (f.name for f in fields(Progress))
     duals, place = state.duals.get(way.method), state.go_on("rng", *names)
     if duals is None:
-        duals = state.duals[way.method] = yield OpenDuals(way.method, problem.C, way.streaming)
+        request = OpenDuals(way.method, problem.C, way.streaming, way.blocks)
+        duals = state.duals[way.method] = yield request
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
         stages = way.stages(problem.C, way.first(duals))

@@ -17,7 +17,6 @@ from maxmargin.checkpoints import CheckpointError, shown
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.risk import Risk
-from maxmargin.core.contract.sweeps import Streaming
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.feasible_dual import FeasibleDual
@@ -26,7 +25,7 @@ from maxmargin.core.rounding import Attained
 from maxmargin.core.stored_values import count, entries, floats, integers, number
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.dual_coordinate import SetsDual
+from maxmargin.solvers.dual_coordinate import DualCoordinate, SetsDual
 from maxmargin.solvers.row_ascent import PlaneDual, RowsDual
 
 LARGE = float(np.finfo(np.float64).max)
@@ -130,11 +129,11 @@ def _vector(v: Vector) -> Any:
 
 
 def restore(
-    kept: dict[str, Any], risk: Risk, problem: Problem, streaming: Streaming | None
+    kept: dict[str, Any], risk: Risk, problem: Problem, solver: DualCoordinate | None
 ) -> SolverState:
     """The state of a snapshot, with bounds that hold for this problem."""
     try:
-        return _restore(kept, risk, problem, streaming)
+        return _restore(kept, risk, problem, solver)
     except CheckpointError:
         raise
     except _UNFIT as error:
@@ -144,7 +143,7 @@ def restore(
 
 
 def _restore(
-    kept: dict[str, Any], risk: Risk, problem: Problem, streaming: Streaming | None
+    kept: dict[str, Any], risk: Risk, problem: Problem, solver: DualCoordinate | None
 ) -> SolverState:
     kept_planes, rows = risk.offers.kept_planes, risk.offers.row_duals
     if kept_planes is not None:  # what planes and points are over
@@ -168,7 +167,9 @@ def _restore(
         (at,) = entries(own, "C")
         if rows is None or method not in problem.methods:
             raise ValueError("its multipliers are those of a method that is not for this problem")
-        duals = rows.row_duals(method, _positive(at, "C of its multipliers"), omega, streaming)
+        at = _positive(at, "C of its multipliers")
+        streaming, blocks = (solver.streaming, solver.layout) if solver else (None, None)
+        duals = rows.row_duals(method, at, omega, streaming, blocks)
         duals.restore(own)
         state.duals[method] = duals
     state.memory = _read_memory(memory, risk, problem)

@@ -15,7 +15,7 @@ from maxmargin.core.contract.block_duals import BlockDuals
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.contract.row_duals import RowDuals
 from maxmargin.core.contract.sampled import SampledEvaluation
-from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.sampling import Draw
 from maxmargin.core.vectors import Array, IntArray
@@ -151,9 +151,10 @@ class Confirm:
 class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
-    method: Literal["coordinate", "newton", "dense QP", "stream"]
+    method: Literal["coordinate", "block coordinate", "newton", "dense QP", "stream"]
     C: float
     streaming: Streaming | None = None
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from maxmargin.core.contract.evaluation import LineEvaluation
-from maxmargin.core.contract.sweeps import Streaming, SweepStats
+from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
@@ -130,7 +130,12 @@ class RowDualRisk(Protocol):
         """The names of the methods that can solve this problem."""
 
     def row_duals(
-        self, method: str, C: float, regularizer: SquaredNorm, streaming: Streaming | None = None
+        self,
+        method: str,
+        C: float,
+        regularizer: SquaredNorm,
+        streaming: Streaming | None = None,
+        blocks: Blocks | None = None,
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
 

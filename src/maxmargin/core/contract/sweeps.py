@@ -32,3 +32,12 @@ class Streaming:
     max_epochs: int = 10
     chunks: int = 20
     max_cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of rows that are visited at the same time, and how often per epoch their changes are merged;
+    see :class:`maxmargin.solvers.DualCoordinate`. None: chosen by the size of the data."""
+
+    count: int | None = None
+    rounds: int | None = None

@@ -17,7 +17,7 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
 #: methods whose dual variables the next fit can reuse
-COORDINATE_METHODS = ("coordinate", "stream")
+COORDINATE_METHODS = ("coordinate", "block coordinate", "stream")
 
 
 class LinearFits(NamedTuple):
@@ -118,7 +118,8 @@ class LinearFit(CertifiedEstimator):
         norm = model.weights[k].norm
         if alpha is None or method not in risk.methods(norm):
             return Start(weights[k])
-        duals = risk.row_duals(method, C, norm, getattr(self.solver, "streaming", None))
+        options = (getattr(self.solver, name, None) for name in ("streaming", "layout"))
+        duals = risk.row_duals(method, C, norm, *options)
         if alpha.shape != duals.multipliers.shape:  # other rows, or another kind of problem
             return Start(weights[k])
         duals.load(alpha)

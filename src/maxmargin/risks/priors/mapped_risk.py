@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.contract.risk import Capabilities, Risk
 from maxmargin.core.contract.row_duals import NO_ROWS, RowDuals, RowShape, refused
-from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, frozen
@@ -180,6 +180,7 @@ class MappedRisk:
         C: float,
         regularizer: SquaredNorm,
         streaming: Streaming | None = None,
+        blocks: Blocks | None = None,
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
         why = self.refusal(method, regularizer)
@@ -187,7 +188,8 @@ class MappedRisk:
             raise TypeError(refused(method, why))
         if self._rows is None:
             self._rows = self._transformed()
-        return row_duals(method, self._rows, C, regularizer, streaming)
+        run = self._score_risk().run
+        return row_duals(method, self._rows, C, regularizer, streaming, blocks, run)
 
     def _transformed(self) -> Rows:
         risk = self._score_risk()

@@ -17,8 +17,8 @@ import numpy as np
 from maxmargin.core.contract.evaluation import LineEvaluation, OracleKind
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.contract.row_duals import RowDuals, RowShape
-from maxmargin.core.contract.sweeps import Streaming
-from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.contract.sweeps import Blocks, Streaming
+from maxmargin.core.engine import Engine, SerialEngine, TaskEngine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array
@@ -26,6 +26,7 @@ from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.duals.choice import METHODS, refusal, row_duals
 from maxmargin.duals.proofs import proved_risk
+from maxmargin.duals.row_blocks import Run, in_order
 from maxmargin.duals.rows import RowPart, Rows
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
@@ -234,6 +235,12 @@ class ScoreRisk:
         C: float,
         regularizer: SquaredNorm,
         streaming: Streaming | None = None,
+        blocks: Blocks | None = None,
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
-        return row_duals(method, self.rows, C, regularizer, streaming)
+        return row_duals(method, self.rows, C, regularizer, streaming, blocks, self.run)
+
+    @property
+    def run(self) -> Run:
+        """Calls functions in this process, at the same time if the engine has threads here."""
+        return self.engine.run if isinstance(self.engine, TaskEngine) else in_order
