@@ -54,8 +54,6 @@ class BinaryCoordinates:
         self._common = float(margin) if np.ndim(margin) == 0 else 0.0
         self._margins: Array | None = None if np.ndim(margin) == 0 else np.asarray(margin)
         self._state: Array = np.zeros((n, 4))
-        self._state[:, row_dual.LABEL] = self._terms.labels
-        self._state[:, row_dual.CAP] = self._steep * C * rows.weight[:]
         self._linear, self._curved = 0.0, 0.0  # the two sums of row_dual.signed
         self._epoch: Any
         self._data: tuple[Any, ...]
@@ -65,18 +63,21 @@ class BinaryCoordinates:
         else:
             assert isinstance(design, DenseDesign)
             self._epoch, self._data = row_dual.dense_epoch, (design.X,)
-        self._measure_rows()
+        self._fill_state()
         self._members: IntArray = rows.indices()
         squares = self._state[self._members, row_dual.SQUARE]
         self.scale = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
         self._start(slack)
 
-    def _measure_rows(self) -> None:
-        """Compute the squared norms of all rows."""
-        self._squares(0, len(self._state))
+    def _fill_state(self) -> None:
+        """Set what all rows have."""
+        self._fill(0, len(self._state))
 
-    def _squares(self, lo: int, hi: int) -> None:
+    def _fill(self, lo: int, hi: int) -> None:
+        """Labels, caps and squared norms of some rows."""
         design, part = self.rows.design, self._state[lo:hi]
+        part[:, row_dual.LABEL] = self._terms.labels[lo:hi]
+        part[:, row_dual.CAP] = self._steep * self.C * self.rows.weight[lo:hi]
         if isinstance(design, CSRDesign):
             starts = design.indptr[lo : hi + 1]
             row_dual.csr_squares(starts, design.data, self.rows.intercept, part)
@@ -180,14 +181,20 @@ class BinaryCoordinates:
         self._linear, self._curved = row_dual.signed(
             self._state, self._kind, self._curvature, self._common, self._margins, coef
         )
-        self._u[:] = self.rows.accumulate(coef)
+        self._u[:] = self._accumulate(coef)
         return self.dual_estimate(C)
+
+    def _accumulate(self, coef: Array) -> Array:
+        """X'coef, including the constant feature."""
+        return self.rows.accumulate(coef)
 
     def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths = np.sqrt(self._state[:, row_dual.SQUARE])
         alpha = self.multipliers
-        return proved_multiple(self.rows, C, self.C, self._norm, alpha, lengths, negligible)
+        return proved_multiple(
+            self.rows, C, self.C, self._norm, alpha, lengths, negligible, self._accumulate
+        )
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""

@@ -16,6 +16,7 @@ memory: then gamma(n)^2 replaces gamma(n).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.terms import contribution, into_box, row_terms
 
+#: computes X'g from the coefficients g of the rows
+Accumulate = Callable[[Array], Array]
 #: keep the multipliers if their best multiple is within this factor
 NEARLY = 0.999
 
@@ -41,20 +44,21 @@ def proved_multiple(
     alpha: Array,
     lengths: Array,
     negligible: float,
+    accumulate: Accumulate | None = None,
 ) -> float:
     """A lower bound of F(w*) at C, from the best multiple of multipliers that are feasible for the C ``own``.
 
     ``lengths`` are the norms of the rows. A bound on the rounding error is subtracted unless it is
-    negligible.
+    negligible. ``accumulate`` computes X'g in another order of summation than ``rows.accumulate``.
     """
-    value = DualValue.of(rows, own, alpha)
+    value = DualValue.of(rows, own, alpha, accumulate)
     bend = value.curved + omega.value(omega.primal(value.u))
     best, t = 0.5 * value.linear / bend if bend > 0.0 else np.inf, C / own
     if omega.floor is None and best < NEARLY * t:  # with floors D of a multiple has another form
         t = max(0.0, best)
     if t != 1.0:
         alpha = into_box(rows, C, t * alpha)
-        value = DualValue.of(rows, C, alpha)
+        value = DualValue.of(rows, C, alpha, accumulate)
     return _proved(rows, omega, alpha, value, lengths, negligible)
 
 
@@ -67,10 +71,12 @@ class DualValue(NamedTuple):
     curved: float
 
     @classmethod
-    def of(cls, rows: Rows, C: float, alpha: Array) -> DualValue:
+    def of(
+        cls, rows: Rows, C: float, alpha: Array, accumulate: Accumulate | None = None
+    ) -> DualValue:
         """Compute it from the multipliers alone."""
         coef, linear, curved = contribution(rows, C, alpha)
-        return cls(coef, rows.accumulate(coef), linear, curved)
+        return cls(coef, (accumulate or rows.accumulate)(coef), linear, curved)
 
 
 def _proved(

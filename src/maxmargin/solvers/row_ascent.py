@@ -72,7 +72,9 @@ class Coordinates:
 
     def stages(self, C: float, first: float) -> list[float]:
         """Ascending values of C, the last one C itself."""
-        n = max(0, ceil(log(C / first) / log(STAGE))) if first < C else 0
+        exact = log(C / first) / log(STAGE) if first < C else 0.0
+        # blocks begin so low that a stage just below C would not be worth it
+        n = ceil(exact) if self.blocks is None else round(exact)
         return [first * (C / first) ** (k / n) for k in range(n)] + [C]
 
 
