@@ -256,7 +256,7 @@ CPU times and simulated cores suffer less.
 READING = """
 2 and 8 cores run 8 blocks, 32 cores run 32 blocks. *x* compares with one core running the same blocks,
 *x sequential* with the sequential method on one core. *between tasks s* is the time of 32 blocks that no
-additional core reduces: setting up, summing, the certificate.
+additional core reduces: setting up, visits in front of rounds, epochs over few samples, the certificate.
 """
 
 if __name__ == "__main__":
