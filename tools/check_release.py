@@ -45,6 +45,8 @@ def problems(tag: str | None) -> list[str]:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if f"## {now} (" not in changelog:
         out.append(f"CHANGELOG.md has no section {now}: python tools/collect_changelog.py {now}")
+    elif not re.search(rf"^## {re.escape(now)} \(\d{{4}}-\d\d-\d\d\)", changelog, re.MULTILINE):
+        out.append(f"CHANGELOG.md has no date for {now}: python tools/collect_changelog.py {now}")
     left = [path.name for path in (ROOT / "changelog.d").glob("*.md") if path.name != "README.md"]
     if left:
         out.append(

@@ -34,23 +34,27 @@ def read_fragments(folder: Path) -> dict[Path, list[tuple[str, str]]]:
     return found
 
 
-def collected(text: str, version: str) -> tuple[str, list[tuple[str, str]]]:
-    """The changelog without the section of a version, and the entries of that section."""
+def collected(text: str, version: str) -> tuple[str, str, list[tuple[str, str]]]:
+    """The changelog without the section of a version; the introduction and the entries of that section."""
     found = re.search(rf"^## {re.escape(version)} \(.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if found is None:
-        return text, []
+        return text, "", []
+    introduction = found.group().partition("\n")[2].partition("### ")[0].strip()
     entries, kind = [], ""
     for line in found.group().splitlines():
         if line.startswith("### "):
             kind = line.removeprefix("### ")
         elif line.startswith("- "):
             entries.append((kind, line.removeprefix("- ")))
-    return text[: found.start()].rstrip() + "\n" + text[found.end() :], entries
+    rest = text[: found.start()].rstrip() + "\n" + text[found.end() :]
+    return rest, introduction, entries
 
 
-def section(version: str, entries: list[tuple[str, str]]) -> str:
+def section(version: str, introduction: str, entries: list[tuple[str, str]]) -> str:
     """The Markdown of one release."""
     lines = [f"## {version} ({date.today().isoformat()})", ""]
+    if introduction:
+        lines += [introduction, ""]
     for kind in KINDS:
         if texts := [text for k, text in entries if k == kind]:
             lines += [f"### {kind}", "", *(f"- {text}" for text in texts), ""]
@@ -66,9 +70,9 @@ def main(arguments: list[str]) -> int:
     if MARK not in text:
         raise SystemExit(f"CHANGELOG.md has no line {MARK!r}")
     fragments = read_fragments(ROOT / "changelog.d")
-    text, known = collected(text, arguments[0])
+    text, introduction, known = collected(text, arguments[0])
     new = [entry for entries in fragments.values() for entry in entries]
-    release = section(arguments[0], [*known, *new])
+    release = section(arguments[0], introduction, [*known, *new])
     changelog.write_text(text.replace(MARK, f"{MARK}\n\n{release}", 1), encoding="utf-8")
     for path in fragments:
         path.unlink()
