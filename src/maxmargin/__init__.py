@@ -11,7 +11,7 @@ from maxmargin.model_writer import register_writer
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
     from maxmargin.checkpoints import Checkpoint, CheckpointError
-    from maxmargin.command_line.versions import show_versions
+    from maxmargin.command_line.commands.versions import show_versions
     from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators import (
@@ -90,7 +90,7 @@ _HOMES = {
     "load": "persistence",
     "minimize": "solvers",
     "return_on_interrupt": "core.interrupts",
-    "show_versions": "command_line.versions",
+    "show_versions": "command_line.commands.versions",
     "to_onnx": "onnx_export",
     "warm_up": "command_line.warm_up",
 }

@@ -1,7 +1,7 @@
-"""The command ``maxmargin``, which is also ``python -m maxmargin``: one module per subcommand.
+"""The command ``maxmargin``, which is also ``python -m maxmargin``.
 
-A subcommand is a module with two functions: ``add_parser(subparsers)`` adds its arguments, and
-``run(arguments)`` does the work and returns the exit code. List it in ``SUBCOMMANDS`` of ``main.py``.
+``commands`` has the subcommands, ``readers`` and ``writers`` the formats of the data, ``model_formats`` those
+of the models.
 """
 
 from maxmargin.command_line.main import main

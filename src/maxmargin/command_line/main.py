@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from maxmargin.command_line import (
+from maxmargin.command_line.arguments import EXIT_CODES
+from maxmargin.command_line.commands import (
     convert,
     cv,
     evaluate,
@@ -21,7 +22,6 @@ from maxmargin.command_line import (
     versions,
     warmup,
 )
-from maxmargin.command_line.arguments import EXIT_CODES
 from maxmargin.command_line.errors import CommandError, ExitCode
 
 SUBCOMMANDS = (fit, predict, evaluate, cv, inspect, convert, verify, warmup, versions)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from maxmargin.command_line.arguments import add_input_options, add_subparser
-from maxmargin.command_line.predict import read_for
+from maxmargin.command_line.commands.predict import read_for
 
 DESCRIPTION = """
 Compare the predictions of a model with the labels of a file.

@@ -58,7 +58,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _verified(path: str, chosen: argparse.Namespace) -> str:
-    from maxmargin.command_line.inspect import is_checkpoint
+    from maxmargin.command_line.commands.inspect import is_checkpoint
     from maxmargin.command_line.model_files import find_format, load_model
 
     if os.path.isdir(path) or "://" in path:
@@ -81,7 +81,7 @@ def _verified(path: str, chosen: argparse.Namespace) -> str:
 
 def _objective_verified(model: Any, chosen: argparse.Namespace) -> str:
     from maxmargin.command_line import fitting, objectives
-    from maxmargin.command_line.predict import read_for
+    from maxmargin.command_line.commands.predict import read_for
     from maxmargin.command_line.search import in_memory
 
     if model.format != "maxmargin":

@@ -50,7 +50,8 @@ def add_parser(subparsers: Any) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Read, search, print the table, and write the model of the best C."""
     from maxmargin.command_line import estimator as estimators
-    from maxmargin.command_line import fit, report, search
+    from maxmargin.command_line import report, search
+    from maxmargin.command_line.commands import fit
     from maxmargin.command_line.readers.examples import Read
     from maxmargin.command_line.readers.reading import read_examples
 

@@ -34,7 +34,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: Any) -> int:
     """Warm up and print the seconds of each estimator."""
-    from maxmargin.command_line.versions import compile_cache
+    from maxmargin.command_line.commands.versions import compile_cache
     from maxmargin.command_line.warm_up import warm_up
 
     chosen = "all" if arguments.all else arguments.estimators or None

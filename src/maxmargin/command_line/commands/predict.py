@@ -53,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Load, read, predict, and write."""
     from maxmargin.command_line import fitting
-    from maxmargin.command_line.fit import check_output
+    from maxmargin.command_line.commands.fit import check_output
     from maxmargin.command_line.model_files import load_model
 
     check_output(chosen.output)
