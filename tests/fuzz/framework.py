@@ -13,6 +13,7 @@ and is listed in :mod:`tests.fuzz.families`. The referee shares no code with the
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 import zlib
@@ -26,6 +27,10 @@ Status = Literal["certified", "warned", "refused", "failed"]
 
 #: the number of a problem is the seed of the run times this, plus its index
 PROBLEMS_PER_SEED = 1_000_000
+
+#: seconds for a fit of a problem that is not tame: its certificate is checked wherever it ends. Most of these
+#: end within 0.05 s; long runs set the variable to 0.1 and see five times as many problems.
+WILD_SECONDS = float(os.environ.get("MAXMARGIN_FUZZ_SECONDS", "1"))
 
 
 @dataclass(frozen=True)

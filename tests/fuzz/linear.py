@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tests.fuzz import wild
 from tests.fuzz.checks import attributes, check_program, check_told, is_refusal, watched
-from tests.fuzz.framework import Case, Finding, Outcome
+from tests.fuzz.framework import WILD_SECONDS, Case, Finding, Outcome
 from tests.fuzz.program import EPS, Array, Program
 from tests.fuzz.referee import best_point
 
@@ -20,9 +20,6 @@ from maxmargin import solvers
 
 #: attributes that must be bit-identical for any number of workers, and after save and load
 KEPT = ("coef_", "intercept_", "objective_", "lower_bound_", "gap_", "converged_", "stop_reason_")
-
-#: seconds for a fit of a problem that is not tame: its certificate is checked wherever it ends
-SECONDS = 1.0
 
 #: errors that the library may raise
 REFUSALS = (
@@ -43,7 +40,7 @@ def arguments(case: Case) -> dict[str, Any]:
     """Parameters of an estimator from those of a problem."""
     out = dict(case.data["params"])
     if not case.data["tame"]:
-        out.setdefault("max_seconds", SECONDS)
+        out.setdefault("max_seconds", WILD_SECONDS)
     if "prior" in out:
         out["prior"] = maxmargin.GaussianPrior(**out["prior"])
     if out.get("solver", "auto") != "auto":

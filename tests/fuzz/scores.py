@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.linalg as sl
 from tests.fuzz import linear, wild
 from tests.fuzz.checks import attributes, check_program, watched
-from tests.fuzz.framework import Case, Outcome
+from tests.fuzz.framework import WILD_SECONDS, Case, Outcome
 from tests.fuzz.program import LONG, LONG_EPS, Array, LongArray, Program
 
 from maxmargin import losses, minimize, solvers
@@ -223,7 +223,7 @@ def run(case: Case) -> Outcome:
                 regularizer=SquaredNorm(nonnegative=np.array(data["nonnegative"], dtype=np.int64)),
                 stopping=solvers.RelativeGap(tol),
                 max_iter=params.get("max_iter"),
-                max_seconds=None if data["tame"] else linear.SECONDS,
+                max_seconds=None if data["tame"] else WILD_SECONDS,
             )
         except (ValueError, TypeError) as error:
             return linear.refused(case, error)
