@@ -326,6 +326,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="fits with this in their name")
     parser.add_argument("--compare", type=Path, help="a recording made before")
     parser.add_argument(
+        "--backward", action="store_true", help="the last fit first: the order must not matter"
+    )
+    parser.add_argument(
         "--seconds", action="store_true", help="how long each fit took, on standard error"
     )
     args = parser.parse_args()
@@ -335,7 +338,7 @@ def main() -> int:
             line[:40].strip(): line[40:].strip() for line in args.compare.read_text().splitlines()
         }
     wrong = 0
-    for name, make in FITS.items():
+    for name, make in reversed(FITS.items()) if args.backward else FITS.items():
         if args.only not in name:
             continue
         began = time.perf_counter()

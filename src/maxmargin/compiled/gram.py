@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from maxmargin.compiled.jit import entry, entry_products
+from maxmargin.compiled.jit import entry, entry_in_order, entry_products
 
 
-@entry_products
+@entry_in_order
 def csr_margins(indptr, indices, data, constant, w, index, y, out):
     d = w.shape[0] - (1 if constant != 0.0 else 0)
     last = constant * w[d] if constant != 0.0 else 0.0
@@ -38,7 +38,7 @@ def dense_margins(X, constant, w, index, y, out):
         out[p] = y[p] * s
 
 
-@entry_products
+@entry_in_order
 def csr_combine(indptr, indices, data, constant, coef, index, y, out):
     """Add Z' coef to ``out``."""
     total = 0.0

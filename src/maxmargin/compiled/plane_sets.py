@@ -29,7 +29,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.compiled.jit import entry, entry_products, inlined, inlined_products, leaf
+from maxmargin.compiled.jit import (
+    entry,
+    entry_products,
+    inlined,
+    inlined_in_order,
+    inlined_products,
+    leaf,
+)
 from maxmargin.compiled.simplex import FloatArray, simplex_gap, solve_simplex_at
 
 IntArray = npt.NDArray[np.int64]
@@ -66,19 +73,25 @@ class PlaneSets(NamedTuple):
     fill: IntArray
 
 
+@inlined_in_order
+def sparse_product(values: FloatArray, indices: Indices, v: FloatArray) -> Any:
+    """Sum of ``values[k] * v[indices[k]]``."""
+    total = 0.0
+    for k in range(values.size):
+        total += values[k] * v[np.uint64(indices[k])]
+    return total
+
+
 @inlined_products
 def product(sets: PlaneSets, slot: int, v: FloatArray) -> Any:
     """<v, p>."""
-    total = 0.0
     begin, size, place = sets.begin[slot], sets.size[slot], sets.place[slot]
     values = sets.values[begin : begin + size]
-    if place < 0:
-        for k in range(size):
-            total += values[k] * v[k]
-    else:
-        indices = sets.indices[place : place + size]
-        for k in range(size):
-            total += values[k] * v[np.uint64(indices[k])]
+    if place >= 0:
+        return sparse_product(values, sets.indices[place : place + size], v)
+    total = 0.0
+    for k in range(size):
+        total += values[k] * v[k]
     return total
 
 
@@ -240,8 +253,11 @@ def insert(
     for k in range(values.size):
         scratch[np.uint64(k if is_dense else indices[k])] += values[k]
     norm = 0.0
-    for k in range(values.size):
-        norm += values[k] * scratch[np.uint64(k if is_dense else indices[k])]
+    if is_dense:
+        for k in range(values.size):
+            norm += values[k] * scratch[k]
+    else:
+        norm = sparse_product(values, indices, scratch)
     base, m, stride = sets.first[i], sets.counts[i], sets.room[i]
     if norm > 0.0 or loss > 0.0:
         slot = base + m

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import simd
-from maxmargin.compiled.jit import entry_products, inlined, leaf_products
+from maxmargin.compiled.jit import entry_in_order, entry_products, inlined, leaf_in_order
 
 
-@entry_products
+@entry_in_order
 def csr_dot(indptr, indices, data, w, lo, hi, out):
     for i in range(lo, hi):
         s = 0.0
@@ -23,7 +23,7 @@ def csr_dot(indptr, indices, data, w, lo, hi, out):
         out[i - lo] = s
 
 
-@entry_products
+@entry_in_order
 def csr_accumulate(indptr, indices, data, coef, lo, hi, out):
     for i in range(lo, hi):
         c = coef[i - lo]
@@ -32,7 +32,7 @@ def csr_accumulate(indptr, indices, data, coef, lo, hi, out):
                 out[np.uint64(indices[k])] += c * data[k]
 
 
-@leaf_products
+@leaf_in_order
 def _dot_8(indptr, indices, data, W, lo, hi, out, c):
     n_columns = W.shape[1]
     here, zero = simd.first(n_columns - c), simd.fill(0.0)
@@ -44,7 +44,7 @@ def _dot_8(indptr, indices, data, W, lo, hi, out, c):
         simd.store(out, (i - lo) * n_columns + c, here, s)
 
 
-@leaf_products
+@leaf_in_order
 def _dot_16(indptr, indices, data, W, lo, hi, out, c):
     n_columns = W.shape[1]
     there, zero = simd.first(n_columns - c - simd.LANES), simd.fill(0.0)
@@ -60,7 +60,7 @@ def _dot_16(indptr, indices, data, W, lo, hi, out, c):
         simd.store(out, (i - lo) * n_columns + c + simd.LANES, there, r)
 
 
-@entry_products
+@entry_in_order
 def csr_dot_columns(indptr, indices, data, W, lo, hi, out):
     n_columns = W.shape[1]
     for c in range(0, n_columns, 2 * simd.LANES):
@@ -70,7 +70,7 @@ def csr_dot_columns(indptr, indices, data, W, lo, hi, out):
             _dot_8(indptr, indices, data, W, lo, hi, out, c)
 
 
-@leaf_products
+@leaf_in_order
 def _add_row(indices, data, start, end, coef, at, out):
     """Add one row times the coefficients starting at element ``at``, all columns."""
     n_columns, zero = out.shape[1], simd.fill(0.0)
@@ -100,7 +100,7 @@ def _columns_of(coef, at, n_columns):
     return count, p, q
 
 
-@entry_products
+@entry_in_order
 def csr_accumulate_columns(indptr, indices, data, coef, lo, hi, out):
     n_columns = coef.shape[1]
     for i in range(lo, hi):

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled.jit import entry, entry_products, inlined, leaf
+from maxmargin.compiled.jit import entry, entry_in_order, entry_products, inlined, leaf
 from maxmargin.compiled.prefetch import prefetch
 
 #: columns of a row's state
@@ -150,7 +150,7 @@ def linear(a, y, margin, kind):
     return y * a - margin * abs(a) if kind & TWO_SIDED else margin * a
 
 
-@entry_products
+@entry_in_order
 def csr_epoch(
     indptr,
     indices,
