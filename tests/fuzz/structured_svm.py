@@ -231,8 +231,10 @@ def _run_cv(case: Case, task: Any, X: Any, Y: Any) -> Outcome:
                 found += checks.bound(float(results[f"split{k}_lower_bound"][c]), value, noise)
                 upper = float(results[f"split{k}_objective"][c])
                 if case.data["tame"] and upper < float(value) * (1 - 1e-6):  # near the optimum
-                    low, _ = float(value), 0
-                    found.append(Finding("objective", f"fold {k}, C {C}: {upper!r} < F* ~ {low!r}"))
+                    value = _refitted(case, problem, C, train, params)
+                    if upper < value * (1 - 1e-6):
+                        text = f"fold {k}, C {C}: {upper!r} < F* ~ {value!r}"
+                        found.append(Finding("objective", text))
         model = fit.model.best_estimator_
         one = checks.Fit(model, fit.warned)
         problem = _problem(case, model.C)
@@ -246,6 +248,15 @@ def _run_cv(case: Case, task: Any, X: Any, Y: Any) -> Outcome:
     except (ValueError, TypeError) as error:
         return checks.refused(case, error)
     return Outcome("certified" if fit.model.best_estimator_.converged_ else "warned", check(fit))
+
+
+def _refitted(case: Case, problem: Problem, C: float, train: Any, params: dict[str, Any]) -> float:
+    """The referee's value once more, beginning at weights of the library: where those are better than the
+    referee's own, its solver was inexact."""
+    task, X, Y, _ = _given(case)
+    model = StructuredSVM(task, C=C, **params)
+    w = checks.fitted(lambda: model.fit([X[i] for i in train], [Y[i] for i in train])).model.coef_
+    return float(referee(problem, w)[1])
 
 
 def _check(case: Case, fit: checks.Fit, given: dict[str, Any]) -> list[Finding]:

@@ -111,11 +111,11 @@ def solve_dense(
     size = np.abs(planes).max(axis=0)
     size[size == 0.0] = 1.0
     unit = max(float(np.abs(offsets).max()), 1e-300)
-    # w = unit v / size, all divided by C unit
-    A, o = planes / size, offsets / unit
-    P = penalty * (unit / C) / size / size
-    f = floors * (size[signed] / unit)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a problem beyond the range of doubles ends with None
+        # w = unit v / size, all divided by C unit
+        A, o = planes / size, offsets / unit
+        P = penalty * (unit / C) / size / size
+        f = floors * (size[signed] / unit)
         state = _State(A, o, P, block, signed, f, None if squared is None else squared * unit)
         for _ in range(MAX_STEPS):
             before = state.mu
