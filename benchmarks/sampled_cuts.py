@@ -88,7 +88,8 @@ def model(spec: Spec) -> Any:
     if method == "sampled":
         method = SampledCuts(**spec.get("options", {}))
     limits = {"max_seconds": LIMIT, "max_iter": spec.get("max_iter")}
-    return KernelSVC(C, gamma=problem.gamma, method=method, **limits)
+    seed = spec.get("random_state", 0)
+    return KernelSVC(C, gamma=problem.gamma, method=method, random_state=seed, **limits)
 
 
 # -- what is run -----------------------------------------------------------------------------------

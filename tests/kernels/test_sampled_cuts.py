@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 from tests.kernels.boards import GAMMA, checkerboard, fit, objective
 from tests.pressed import interrupted
 
 from maxmargin import KernelSVC, minimize
+from maxmargin.core.sampling import Draw
 from maxmargin.kernels import RBF, KernelRows
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.risks.kernels import sampled as kernel_span
+from maxmargin.risks.kernels.columns import STALE, HeldColumns
+from maxmargin.risks.kernels.pool import GrowingKernelRisk
 from maxmargin.risks.kernels.sampled import SampledKernelRisk
 from maxmargin.solvers import (
     AbsoluteGap,
@@ -154,6 +160,58 @@ def test_constant_time_does_not_depend_on_the_rows():
     linear = SampledCuts(size=100)
     few, many = (fit(*checkerboard(n), linear, max_iter=5) for n in (5_000, 20_000))
     assert 3.0 < many.kernel_values_ / few.kernel_values_ < 5.0
+
+
+@pytest.mark.parametrize("loss", [Hinge(), CrammerSinger(1.0 - np.eye(3))])
+def test_in_constant_time_only_rows_of_the_last_samples_are_held(loss):
+    n, size, held = 300, 20, 3
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    k = loss.n_outputs() or 1
+    y = rng.integers(3, size=n) if k > 1 else rng.choice([-1.0, 1.0], n)
+    K = rbf_kernel(X, gamma=GAMMA)
+    risk = GrowingKernelRisk(KernelRows(RBF(GAMMA), X, np.float64), y, loss, 1.0)
+    for seed in range(12):
+        here = risk.extend(size, seed, held)
+        assert size <= len(risk._known) <= held * size
+        assert len(set(risk._known)) == len(risk._known)
+        w = rng.normal(size=risk.dim) * np.isin(np.arange(risk.dim), list(risk._planes))
+        ids, coef, _ = risk.expansion(w)
+        at = risk.evaluate(w)
+        scores = K[np.ix_(risk._known, ids)] @ coef
+        assert_allclose(risk.scores(at).reshape(-1, k), scores, atol=1e-9)
+        risk.sampled_cut(at, Draw(here, np.ones(size), 0.0), False)
+        used = sorted(risk._planes)
+        planes = np.zeros((len(used), n, k))
+        for row, (own, factors) in zip(planes, (risk._planes[j] for j in used), strict=True):
+            row[own] = factors
+        gram = np.einsum("pik,ij,qjk->pq", planes, K, planes)
+        assert_allclose(risk._gram[np.ix_(used, used)], gram, atol=1e-9 * n**2)
+
+
+def test_the_papers_form_of_constant_time_holds_one_sample():
+    X, y = checkerboard(3000)
+    method = SampledCuts(size=100, constant_time=True, line_search=False, measure=False)
+    svc = fit(X, y, method, max_iter=60)
+    assert svc.score(X, y) > 0.8
+    search = fit(X, y, replace(method, line_search=True), max_iter=60)
+    assert svc.kernel_values_ < search.kernel_values_
+
+
+def test_cached_columns_are_replaced_once_they_are_stale():
+    held = HeldColumns(4)
+    columns, _, keep = held.places(np.array([1, 2, 3]))
+    held.keep(np.array([1, 2, 3]), columns)
+    assert keep == 3
+    columns, cached, keep = held.places(np.array([2, 5, 6]))  # one place is free
+    assert keep == 1
+    assert cached.tolist() == [True, False, False]
+    held.keep(np.array([5]), columns[1:])
+    for _ in range(STALE - 2):
+        assert held.places(np.array([7]))[2] == 0
+    _, cached, keep = held.places(np.array([1, 8]))  # 1 and 3 were not used for long; 1 is used now
+    assert cached.tolist() == [True, False]
+    assert keep == 1
 
 
 # -- planes ----------------------------------------------------------------------------------------

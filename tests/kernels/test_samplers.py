@@ -205,7 +205,7 @@ def test_in_constant_time_rows_that_were_not_drawn_count(intercept):
     weight = np.where(np.arange(400) == 3, 5.0, 1.0)
     sign = np.where(y == 1, 1.0, -1.0)
     risk = GrowingKernelRisk(rows, sign, Hinge(), 1.0, weight=weight, fit_intercept=intercept)
-    drawn = risk.extend(100, 0)
+    drawn = risk.extend(100, 0, 1)
     assert 3 not in risk._known
     at = risk.evaluate(np.zeros(risk.dim))
     terms = at.terms(at, drawn)

@@ -154,8 +154,8 @@ class Driver:
                 return at.fresh_terms(trial) if afresh else at.terms(trial, examples), "plane"
             case ask.Sample(at, draw, whole):
                 return at.sampled_cut(draw, whole), "plane"
-            case ask.Extend(size, seed):
-                return self._growing().extend(size, seed), "oracle"
+            case ask.Extend(size, seed, held):
+                return self._growing().extend(size, seed, held), "oracle"
 
     def _over_sets(
         self, request: ask.OpenSets | ask.Sweep | ask.Ask | ask.Confirm

@@ -14,7 +14,8 @@ This takes O(T n r) kernel values.
 
 *constant time* (algorithm 2): every iteration samples r new examples and cuts the risk of these alone. It
 ends when such a cut was not violated by more than epsilon p times in a row. With the line search, F on the
-line is that of all examples sampled so far. This takes O(T^2 r^2) kernel values, for any number of examples.
+line is that of the examples of the last 20 samples. This takes O(T^2 r^2) kernel values, for any number of
+examples.
 
 epsilon is relative to the risk at w = 0, which is n for classification losses: then it is the papers'
 epsilon for the mean. D is not a lower bound, so none is reported. Reported are the measured F(w), and a bound
@@ -63,6 +64,8 @@ from maxmargin.solvers.requirements import Needs
 
 #: number of examples of a cut: linear and constant time
 LINEAR_SIZE, CONSTANT_SIZE = 400, 1000
+#: constant time: F on the line is that of the examples of this many samples
+HELD_SAMPLES = 20
 #: tolerance of the reduced problem, relative to epsilon
 QP_EFFORT = 0.01
 
@@ -229,8 +232,9 @@ class SampledCuts:
     ) -> Steps:
         C, record = problem.C, bundle.record
         w, model, epsilon, guess, calm = state.w, problem.base * problem.n_blocks, np.nan, 1.0, 0
+        held = HELD_SAMPLES if self.line_search else 1
         while True:
-            drawn = yield Extend(self.n_drawn, int(rng.integers(2**63)))
+            drawn = yield Extend(self.n_drawn, int(rng.integers(2**63)), held)
             trial: Any = yield Evaluate(w)
             if not len(bundle):
                 epsilon = _epsilon(problem, trial.value)

@@ -100,12 +100,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extend:
-    """Draw so many of all examples, with this seed; the risk is that of the examples drawn so far, each of
-    which stands for as many. Answer: the numbers, among those, of the ones drawn now. Points must be
-    evaluated anew."""
+    """Sample ``size`` of all examples, with this seed; the risk is that of the examples of the last ``held``
+    samples, each of which stands for as many. Answer: the indices, among those, of the ones sampled now.
+    Points must be evaluated again."""
 
     size: int
     seed: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,9 +27,9 @@ class SampledEvaluation(Evaluation, Protocol):
 
 
 class GrowingRisk(Protocol):
-    """A risk that starts with few examples and can be extended with more."""
+    """A risk over few of the examples, which are exchanged during the fit."""
 
-    def extend(self, size: int, seed: int) -> IntArray:
-        """Sample ``size`` of all examples and add them. The risk is then that of all examples sampled so far,
-        each with an equal share of the total weight. Return the indices of the new ones among them. Points
-        must be evaluated again."""
+    def extend(self, size: int, seed: int, held: int) -> IntArray:
+        """Sample ``size`` of all examples. The risk is then that of all examples in the last ``held``
+        samples, including this one, each with an equal share of the total weight. Return the indices of the
+        examples of this sample among them. Points must be evaluated again."""

@@ -17,15 +17,22 @@ from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 Pattern = npt.NDArray[np.int8] | npt.NDArray[np.int16]
 #: exact planes may use this fraction of all columns sampled
 WHOLE_SHARE = 0.25
+#: a cached column makes room for another one after this many planes that did not use it
+STALE = 20
 
 
 class HeldColumns:
-    """The kernel columns that the shards cache, and their places; the least recently used are evicted."""
+    """The kernel columns that the shards cache, and their places.
+
+    The least recently used are evicted, once they are ``STALE``. Rows are sampled at random, so new columns
+    are no more likely to be used again than those cached: replacing these at every plane would cost more
+    than it saves if only the columns of a few planes fit.
+    """
 
     def __init__(self, n: int) -> None:
         self._place: dict[int, int] = {}
         self._owner: IntArray = np.full(n, -1)
-        self._used: IntArray = np.zeros(n, dtype=np.int64)
+        self._used: IntArray = np.full(n, -STALE, dtype=np.int64)  # free places count as stale
         self._clock = 0
 
     def places(self, ids: IntArray) -> tuple[IntArray, Any, int]:
@@ -35,7 +42,7 @@ class HeldColumns:
         held = found >= 0
         self._clock += 1
         self._used[found[held]] = self._clock
-        wanted = min(int((~held).sum()), len(self._used) - int(held.sum()))
+        wanted = min(int((~held).sum()), int((self._used <= self._clock - STALE).sum()))
         oldest = np.argsort(self._used, kind="stable")[:wanted]
         for owner in self._owner[oldest].tolist():  # evict now, so that Ctrl-C leaves a valid state
             self._place.pop(owner, None)

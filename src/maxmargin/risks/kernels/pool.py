@@ -1,8 +1,13 @@
-"""The risk of :mod:`maxmargin.risks.kernels.sampled` over a pool of samples that grows during the fit.
+"""The risk of :mod:`maxmargin.risks.kernels.sampled` over the samples drawn last.
 
-It starts without rows. After m of the n rows have been sampled, it is the risk of these, each with weight
-n / m: an estimate, not a bound. Kernel values are computed between sampled rows only: a new row needs one for
-every row in a plane, a new plane one for every row sampled so far.
+It starts without rows. With m of the n rows held, it is the risk of these, each with weight n / m: an
+estimate, not a bound. Rows are dropped when they were not in any of the last few samples, so an iteration
+costs the same however many rows there are and however many iterations came before. Kernel values are
+computed between sampled rows only: a new row needs one for every row of a plane, a new plane one for every
+row held.
+
+Inner products of a new plane with the others need no kernel values, since its own rows are held:
+<g, g_k> = sum_j coef_j s_k(z_j), with s_k the stored scores of plane k.
 """
 
 from __future__ import annotations
@@ -10,30 +15,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels import KernelRows
 from maxmargin.kernels.functions import Block
-from maxmargin.risks.kernels.sampled import SampledKernelRisk
-from maxmargin.risks.kernels.shard import KernelPart, KernelShard
+from maxmargin.risks.kernels.sampled import SPARE, SampledKernelRisk
+from maxmargin.risks.kernels.shard import TILE, KernelPart, KernelShard
 from maxmargin.risks.lines.evaluation import PinnedEvaluation
 
 
 class GrowingKernelRisk(SampledKernelRisk):
-    """A sum of hinge losses of a kernel's functions over the rows sampled so far; parameters as for
+    """A sum of hinge losses of a kernel's functions over the rows sampled last; parameters as for
     :class:`SampledKernelRisk`."""
 
     def _begin(self, n_columns: int) -> int:
         self._known: IntArray = np.empty(0, dtype=np.int64)
         self._places: IntArray = np.full(self.n_all, -1)
+        #: by place: the number of the last sample that had the row
+        self._last: IntArray = np.empty(0, dtype=np.int64)
+        self._n_samples = 0
         return 0  # rows differ from plane to plane, so caching columns does not pay
 
-    def _place(self, ids: IntArray) -> IntArray:
-        return self._places[ids]
-
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """The risk of the rows sampled so far."""
+        """The risk of the rows held."""
         return self._pins.evaluate(w, is_upper=False)
 
     @property
@@ -41,38 +47,74 @@ class GrowingKernelRisk(SampledKernelRisk):
         """See :class:`maxmargin.core.Risk`."""
         return replace(super().offers, growing=self)
 
-    def extend(self, size: int, seed: int) -> IntArray:
-        """See :class:`maxmargin.core.contract.requests.Extend`."""
+    # -- rows ------------------------------------------------------------------------------------------
+
+    def extend(self, size: int, seed: int, held: int) -> IntArray:
+        """See :class:`maxmargin.core.contract.sampled.GrowingRisk`."""
         rng = np.random.default_rng(seed)
         drawn = np.sort(rng.choice(self.n_all, min(size, self.n_all), replace=False, shuffle=False))
-        new = drawn[self._places[drawn] < 0]
-        if len(new):
-            self._take(new)
+        self._n_samples += 1
+        places = self._places[drawn]
+        self._last[places[places >= 0]] = self._n_samples
+        kept = np.flatnonzero(self._last > self._n_samples - held)
+        self._exchange(kept, drawn[places < 0])
         return self._places[drawn]
 
-    def _take(self, new: IntArray) -> None:
-        rows, first = self._rows.take(new), not len(self._known)
-        planes = self._scores_of_planes(rows)
-        self._places[new] = np.arange(len(self._known), len(self._known) + len(new))
-        self._known = np.concatenate([self._known, new])
+    def _exchange(self, kept: IntArray, new: IntArray) -> None:
+        """Hold the rows at the places ``kept`` and the rows ``new``."""
+        first = not len(self._known)
+        planes = self._scores_of_planes(self._rows.take(new))
+        self._places[self._known] = -1
+        self._known = np.concatenate([self._known[kept], new])
+        self._last = np.concatenate([self._last[kept], np.full(len(new), self._n_samples)])
+        self._places[self._known] = np.arange(len(self._known))
+        rows, y = self._rows.take(self._known), self._y[self._known]
         weight = self._weight[self._known] * (self.n_all / len(self._known))
+        part = KernelPart(rows, y, weight, self._loss, self._slots, 0)
         if first:
-            part = KernelPart(rows, self._y[new], weight, self._loss, self._slots, 0)
             self.engine.open(KernelShard, [part])
         else:
-            self.engine.gather(KernelShard.grow, rows, self._y[new], planes)
-            self.engine.gather(KernelShard.weigh, weight)
+            self.engine.gather(KernelShard.exchange, part, kept, planes)
+
+    # -- planes ----------------------------------------------------------------------------------------
 
     def _scores_of_planes(self, rows: KernelRows) -> Block:
-        """Scores of all planes at new rows."""
-        if not self._planes:
-            return np.zeros((0, len(rows) * self._outputs), rows.dtype)
+        """Scores of all planes at new rows, one row per plane."""
+        n, k = len(rows), self._outputs
+        if not self._planes or not n:
+            return np.zeros((max(self._planes, default=-1) + 1, n * k), rows.dtype)
         ids = np.unique(np.concatenate([own for own, _ in self._planes.values()]))
-        n_slots = max(self._planes) + 1
-        coef = np.zeros((len(ids), n_slots, self._outputs))
-        for k, (own, factors) in self._planes.items():
-            coef[np.searchsorted(ids, own), k] = factors
-        self.kernel_values += len(rows) * len(ids)
-        scores = rows.times(self._rows.take(ids), coef.reshape(len(ids), -1))
-        by_plane = scores.reshape(len(rows), n_slots, self._outputs).transpose(1, 0, 2)
-        return np.ascontiguousarray(by_plane.reshape(n_slots, -1), dtype=rows.dtype)
+        coef = self._coefficients(ids)
+        self.kernel_values += n * len(ids)
+        scores: Array = np.zeros((coef.shape[0], n))
+        for lo in range(0, len(ids), TILE):
+            basis = self._rows.take(ids[lo : lo + TILE])
+            scores += coef[:, lo : lo + TILE] @ basis.block(rows)
+        by_plane = scores.reshape(-1, k, n).transpose(0, 2, 1).reshape(-1, n * k)
+        return np.ascontiguousarray(by_plane, dtype=rows.dtype)
+
+    def _coefficients(self, ids: IntArray) -> sp.csc_array:
+        """The coefficients of all planes: one row per plane and output, one column per row of a plane."""
+        k = self._outputs
+        where, at, values = [], [], []
+        for slot, (own, coef) in self._planes.items():
+            there = np.searchsorted(ids, own)
+            where.append(np.repeat(slot * k + np.arange(k), len(own)))
+            at.append(np.tile(there, k))
+            values.append(coef.T.ravel())
+        shape = ((max(self._planes) + 1) * k, len(ids))
+        entries = np.concatenate(values).astype(self._rows.dtype)
+        return sp.csc_array((entries, (np.concatenate(where), np.concatenate(at))), shape=shape)
+
+    def _add_products(self, slot: int, ids: IntArray, coef: Array, scores: Array) -> None:
+        products = np.zeros(self._slots)
+        planes = {**self._planes, slot: (ids, coef)}
+        [there] = self.engine.gather(KernelShard.planes_at, self._places[ids], max(planes) + 1)
+        used = np.array(sorted(planes))
+        products[used] = np.einsum("kij,ij->k", there[used], coef)
+        self._gram[slot], self._gram[:, slot] = products, products
+        self._planes = planes
+
+    def _is_crowded(self, n_needed: int) -> bool:
+        """Whether most planes are unused: new rows need kernel values for all of them."""
+        return len(self._planes) > 2 * n_needed + SPARE or super()._is_crowded(n_needed)

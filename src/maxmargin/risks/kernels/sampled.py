@@ -353,13 +353,9 @@ class SampledKernelRisk:
         products = np.zeros(self._slots)
         planes = {**self._planes, slot: (ids, coef)}
         for k, (rows, own) in planes.items():
-            products[k] = np.vdot(own, scores[self._place(rows)])
+            products[k] = np.vdot(own, scores[rows])
         self._gram[slot], self._gram[:, slot] = products, products
         self._planes = planes
-
-    def _place(self, ids: IntArray) -> IntArray:
-        """The shards' positions of these rows."""
-        return ids
 
     # -- slots -----------------------------------------------------------------------------------------
 
@@ -370,15 +366,19 @@ class SampledKernelRisk:
         representations are valid, so Ctrl-C may come at any time.
         """
         state.dual = None  # it would not prove a bound
-        if self._slots - len(self._planes) >= SPARE:
-            return
         needed = {int(k) for plane in state.memory.planes for k in _slots_of(plane, self._slots)}
+        if not self._is_crowded(len(needed)):
+            return
         state.w = self._as_plane(state.w, needed)
         for evaluation in self._pins.settled():
             evaluation.rename(self._as_plane(evaluation.w, needed))
         self._planes = {k: plane for k, plane in self._planes.items() if k in needed}
         if self._bases is not None:
             self._bases.keep(needed)
+
+    def _is_crowded(self, n_needed: int) -> bool:
+        """Whether unused planes must be dropped, with ``n_needed`` planes in the bundle."""
+        return self._slots - len(self._planes) < SPARE
 
     def _as_plane(self, w: Array, needed: set[int]) -> Array:
         factors = w[: self._slots]

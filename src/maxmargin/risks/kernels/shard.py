@@ -118,24 +118,30 @@ class KernelShard(LossShard):
         """Offset and derivative of the loss at stored scores."""
         return self._loss.cut(self._at(key), *self._labels)
 
-    # -- more rows -------------------------------------------------------------------------------------
+    # -- other rows ------------------------------------------------------------------------------------
 
-    def grow(self, rows: KernelRows, y: Any, planes: Block) -> None:
-        """Add rows, with the scores of all planes there, one row per plane."""
-        size = self._n * self._outputs
-        if size + planes.shape[1] > self._planes.shape[1]:
-            room = np.zeros((self._slots, 2 * (size + planes.shape[1])), self._planes.dtype)
-            room[: len(planes), :size] = self._planes[: len(planes), :size]
-            self._planes = room
-        self._planes[: len(planes), size : size + planes.shape[1]] = planes
-        self._chunks = [*self._chunks, *_tiles(rows)]
-        self._y = np.concatenate([self._y, y])
-        self._n += len(rows)
+    def exchange(self, part: KernelPart, kept: IntArray, planes: Block) -> None:
+        """Hold other rows: first those of before at the places ``kept``, then new ones, with the scores of
+        all planes there, one row per plane."""
+        n_old, n_kept = self._n * self._outputs, len(kept) * self._outputs
+        size = len(part.rows) * self._outputs
+        old = self._planes[: len(planes), :n_old]
+        if n_kept < n_old:
+            old = old.reshape(len(planes), self._n, self._outputs)[:, kept].reshape(
+                len(planes), n_kept
+            )
+        if size > self._planes.shape[1]:
+            self._planes = np.zeros((self._slots, 2 * size), self._planes.dtype)
+        self._planes[: len(planes), :n_kept] = old
+        self._planes[: len(planes), n_kept:size] = planes
+        self._chunks, self._y, self._weight = _tiles(part.rows), part.y, part.weight
+        self._n = len(part.rows)
         self._scores.clear()
 
-    def weigh(self, weight: Array) -> None:
-        """Replace the weights."""
-        self._weight = weight
+    def planes_at(self, places: IntArray, n_planes: int) -> Array:
+        """The scores of the first planes at some of the rows: planes by rows by outputs."""
+        here = self._planes[:n_planes, : self._n * self._outputs]
+        return here.reshape(n_planes, self._n, self._outputs)[:, places].astype(np.float64)
 
 
 def _tiles(rows: KernelRows) -> list[KernelRows]:
