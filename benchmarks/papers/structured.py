@@ -9,7 +9,7 @@ from benchmarks.common import Cell, cpu
 
 # ruff: isort: split
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,7 @@ def fit(
     *,
     C_mean: float | None = None,
     epsilon: float | None = None,
+    cache_size: int | None = None,
     limit: float = LIMIT,
 ) -> Cell:
     """One fit to the papers' epsilon; the first one of a kind loads the compiled functions beforehand."""
@@ -114,7 +115,7 @@ def fit(
         "method": method,
         "C_mean": C_mean,
         "epsilon": epsilon,
-        **_fit(task, n, method, C_mean, epsilon, limit),
+        **_fit(task, n, method, C_mean, epsilon, limit, cache_size),
     }
 
 
@@ -124,11 +125,21 @@ def _warm(task: str, method: str) -> None:
     _fit(task, n, method, TASKS[task].C_mean, 10 * TASKS[task].epsilon, 5.0)
 
 
-def _fit(task: str, n: int, method: str, C_mean: float, epsilon: float, limit: float) -> Cell:
+def _fit(
+    task: str,
+    n: int,
+    method: str,
+    C_mean: float,
+    epsilon: float,
+    limit: float,
+    cache_size: int | None = None,
+) -> Cell:
     from maxmargin.solvers import RiskEpsilon
 
-    watch, rule, C = Watch(limit), RiskEpsilon(n * epsilon), C_mean / n
-    out = _FITS[task](n, solver(method), C, rule, watch)
+    watch, rule, C, how = Watch(limit), RiskEpsilon(n * epsilon), C_mean / n, solver(method)
+    if cache_size is not None:
+        how = replace(how, cache_size=cache_size)
+    out = _FITS[task](n, how, C, rule, watch)
     upper, lower, seconds = out["objective"], out["lower_bound"], out["seconds"]
     allowed = C_mean * epsilon
     done = upper - lower <= allowed * (1 + 1e-9)

@@ -89,6 +89,7 @@ def fit(risk, **options):
         (chain, CuttingPlane()),
         (chain, CuttingPlane(slacks="blocks")),
         (chain, CuttingPlane(use_cache=False)),
+        (chain, CuttingPlane(cache_size=2)),
         (chain, DualCoordinate(batch_size="all")),
         (chain, DualCoordinate(oracle="expensive")),
         (candidates, CuttingPlane()),
@@ -124,7 +125,7 @@ def test_a_cache_that_begins_anew_is_told_in_few_points(short_past):
     class Watching(Forgetful):
         def gather(self, method, *args):
             if method is TaskShard.tell:
-                asked.append(len(args[2]))
+                asked.append(len(args[3]))
             return super().gather(method, *args)
 
     durable, mortal = chain(SerialEngine()), chain(Watching(1, 0.02))
@@ -158,9 +159,9 @@ def test_the_cached_model_is_a_minorant_after_it_began_anew(short_past):
 
 
 def test_a_long_past_is_bounded_by_its_size():
-    assert task_shard.span(1000) == 256
-    assert task_shard.span(10**6) == 67
-    assert task_shard.span(10**8) == 20
+    assert task_shard.span(1000, 10) == 256
+    assert task_shard.span(10**6, 10) == 67
+    assert task_shard.span(10**8, 10) == 20
 
 
 class Interrupting(Forgetful):

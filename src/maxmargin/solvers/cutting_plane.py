@@ -22,13 +22,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
-from maxmargin.core.contract.requests import Cuts, Evaluate, Report, Request, Steps, Toward
+from maxmargin.core.contract.requests import (
+    Cuts,
+    Evaluate,
+    Report,
+    Request,
+    ResizeCache,
+    Steps,
+    Toward,
+)
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
 from maxmargin.core.rounding import Attained
@@ -81,6 +90,10 @@ class CuttingPlane:
         intercept or none, and starts at zero or from a result of its own.
     use_cache : bool, default True
         Run on cached constraints between calls of the oracle, if the risk keeps them.
+    cache_size : int, optional
+        Number of constraints that are cached per example (f in the paper of Joachims, Finley and Yu). The
+        least recently used are dropped. By default what the risk does: 10 for structured outputs. A smaller
+        cache uses less memory and calls the oracle more often; 1 requires ``line_search=False``.
     model_effort : float, default 0.3
         The oracle is called when the cached model is solved to this fraction of the gap.
 
@@ -101,6 +114,7 @@ class CuttingPlane:
     idle: int = 50
     space: Literal["features", "rows"] = "features"
     use_cache: bool = True
+    cache_size: int | None = None
     model_effort: float = 0.3
 
     def __post_init__(self) -> None:
@@ -112,11 +126,23 @@ class CuttingPlane:
             raise ValueError(f"space={self.space!r}: use 'features' or 'rows'.")
         if self.space == "rows" and self.slacks != "one":
             raise ValueError("space='rows' requires slacks='one'.")
+        size = self.cache_size
+        if size is not None and (not isinstance(size, Integral) or size < 1):
+            raise ValueError(
+                f"cache_size={size!r}: it must be a whole number, 1 or more. For no cache, pass "
+                "use_cache=False."
+            )
+        if size == 1 and self.line_search:
+            raise ValueError(
+                "cache_size=1 requires line_search=False: over one constraint per example, the minimum of F "
+                "is far from the true one. Or pass cache_size=2 or more."
+            )
 
     @property
     def needs(self) -> Needs:
         """Evaluations; for ``space="rows"`` also shards that store planes."""
-        return Needs(wide=self.space == "rows")
+        resizable = self.use_cache and self.cache_size is not None
+        return Needs(wide=self.space == "rows", resizable_cache=resizable)
 
     def _room(self, first: list[Cut]) -> int:
         """Planes per block that fit into memory, estimated from the first ones."""
@@ -140,6 +166,8 @@ class CuttingPlane:
         state.offer(real.w, omega.value(real.w) + C * real.upper)
         bundle = yield from self._open(problem, state, real, resumed=place is not None)
         best: Evaluation = real
+        if cached and self.cache_size is not None:
+            yield ResizeCache(int(self.cache_size))
         if cached:  # then the incumbent is that of the cached model
             best = yield Evaluate(real.w, exact=False)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it

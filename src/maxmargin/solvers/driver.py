@@ -135,6 +135,10 @@ class Driver:
                 answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
             case ask.Weigh() | ask.Sample() | ask.Extend():
                 answer, what = self._sampled(request)
+            case ask.ResizeCache(size):
+                caching = _offered(self.risk.offers.caching, self.risk, "a cache of another size")
+                caching.resize_cache(size)
+                answer, what = None, "oracle"
             case ask.OpenSets() | ask.Sweep() | ask.Ask() | ask.Confirm():
                 answer, what = self._over_sets(request)
         if self.expected is None:

@@ -110,6 +110,13 @@ class Extend:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ResizeCache:
+    """Cache this many constraints per example. Answer: None."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OpenSets:
     """Working sets for the problem's C: fresh ones, or those held from another C. Answer: WorkingSets."""
 
@@ -204,6 +211,7 @@ Request: TypeAlias = (
     | Weigh
     | Sample
     | Extend
+    | ResizeCache
     | OpenSets
     | Sweep
     | Ask

@@ -25,6 +25,14 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 
 
+class CachingRisk(Protocol):
+    """A risk with a cache of constraints whose size can be changed."""
+
+    def resize_cache(self, size: int) -> None:
+        """Cache ``size`` constraints per example from now on; a cache of another size is dropped. Points of
+        the model must be evaluated again."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Capabilities:
     """The capabilities of a risk besides evaluation: the implementing objects, None for those missing.
@@ -45,6 +53,8 @@ class Capabilities:
         Points are combinations of numbered planes, which must be compacted from time to time.
     kept_planes : KeptPlanes, optional
         Such planes, in a form that a checkpoint stores.
+    caching : CachingRisk, optional
+        A cache of constraints whose size can be changed.
     proved : ProvedRisk, optional
         Bounds on rounding errors.
     engine : Engine, optional
@@ -69,6 +79,7 @@ class Capabilities:
     wide: WideRisk | None = None
     numbered_planes: NumberedPlanes | None = None
     kept_planes: KeptPlanes | None = None
+    caching: CachingRisk | None = None
     proved: ProvedRisk | None = None
     engine: Engine | None = None
     expensive_slopes: bool = False

@@ -148,6 +148,7 @@ class MappedRisk:
         return Capabilities(
             row_duals=None if self._scores is None else self,
             proved=None if inner.proved is None else self,
+            caching=inner.caching,
             engine=inner.engine,
             expensive_slopes=inner.expensive_slopes,
         )

@@ -116,13 +116,13 @@ class _Past:
     seeds: int = 0
     points: tuple[_Asked, ...] = ()
 
-    def and_then(self, point: _Asked, length: int, *, forget: bool) -> _Past:
-        """With one more point."""
+    def and_then(self, point: _Asked, length: int, size: int, *, forget: bool) -> _Past:
+        """With one more point. Caches begin anew after ``length`` points, with the last ``size``."""
         if forget:
             return _Past(self.told + 1)
         points, seeds = self.points, self.seeds
         if self.told > 0 and self.told % length == 0:
-            points = points[-CACHE_SIZE:]
+            points = points[-size:]
             seeds = len(points)
         return _Past(self.told + 1, seeds, (*points, point))
 
@@ -238,7 +238,7 @@ class TaskRisk:
                 for k, (lo, hi) in enumerate(pairwise(bounds))
             ],
         )
-        self._past = _Past()
+        self._past, self._cache_size = _Past(), CACHE_SIZE
         self._pins = ScoreCache(
             self.engine, n_shards, tell=self._tell, told=lambda: self._past.told
         )
@@ -258,11 +258,13 @@ class TaskRisk:
         values = self._values_at(w, cached=past.told >= 0)
         point = _Asked(next(self._keys), self.engine.publish(w), past.told)
         if values is None:
-            values = self._pins.ask((), TaskShard.measure, point.key, point.handle, point.told)
+            size = self._cache_size
+            values = self._pins.ask(
+                (), TaskShard.measure, point.key, point.handle, point.told, size
+            )
             if past.told >= 0:
-                self._past = past.and_then(
-                    point, span(self._examples.dim), forget=self.engine.durable
-                )
+                length = span(self._examples.dim, size)
+                self._past = past.and_then(point, length, size, forget=self.engine.durable)
             if self._expensive:
                 self._known.append((w, values, past.told >= 0))
         return TaskEvaluation(self.engine, point, w, values)
@@ -277,12 +279,20 @@ class TaskRisk:
         past = self._past
         keys = [point.key for point in past.points]
         handles = [point.handle for point in past.points]
-        self.engine.gather(TaskShard.tell, past.told, past.seeds, keys, *handles)
+        size = self._cache_size
+        self.engine.gather(TaskShard.tell, past.told, size, past.seeds, keys, *handles)
+
+    def resize_cache(self, size: int) -> None:
+        """See :class:`maxmargin.core.contract.risk.CachingRisk`."""
+        if size != self._cache_size:
+            self._past, self._cache_size = _Past(), size
+            self._known.clear()
+            self.engine.gather(TaskShard.resize, size)
 
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(working_sets=self, engine=self.engine)
+        return Capabilities(working_sets=self, caching=self, engine=self.engine)
 
     @property
     def examples(self) -> Examples:

@@ -1,11 +1,12 @@
 """The shards of a structured risk: a range of the examples, and a cache of the constraints its oracle
-returned (f = 10 per example; the least recently used are evicted).
+returned (f per example, 10 by default; the least recently used are evicted).
 
 The cache depends only on the points where the oracle was called since the model came into use.
 Calls carry the number of these points (``told``, -1 while there is no model). A rebuilt shard is sent
 the points, calls its oracle again, and has the same cache. To limit what must be remembered
 (one w per point) and the cost of a lost shard (one pass over its examples per point), a cache is restarted
-after :func:`span` points, with the answers at the last ten of them.
+after :func:`span` points, with the answers at the last f of them. Calls carry f, too, since a rebuilt shard
+does not know it.
 
 Shards sent to other processes include their own examples. If the oracle is expensive there are few examples,
 and any shard can answer for any of them: then all examples are sent to every worker, once.
@@ -27,17 +28,17 @@ from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.risks.lines.shard import LineShard, LostScores
 
-#: number of constraints cached per example (f in the paper)
+#: number of constraints cached per example by default (f in the paper)
 CACHE_SIZE = 10
 #: number of points after which a cache is restarted: at most this many, fewer if w is long
 MAX_SPAN = 256
 PAST_ENTRIES = 2**26
 
 
-def span(dim: int) -> int:
-    """The maximum number of points a cache depends on, besides those it started with. It depends on the
-    problem only."""
-    return max(2 * CACHE_SIZE, min(MAX_SPAN, PAST_ENTRIES // dim))
+def span(dim: int, size: int) -> int:
+    """The maximum number of points a cache of ``size`` constraints per example depends on, besides those it
+    started with. It depends on the problem only."""
+    return max(2 * size, min(MAX_SPAN, PAST_ENTRIES // dim))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +83,7 @@ class TaskShard(LineShard):
         self._number, self._base = part.number, part.base
         self._lo, self._hi = part.lo - part.base, part.hi - part.base
         self._cache: ConstraintCache | None = None
-        self._span = span(examples.dim)
+        self._size, self._span = CACHE_SIZE, span(examples.dim, CACHE_SIZE)
         # points that the cache depends on, the number of points in all, and answers for the next restart
         self._points: list[int] = []
         self._told = 0
@@ -120,8 +121,16 @@ class TaskShard(LineShard):
         mine = [i - self._base for i in examples[self._number]]
         return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
 
-    def measure(self, key: int, w: Array, told: int) -> tuple[float, float]:
+    def resize(self, size: int) -> None:
+        """Keep ``size`` constraints per example from now on. A cache of another size is dropped."""
+        if size != self._size:
+            self._size, self._span = size, span(self._examples.dim, size)
+            self._told, self._last = 0, None
+            self._begin([])
+
+    def measure(self, key: int, w: Array, told: int, size: int) -> tuple[float, float]:
         """(value, upper) of the true risk at w; the answers are cached if a model is in use."""
+        self.resize(size)
         if self._last is None or self._last[0] != key:
             self.check(told)
             self._last = key, self._answers(key, w, told)
@@ -137,7 +146,7 @@ class TaskShard(LineShard):
         answers = self._examples.oracle(w, self._lo, self._hi)
         if key not in self._points:
             if told > 0 and told % self._span == 0:
-                self._begin(self._recent[-CACHE_SIZE:])
+                self._begin(self._recent[-self._size :])
             self._learn(key, w, answers, told)
         return [answers]
 
@@ -154,7 +163,7 @@ class TaskShard(LineShard):
         cache = self._model()
         cache.touch(self._leaders(cache.scores(w)))
         cache.insert(answers)
-        if number % self._span >= self._span - CACHE_SIZE:
+        if number % self._span >= self._span - self._size:
             self._recent.append((key, answers))
         self._points.append(key)
         self._told = number + 1
@@ -165,8 +174,9 @@ class TaskShard(LineShard):
         if self._told < told:
             raise LostScores("the cache of constraints is not here")
 
-    def tell(self, told: int, seeds: int, keys: list[int], *ws: Array) -> None:
+    def tell(self, told: int, size: int, seeds: int, keys: list[int], *ws: Array) -> None:
         """Restore the cache from its points, the last of ``told``; it started with ``seeds`` of them."""
+        self.resize(size)
         if self._told >= told and self._points[: len(keys)] == keys:
             return
         asked = (
@@ -197,7 +207,7 @@ class TaskShard(LineShard):
 
     def _model(self) -> ConstraintCache:
         if self._cache is None:
-            self._cache = self._examples.cache(self._lo, self._hi, CACHE_SIZE)
+            self._cache = self._examples.cache(self._lo, self._hi, self._size)
         return self._cache
 
     def value_of(self, scores: Array) -> float:
