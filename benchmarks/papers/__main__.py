@@ -8,13 +8,13 @@ from benchmarks.common import cpu
 import argparse
 import warnings
 
-from benchmarks.papers import jfy, oca, ram, yj
+from benchmarks.papers import jfy, oca, ram, theorems, yj
 from benchmarks.papers.record import Recording, Row, claims, run
 
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    found = {row.id: row for module in (jfy, oca, yj, ram) for row in module.rows()}
+    found = {row.id: row for module in (jfy, theorems, oca, yj, ram) for row in module.rows()}
     order = list(claims())
     unknown = set(found) - set(order)
     if unknown:

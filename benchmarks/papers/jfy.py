@@ -304,29 +304,6 @@ def judge_against(name: str, sign: int, figures: Figures) -> Judgment:
     return Judgment("holds" if good else "not reproduced", figure, why)
 
 
-def bound(bench: Bench) -> Figures:
-    """Theorem 5 beside the iterations that were needed."""
-    out = []
-    for c in pick(sweep("multiclass", bench), method="1-slack"):
-        X = structured.multiclass(c["n"]).X
-        R2 = 2.0 * float(X.multiply(X).sum(axis=1).max())
-        C, eps = c["C_mean"], c["epsilon"]
-        theorem = max(0, math.ceil(math.log2(1.0 / (4 * R2 * C)))) + math.ceil(16 * R2 * C / eps)
-        out.append({"n": c["n"], "R^2": R2, "bound": theorem, "iterations": c["iterations"]})
-    return out
-
-
-def judge_bound(figures: Figures) -> Judgment:
-    """Every count is below its bound."""
-    ratio = min(f["bound"] / f["iterations"] for f in figures)
-    figure = f"{words(column(figures, 'iterations'))} iterations; bound at least {ratio:.2g} times as large"
-    good = ratio >= 1.0
-    why = (
-        "The bound is true and far from tight on these data." if good else "The bound is violated."
-    )
-    return Judgment("holds" if good else "not reproduced", figure, why)
-
-
 def best_C(bench: Bench) -> Figures:
     """1-slack at the C that is best on the test rows, for each n."""
     sizes = TASKS["multiclass"].quick if bench.quick else TASKS["multiclass"].sizes[:3]
@@ -463,6 +440,5 @@ def rows() -> list[Row]:
             lambda f: judge_against("C_mean", 1, f),
             small,
         ),
-        Row("jfy-theorem-5", bound, judge_bound, settings("multiclass")),
     ]
     return out

@@ -81,8 +81,10 @@ def test_a_cache_of_five_is_enough(quick):
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_iterations_are_below_theorem_5(quick):
-    assert all(line["iterations"] <= line["bound"] for line in figures("jfy-theorem-5"))
+@pytest.mark.parametrize("theorem", [5, 6])
+def test_iterations_are_below_the_theorems(quick, theorem):
+    lines = figures(f"jfy-theorem-{theorem}")
+    assert all(line["iterations"] <= line["bound"] for line in lines)
 
 
 @pytest.mark.data
