@@ -28,6 +28,7 @@ import numpy.typing as npt
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import Block, join
 from maxmargin.engines.host import raise_first
+from maxmargin.engines.ownership import Owner
 from maxmargin.engines.published_arrays import Shelf
 from maxmargin.engines.shared_memory import LARGE, Packed, Packer, Segment, dumps_of, mapped
 from maxmargin.engines.worker_process import Order, Recipe, Reply, pickled, serve
@@ -75,7 +76,7 @@ class ProcessEngine(SerialEngine):
         super().__init__()
         if n_workers < 1:
             raise ValueError(f"n_workers must be at least 1; got {n_workers}.")
-        self.n_workers, self._owner = n_workers, os.getpid()
+        self.n_workers, self._owner = n_workers, Owner()
         self._prepare, self._by_value = prepare, by_value
         self._dumps = dumps_of(by_value)
         self._workers: list[_Worker] = []
@@ -88,6 +89,7 @@ class ProcessEngine(SerialEngine):
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers; start the workers if they are not running."""
+        self._owner.require_here("ProcessEngine")
         n, n_shards = min(self.n_workers, len(specs)), len(specs)
         try:
             packer, ranges = Packer(dumps=self._dumps), [share(n_shards, n, k) for k in range(n)]
@@ -134,13 +136,13 @@ class ProcessEngine(SerialEngine):
     def close(self) -> None:
         """Release the shards and end the processes."""
         super().close()
-        self._let_go(0)
-        self._shelf.clear()
+        if self._owner.here:  # in a forked process the workers belong to the parent
+            self._let_go(0)
+            self._shelf.clear()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # partly initialized, or the interpreter is exiting
-            if os.getpid() == self._owner:  # in a forked child the workers belong to the parent
-                self.close()
+            self.close()
 
     def _let_go(self, n: int) -> None:
         """Release the shards, keep n workers."""
@@ -154,6 +156,7 @@ class ProcessEngine(SerialEngine):
             segment.close()
 
     def _call_all(self, kind: str, method: str, args: tuple[Any, ...]) -> list[_Received]:
+        self._owner.require_here("ProcessEngine")
         self._require_shards()
         self._shelf.sweep()
         used: set[int] = set()

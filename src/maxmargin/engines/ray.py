@@ -29,6 +29,7 @@ import numpy.typing as npt
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import Block, join
 from maxmargin.engines.host import raise_first
+from maxmargin.engines.ownership import Owner
 from maxmargin.engines.ray_cluster import SMALL, Cluster
 
 #: deaths of one worker during one call after which the call fails
@@ -102,7 +103,7 @@ class RayEngine(SerialEngine):
             if number is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1; got {number}.")
         self.n_workers, self.address, self.threads = n_workers, address, threads
-        self._prepare = prepare
+        self._prepare, self._owner = prepare, Owner()
         self._cluster: Cluster | None = None
         self._workers: list[_Worker] = []
 
@@ -162,6 +163,8 @@ class RayEngine(SerialEngine):
     def close(self) -> None:
         """Release the shards and end the workers. The last engine also closes the connection it opened."""
         super().close()
+        if not self._owner.here:  # in a forked process the workers belong to the parent
+            return
         workers, self._workers = self._workers, []
         cluster, self._cluster = self._cluster, None
         for worker in workers:
@@ -174,6 +177,7 @@ class RayEngine(SerialEngine):
             self.close()
 
     def _joined(self) -> Cluster:
+        self._owner.require_here("RayEngine")
         self._notice_shutdown()
         if self._cluster is None:
             self._cluster = Cluster.join(self.address)
@@ -185,6 +189,7 @@ class RayEngine(SerialEngine):
             self.close()
 
     def _require_shards(self) -> None:
+        self._owner.require_here("RayEngine")
         self._notice_shutdown()
         super()._require_shards()
 

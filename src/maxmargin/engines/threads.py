@@ -9,6 +9,7 @@ from typing import Any
 
 from maxmargin.core.engine import Handle, R, SerialEngine
 from maxmargin.core.summation import Block, Tree
+from maxmargin.engines.ownership import Owner
 
 
 class ThreadEngine(SerialEngine):
@@ -38,6 +39,7 @@ class ThreadEngine(SerialEngine):
         self.n_workers = n_workers
         self._pool: ThreadPoolExecutor | None = None
         self._helpers: list[Future[None]] = []
+        self._owner = Owner()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.n_workers,)
@@ -64,7 +66,7 @@ class ThreadEngine(SerialEngine):
             self._play(_Round(count, function))
 
     def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
-        _drain(self._helpers)  # of a call that a second Ctrl-C aborted
+        self._quiet()
         return super()._alone(method, args)
 
     def _round(
@@ -77,7 +79,7 @@ class ThreadEngine(SerialEngine):
         )
 
     def _play(self, round_: _Round) -> None:
-        _drain(self._helpers)  # of a call that a second Ctrl-C aborted
+        self._quiet()
         helpers = self._helpers = []
         try:
             for _ in range(min(self.n_workers, round_.count) - 1):
@@ -101,6 +103,12 @@ class ThreadEngine(SerialEngine):
                 round_.errors[index] = error
                 round_.over = True
 
+    def _quiet(self) -> None:
+        """Wait for threads of a call that a second Ctrl-C aborted. A forked process has none of them."""
+        if not self._owner.here:
+            self._pool, self._helpers, self._owner = None, [], Owner()
+        _drain(self._helpers)
+
     def _team(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_workers - 1, thread_name_prefix="maxmargin")
@@ -109,6 +117,7 @@ class ThreadEngine(SerialEngine):
     def close(self) -> None:
         """Release the shards and end the threads."""
         super().close()
+        self._quiet()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None

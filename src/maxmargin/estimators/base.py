@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
-from functools import cache
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from maxmargin.core.contract.risk import Risk
 from maxmargin.core.regularizer import SquaredNorm
@@ -26,9 +24,11 @@ from maxmargin.core.result import (
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
+from maxmargin.estimators.blas_threads import limit_blas, one_blas_thread
 from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.nested import granted_jobs
 from maxmargin.estimators.parameters import NamedParameters, require_object
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
@@ -50,6 +50,8 @@ except ImportError:  # pragma: no cover
 
 __all__ = ["CertifiedEstimator", "with_callbacks"]
 
+#: engines whose workers use the cores of this machine
+HERE = ("threads", "processes")
 #: stop reasons that end the whole fit, also if it consists of several problems
 ENDING = ("interrupted", "callback", "max_seconds")
 
@@ -85,7 +87,9 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     def _workers(self) -> AbstractContextManager[Engine]:
         """The engine of this fit."""
         require_object("engine", self.engine)
-        return opened(self.engine, self.n_jobs, one_blas_thread, by_value=needs_value(self))
+        here = self.engine is None or self.engine in HERE
+        n_jobs = granted_jobs(self.n_jobs) if here else self.n_jobs
+        return opened(self.engine, n_jobs, limit_blas, by_value=needs_value(self))
 
     def _minimize(
         self,
@@ -125,7 +129,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         callbacks, predicting = watchers(self, len(after), stopping, seconds)
         with (
             _scikit_callbacks(self, fitted, data) as scikit,
-            _one_blas_thread(),
+            one_blas_thread,
         ):
             result = solve(
                 risk,
@@ -191,28 +195,6 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         """
         write_model(self, path)
         return self
-
-
-def one_blas_thread() -> None:
-    """In a worker process: limit BLAS to one thread, as this process does during a fit, so that sums are
-    bit-identical.
-    """
-    _blas().limit(limits=1, user_api="blas")
-
-
-def _one_blas_thread() -> AbstractContextManager[object]:
-    """Limit BLAS to one thread, unless it has one only: then there is nothing to set and to restore."""
-    blas = [library for library in _blas().lib_controllers if library.user_api == "blas"]
-    if all(library.num_threads == 1 for library in blas):
-        return nullcontext()
-    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
-    return limit
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes as long as a small fit."""
-    return ThreadpoolController()
 
 
 _FIELDS = tuple(field.name for field in fields(IterationRecord))

@@ -36,7 +36,8 @@ from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, Design, largest_square, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
-from maxmargin.estimators.base import _blas, _seed, stopping_rule
+from maxmargin.estimators.base import _seed, stopping_rule
+from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.estimators.linear.problem import free_intercepts
 from maxmargin.kernels import EmpiricalMap, FromCallable, Nystrom, NystromMap
@@ -150,7 +151,7 @@ def fit_map(
             f"method='map' requires the kernel matrix of {n} rows, more rows than max_rows="
             f"{settings.max_rows}. Use method='exact', or EmpiricalMap(max_rows=...)."
         )
-    with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
+    with one_blas_thread, estimator._workers() as engine:
         made = whole_map(problem.kernel, problem.X, problem.center())
         design = DenseDesign(made.features)
         largest = float(np.sqrt(largest_square(design)))
@@ -181,7 +182,7 @@ def fit_nystrom(
     seed = _seed(estimator.random_state)
     chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw, problem.rows)
     # one BLAS thread everywhere, so that results do not depend on the number of workers
-    with _blas().limit(limits=1, user_api="blas"), estimator._workers() as engine:
+    with one_blas_thread, estimator._workers() as engine:
         features = NystromMap(problem.kernel, problem.X[chosen], problem.center())
         implicit = KernelDesign(features, problem.X)
         largest = float(np.sqrt(implicit.largest_square)) * (1.0 + 1e-6)

@@ -7,7 +7,6 @@ whose label it could change are computed again in double precision.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -18,7 +17,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.base import _blas
+from maxmargin.engines import EngineOptions
+from maxmargin.estimators.blas_threads import one_blas_thread
+from maxmargin.estimators.nested import granted_jobs
 from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, center_of
 from maxmargin.kernels.thin import is_thin, thin_squares
 
@@ -157,14 +158,8 @@ def _squares(X: Any, center: Array | None) -> Array:
 
 def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
     """Process all items in this many threads, with one BLAS thread each, so that sums are bit-identical."""
-    n = (
-        1
-        if n_jobs is None
-        else n_jobs
-        if n_jobs > 0
-        else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    )
-    with _blas().limit(limits=1, user_api="blas"):
+    n = EngineOptions(granted_jobs(n_jobs)).n_workers
+    with one_blas_thread:
         if n == 1 or len(items) < 2:
             for item in items:
                 work(item)

@@ -23,6 +23,7 @@ from maxmargin.engines import make_engine
 from maxmargin.estimators.grid_table import CellId, Done
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.grid_plan import Grid
+from maxmargin.estimators.nested import granted_jobs
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers.auto import AutoOnPath, PathPoint
 from maxmargin.solvers.minimization import solve
@@ -71,7 +72,7 @@ class GridTrainer:
     def run(self, ids: Iterable[CellId], watch: GridWatch) -> Iterator[Done]:
         """Train the cells until ``watch`` has ended; yields each when it is done."""
         jobs = list(self.grid.chains(ids).items())
-        engine = make_engine(self.grid.n_jobs)
+        engine = make_engine(granted_jobs(self.grid.n_jobs))
         workers = getattr(engine, "n_workers", 1)
         engine.close()
         if workers == 1 or len(jobs) == 1:

@@ -20,7 +20,8 @@ from maxmargin.core.interrupts import outermost
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import as_design
-from maxmargin.estimators.base import _blas, _seed, stopping_rule
+from maxmargin.estimators.base import _seed, stopping_rule
+from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
@@ -277,7 +278,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
     ) -> None:
         """Train and score the cells. What is done by Ctrl-C or another early stop is kept."""
         try:
-            with _blas().limit(limits=1, user_api="blas"):
+            with one_blas_thread:
                 for ids in self._levels(table, factors):
                     found: list[Done] = []
                     try:

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import (
     CertifiedEstimator,
-    _blas,
     _scikit_callbacks,
     _seed,
 )
+from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
@@ -198,7 +198,7 @@ class LatentStructuredSVM(CertifiedEstimator):
 
         with (
             _scikit_callbacks(self, fitted, {"X": problem.X, "y": problem.y}) as scikit,
-            _blas().limit(limits=1, user_api="blas"),
+            one_blas_thread,
         ):
             return solve_latent(
                 risk,
