@@ -14,8 +14,8 @@ import numpy as np
 from maxmargin.core.contract.requests import Ask, Confirm, OpenSets, Report, Steps, Sweep
 from maxmargin.core.vectors import frozen
 from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.dual_coordinate import SetsDual
 from maxmargin.solvers.requirements import Needs
+from maxmargin.solvers.sets_dual import SetsDual
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from tests.cluster.shards import Part
 from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import binary, fit, multiclass
 from tests.nightly import first
+from tests.rows.test_row_blocks import rows
 
-from maxmargin import minimize
+from maxmargin import LinearSVC, data, minimize
 from maxmargin.engines import SerialEngine
-from maxmargin.solvers import CuttingPlane
+from maxmargin.solvers import CuttingPlane, DualCoordinate
+from maxmargin.testing import solve_binary_qp
 
 
 @pytest.mark.parametrize("n_workers", first(1, [2, 4]))
@@ -65,3 +67,34 @@ def _solved(engine, *callbacks):
     risk, C = binary(engine)
     found = minimize(risk, C, solver=CuttingPlane(), callbacks=callbacks)
     return found.w.tobytes(), found.objective, found.lower_bound, found.n_iter
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_blocks_at_the_shards_give_the_same_bits(make_engine, on_disk, tmp_path):
+    X, y, _ = rows(3, n=3000, d=20)
+    if on_disk:
+        X, y = data.write(tmp_path / "rows", [(X, y)], shard_bytes=20_000), None
+
+    def fitted(engine):
+        svc = LinearSVC(0.05, solver=DualCoordinate(blocks=5, dealing="shards"), engine=engine)
+        svc.fit(X, y)
+        assert svc.converged_
+        return svc.coef_.tobytes(), svc.objective_, svc.lower_bound_, svc.n_iter_
+
+    assert fitted(make_engine(2)) == fitted(SerialEngine())
+
+
+def test_a_killed_worker_loses_its_multipliers_and_the_fit_goes_on(
+    make_engine, tmp_path, monkeypatch
+):
+    X, y, _ = rows(6, n=300)
+    best, _ = solve_binary_qp(X, y, 0.05)
+    engine, dooms = make_engine(2), [Doom(str(tmp_path), "block_visit", 1, 2)]
+    real = engine.open
+    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    svc = LinearSVC(0.05, solver=DualCoordinate(blocks=4, dealing="shards"), engine=engine).fit(
+        X, y
+    )
+    assert dooms[0].has_struck()
+    assert svc.converged_
+    assert svc.lower_bound_ <= best * (1 + 1e-9) <= svc.objective_ * (1 + 1e-7)

@@ -173,12 +173,16 @@ def test_all_methods_have_one_optimum(name, C):
     assert offered == {
         "logistic": {"newton"},
         "classes": {"coordinate", "dense QP", "stream"},
-    }.get(name, {"newton", "coordinate", "block coordinate", "dense QP", "stream"})
+    }.get(
+        name,
+        {"newton", "coordinate", "block coordinate", "shard coordinate", "dense QP", "stream"},
+    )
     bounds = []
     solvers = {
         None: CuttingPlane(),
         "coordinate": DualCoordinate(),
         "block coordinate": DualCoordinate(blocks=3, rounds=2),
+        "shard coordinate": DualCoordinate(blocks=3, dealing="shards"),
         "newton": Newton(),
         "stream": DualCoordinate(max_cached=15),
     }

@@ -248,8 +248,12 @@ def test_what_blocks_are_not_for_is_refused():
     for wrong in ({"blocks": 0}, {"blocks": 2.5}, {"blocks": 4, "rounds": 0}, {"rounds": 3}):
         with pytest.raises(ValueError, match=r"blocks|rounds"):
             DualCoordinate(**wrong)
-    with pytest.raises(ValueError, match="in memory"):
+    with pytest.raises(ValueError, match="not for streams"):
         DualCoordinate(blocks=4, max_cached=100)
+    with pytest.raises(ValueError, match="set blocks="):
+        DualCoordinate(dealing="shards")
+    with pytest.raises(ValueError, match="'epochs' or 'shards'"):
+        DualCoordinate(blocks=4, dealing="rows")
 
 
 @pytest.mark.data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxmargin.core.contract.row_duals import RowDuals, refused
+from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, refused
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
@@ -17,7 +17,11 @@ from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.dual_terms import DualTerms
 
-METHODS = ("coordinate", "block coordinate", "newton", "dense QP", "stream")
+METHODS = ("coordinate", "block coordinate", AT_SHARDS, "newton", "dense QP", "stream")
+#: methods over rows that are loaded in parts
+IN_PARTS = ("stream", AT_SHARDS)
+#: methods over several blocks of rows at the same time
+IN_BLOCKS = ("block coordinate", AT_SHARDS)
 
 
 def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -25,10 +29,11 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     if method not in METHODS:
         return f"there is no such method, only {', '.join(METHODS)}"
     in_memory = isinstance(rows.design, CSRDesign | DenseDesign)
-    if method == "stream" and not (in_memory or isinstance(rows.design, BlockDesign)):
+    if method in IN_PARTS and not (in_memory or isinstance(rows.design, BlockDesign)):
         return f"{type(rows.design).__name__} has no block(lo, hi) method"
-    if method != "stream" and not in_memory:
-        return f"{type(rows.design).__name__} does not give access to single rows in memory"
+    if method not in IN_PARTS and not in_memory:
+        why = f"{type(rows.design).__name__} does not give access to single rows in memory"
+        return f"{why}; use dealing='shards'" if method == "block coordinate" else why
     terms = rows.loss.dual_terms(rows.y[:1])
     if method == "newton" and not isinstance(terms, DualTerms):
         if rows.loss.newton_terms(rows.y[:1]) is None:
@@ -40,10 +45,8 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"the loss {type(rows.loss).__name__} offers no dual_terms"
     if method == "dense QP":
         return too_much(rows)
-    by_coordinates = method in ("coordinate", "block coordinate")
-    if method == "block coordinate" and not (
-        isinstance(terms, DualTerms) and terms.coordinates is None
-    ):
+    by_coordinates = method in ("coordinate", *IN_BLOCKS)
+    if method in IN_BLOCKS and not (isinstance(terms, DualTerms) and terms.coordinates is None):
         return (
             f"blocks are for losses with one score per sample and the duals of DualTerms, and "
             f"{type(rows.loss).__name__} has others; leave out blocks="

@@ -1,4 +1,4 @@
-"""Rows loaded temporarily, with their original indices."""
+"""Rows loaded into memory, with their original indices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, writable
+from maxmargin.data.columns import LazyColumn
 from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
 
 InMemory = DenseDesign | CSRDesign
+#: ranges (lo, hi) of rows
+Runs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,3 +108,58 @@ def _converted(design: InMemory) -> InMemory:
         return CSRDesign(sp.csr_matrix(design.X))
     parts = (design.data, design.indices, design.indptr)
     return DenseDesign(sp.csr_matrix(parts, shape=design.shape, copy=False).toarray())
+
+
+# -- runs of rows, as the shards of blocks have them -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunsPart:
+    """Some runs of neighboring rows, from which a shard is built that has them in memory.
+
+    Pickled, it contains its own rows if all are in memory; otherwise the shard reads them."""
+
+    rows: Rows
+    runs: Runs
+
+    def loaded(self, light: Rows) -> Rows:
+        """The rows of the runs, one after the other."""
+        return LoadedRows.join([LoadedRows.read(self.rows, lo, hi) for lo, hi in self.runs]).rows
+
+    def __reduce__(self) -> Any:
+        rows = self.rows
+        if isinstance(rows.design, DenseDesign | CSRDesign):
+            own = self.loaded(rows)
+            return PlacedRuns, (self.runs, own.design, own.y, own.weight, own.offset)
+        columns = [rows.y, rows.weight, rows.offset]
+        cut = [None if c is None or isinstance(c, LazyColumn) else self._cut(c) for c in columns]
+        return PlacedRuns, (self.runs, None, *cut)
+
+    def _cut(self, column: Any) -> Any:
+        return np.concatenate([column[lo:hi] for lo, hi in self.runs])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedRuns:
+    """An unpickled part; what it lacks is read, or taken from the rows that all parts share."""
+
+    runs: Runs
+    design: InMemory | None
+    y: Any
+    weight: Any
+    offset: Array | None
+
+    def loaded(self, light: Rows) -> Rows:
+        """The rows of the runs, one after the other."""
+        design = self.design
+        if design is None:
+            whole: BlockDesign = light.design  # type: ignore[assignment]
+            design = stacked([whole.block(lo, hi) for lo, hi in self.runs])
+        y, weight = self._column(self.y, light.y), self._column(self.weight, light.weight)
+        offset = None if self.offset is None else writable(self.offset)
+        return part(light, design, y, weight, offset)
+
+    def _column(self, own: Any, shared: Any) -> Any:
+        if own is not None:
+            return writable(own)
+        return np.concatenate([np.asarray(shared[lo:hi]) for lo, hi in self.runs])

@@ -16,13 +16,14 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.duals.dual_sums import DualSums
 from maxmargin.duals.proofs import Scale, proved_multiple
 from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
 from maxmargin.duals.terms import score_terms
 from maxmargin.losses.dual_terms import DualTerms
 
 
-class BinaryCoordinates:
+class BinaryCoordinates(DualSums):
     """Losses of one score; see :class:`maxmargin.core.RowDuals`.
 
     ``regularizer`` may constrain weights to be nonnegative or above a floor.
@@ -93,11 +94,6 @@ class BinaryCoordinates:
         self._scores: Array | None = None  # at the current w, if known
 
     @property
-    def w(self) -> Array:
-        """The weights of the multipliers."""
-        return self._u if self._floor is None else self._norm.primal(self._u)
-
-    @property
     def active(self) -> IntArray:
         """Indices of the rows the next step visits."""
         return self._active[: self.n_active]
@@ -149,31 +145,6 @@ class BinaryCoordinates:
             self._margins, self.slack, self._state, self._active[lo:hi],
         )  # fmt: skip
         return count
-
-    def dual_estimate(self, C: float) -> float:
-        """The dual value for this C, at the w that the epochs maintain."""
-        if self._norm.floor is not None:
-            return self._floored_estimate(C)
-        w = self.w
-        curved = self._curved + 0.5 * float(w @ w)
-        # The best multiple. For curved duals and a larger C the curvature is overestimated: still a bound.
-        t = 1.0 if C == self.C else C / self.C
-        if C != self.C and curved > 0.0:
-            t = min(t, max(0.0, 0.5 * self._linear / curved))
-        if self._curvature > 0.0 and C < self.C:
-            curved *= self.C / C
-        return t * self._linear - t * t * curved
-
-    def _floored_estimate(self, C: float) -> float:
-        """The same with floors, where primal(t u) is not t primal(u): the better of two multiples."""
-        ratio = C / self.C
-        curved = self._curved * (max(1.0, 1.0 / ratio) if self._curvature > 0.0 else 1.0)
-        values = []
-        for t in {ratio, min(1.0, ratio)}:
-            u = t * self._u
-            omega = self._norm.conjugate(u, self._norm.primal(u))
-            values.append(t * self._linear - t * t * curved - omega)
-        return max(values)
 
     def dual_value(self, C: float) -> float:
         """The dual value, recomputed from the multipliers."""

@@ -58,6 +58,11 @@ def in_order(function: Callable[[int], object], count: int) -> None:
         function(index)
 
 
+def step_along(rise: float, length: float) -> float:
+    """The step along the sum of all changes, by the slope of D there and the squared norm of the sum."""
+    return 1.0 if rise >= WHOLE * length else max(0.0, float(rise / length))
+
+
 def padded(n_rows: int, length: int) -> Array:
     """Zeros whose rows share no cache line."""
     line = LINE // 8
@@ -250,11 +255,9 @@ class BlockCoordinates(BinaryCoordinates):
         length, inner = self._sums[: len(starts)].sum(axis=0)
         changes = [(float(p.stats[row_dual.GAIN]), float(p.stats[row_dual.BEND])) for p in parts]
         rise = sum(gain - bend for gain, bend in changes) - inner
-        if rise >= WHOLE * length:
-            self._u += self._change
-        else:
-            t = max(0.0, float(rise / length))
-            self._u += t * self._change
+        t = step_along(rise, length)
+        self._u += t * self._change
+        if t < 1.0:
             changes = self._shortened(parts, t)
         self._linear += sum(gain for gain, _ in changes)
         self._curved += sum(bend for _, bend in changes)

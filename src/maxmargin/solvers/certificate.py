@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.contract.risk import Risk
+from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, SolveResult, relative_gap
@@ -133,7 +134,7 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
         history=driver.history,
         oracle_calls=driver.passes,
         dual=state.memory,
-        duals=state.duals,
+        duals={name: own for name, own in state.duals.items() if name != AT_SHARDS},
     )
 
 

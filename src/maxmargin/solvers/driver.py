@@ -15,7 +15,7 @@ from maxmargin.core.contract import requests as ask
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.block_duals import BlockDuals
 from maxmargin.core.contract.risk import Risk
-from maxmargin.core.contract.row_duals import NO_ROWS, RowDualRisk
+from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk
 from maxmargin.core.contract.sampled import GrowingRisk
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
@@ -207,10 +207,13 @@ class Driver:
                 self.passes += stats.oracle_calls / max(1, duals.n_examples)
                 return stats
             case ask.Check(duals, at):
-                duals.check(self._rows().scores(at))
+                self._rows().check(duals, at)
                 return None
             case ask.OpenDuals(method, C, streaming, blocks):
-                self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
+                if method != AT_SHARDS:
+                    self._works_here(
+                        f"the {method} method visits the rows", "solver=CuttingPlane()"
+                    )
                 norm = self.problem.regularizer
                 return self._rows().row_duals(method, C, norm, streaming, blocks)
             case ask.OpenBlocks(C):

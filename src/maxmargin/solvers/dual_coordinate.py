@@ -34,7 +34,7 @@ calls are those of a confirming pass.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -50,14 +50,14 @@ from maxmargin.core.contract.requests import (
     Steps,
     Sweep,
 )
+from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
-from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained
-from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.core.vectors import IntArray, frozen
 from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
+from maxmargin.solvers.sets_dual import Progress, SetsDual
 
 Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
@@ -83,35 +83,6 @@ CACHED_PER_NEW = 10
 SCHEDULES = get_args(Schedule)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SetsDual:
-    """The working sets as a feasible dual point."""
-
-    sets: WorkingSets
-
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """The dual value, recomputed from the multipliers."""
-        return self.sets.dual_value()
-
-    def point(self) -> Array:
-        """The primal point of the multipliers, recomputed."""
-        self.sets.dual_value()
-        return frozen(self.sets.w)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far the loop over working sets is."""
-
-    unconfirmed: int = 0
-    """Passes since F was last computed."""
-    upper_guess: float = np.inf
-    passes: int = 0
-    outlook: Outlook = field(default_factory=Outlook)
-    carried: bool = False
-    """The sets come from another C, and have not been optimized at this one."""
-
-
 @dataclass(frozen=True, slots=True)
 class DualCoordinate:
     """Working-set dual coordinate solver: the default for structures, and the stream of rows.
@@ -134,7 +105,7 @@ class DualCoordinate:
         if there are fewer than 80 examples).
     max_epochs : int, default 10
         Sweeps over the cached planes between two passes of the oracle (ten times as many if
-        ``batch_size="all"``).
+        ``batch_size="all"``). With ``dealing="shards"``: epochs of a block in a round.
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
     schedule : {"gap", "larank", "one_pass", "fill"}, default "gap"
@@ -151,14 +122,20 @@ class DualCoordinate:
         Rows of a stream that are kept in memory; by default as many as fit into 128 MB. If given, rows that
         are in memory are streamed, too.
     blocks : int or None, default 1
-        Number of blocks of samples that are visited at the same time by the threads of ``n_jobs``. The result
-        depends on it, and not on the number of threads. 1 is the sequential method; None chooses the number
-        by the size of the data. For linear models with one score per sample (two classes, regression) and
-        samples in memory. More blocks need more epochs, most of all if C is large or if samples are similar
-        to each other; see "Several cores" on the page "Linear models".
+        Number of blocks of samples that are visited at the same time by the workers of ``n_jobs``. The result
+        depends on it, and not on the number of workers. 1 is the sequential method; None chooses the number
+        by the size of the data. For linear models with one score per sample (two classes, regression). More
+        blocks need more epochs, most of all if C is large or if samples are similar to each other; see
+        "Several cores" on the page "Linear models".
     rounds : int, optional
-        Number of times per epoch that the changes of the blocks are merged; chosen by the size of the data by
-        default. Epochs over the few samples that shrinking leaves have fewer rounds, and then fewer blocks.
+        Number of times per epoch that the changes of the blocks are merged. By default it is chosen by the
+        size of the data, or is 1 if ``dealing="shards"``. Epochs over the few samples that shrinking leaves
+        have fewer rounds, and then fewer blocks.
+    dealing : {"epochs", "shards"}, default "epochs"
+        Which samples a block has. "epochs": other ones in every epoch; for samples in memory and threads.
+        "shards": always the same, which stay with a worker of the engine, as do their multipliers; for all
+        engines and for data on disk. Only weights are sent, and results are bit-identical on all engines. In
+        every round a block runs up to ``max_epochs`` epochs over its own samples.
 
     Examples
     --------
@@ -176,6 +153,13 @@ class DualCoordinate:
     >>> svc = LinearSVC(C=0.1, solver=DualCoordinate(blocks=4), n_jobs=2).fit(X, X[:, 0] > 0.1)
     >>> svc.converged_
     True
+
+    Blocks that stay with their workers, which may also be processes or on other machines:
+
+    >>> solver = DualCoordinate(blocks=2, dealing="shards")
+    >>> svc = LinearSVC(C=0.1, solver=solver, n_jobs=2).fit(X, X[:, 0] > 0.1)
+    >>> svc.converged_, svc.history_[-1]["method"]
+    (True, 'shard coordinate')
     """
 
     oracle: Literal["cheap", "expensive"] = "cheap"
@@ -187,6 +171,7 @@ class DualCoordinate:
     max_cached: int | None = None
     blocks: int | None = 1
     rounds: int | None = None
+    dealing: Literal["epochs", "shards"] = "epochs"
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -206,6 +191,12 @@ class DualCoordinate:
         for name, count in (("blocks", self.blocks), ("rounds", self.rounds)):
             if not (count is None or (isinstance(count, Integral) and count >= 1)):
                 raise ValueError(f"{name}={count!r}: use a positive integer or None.")
+        if self.dealing not in ("epochs", "shards"):
+            raise ValueError(f"dealing={self.dealing!r}: use 'epochs' or 'shards'.")
+        if self.blocks == 1 and self.dealing == "shards":
+            raise ValueError(
+                "dealing='shards' is about several blocks of samples: set blocks=, too."
+            )
         if self.blocks == 1 and self.rounds is not None:
             raise ValueError(
                 f"rounds={self.rounds} is how often the changes of several blocks are merged: set blocks=, "
@@ -213,15 +204,14 @@ class DualCoordinate:
             )
         if self.blocks != 1 and self._streams:
             raise ValueError(
-                f"blocks={self.blocks} is for samples in memory; schedule={self.schedule!r} and "
-                f"max_cached={self.max_cached} stream them: leave out one or the other."
+                f"blocks={self.blocks} is not for streams of samples, which schedule={self.schedule!r} and "
+                f"max_cached={self.max_cached} set up: leave out one or the other."
             )
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop over rows where the risk shows them, else over working sets."""
         if self.blocks != 1:
-            way = Coordinates(self.max_epochs, method="block coordinate", blocks=self.layout)
-            return ascend(problem, state, way)
+            return ascend(problem, state, self._over_blocks)
         if "coordinate" in problem.methods and not self._streams:
             if self.prune != "delayed":
                 raise ValueError(
@@ -237,7 +227,7 @@ class DualCoordinate:
     def needs(self) -> Needs:
         """Rows that can be visited one by one, or working sets of single examples."""
         if self.blocks != 1:
-            return Needs(("block coordinate",))
+            return Needs((self._over_blocks.method,))
         methods = ("stream",) if self._streams else ("coordinate", "stream")
         return Needs(methods, working_sets=True)
 
@@ -248,7 +238,13 @@ class DualCoordinate:
     @property
     def layout(self) -> Blocks:
         """Blocks of rows that are in memory."""
-        return Blocks(self.blocks, self.rounds)
+        return Blocks(self.blocks, self.rounds, self.max_epochs)
+
+    @property
+    def _over_blocks(self) -> Coordinates:
+        if self.dealing == "shards":
+            return Coordinates(self.max_epochs, method=AT_SHARDS, blocks=self.layout)
+        return Coordinates(self.max_epochs, method="block coordinate", blocks=self.layout)
 
     @property
     def streaming(self) -> Streaming:
@@ -327,19 +323,19 @@ class DualCoordinate:
 
     def _open(
         self, problem: Problem, state: SolverState, rng: np.random.Generator
-    ) -> Generator[Request, Any, tuple[WorkingSets, _Progress]]:
+    ) -> Generator[Request, Any, tuple[WorkingSets, Progress]]:
         """Fresh sets, those of another C, or those of a checkpoint; and how far the loop is."""
         held = state.memory if isinstance(state.memory, WorkingSets) else None
         place = state.go_on("rng", "unconfirmed", "upper_guess", "passes", "seen")
         sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
-        progress = _Progress(carried=held is not None and self.batch_size != "all")
+        progress = Progress(carried=held is not None and self.batch_size != "all")
         if place:
             if self.oracle != "expensive" and np.isfinite(state.upper):
                 yield Evaluate(state.w)  # the driver compares
             rng.bit_generator.state = place["rng"]
-            progress = _Progress(
+            progress = Progress(
                 unconfirmed=place["unconfirmed"],
                 upper_guess=place["upper_guess"],
                 passes=place["passes"],
@@ -359,7 +355,7 @@ class DualCoordinate:
         sets: WorkingSets,
         problem: Problem,
         state: SolverState,
-        progress: _Progress,
+        progress: Progress,
         rng: np.random.Generator,
     ) -> Asked:
         """New planes from the oracle; the estimate of the gap that they give."""

@@ -34,7 +34,7 @@ from maxmargin.core.contract.requests import (
     Request,
     Toward,
 )
-from maxmargin.core.contract.row_duals import RowDuals
+from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals
 from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import minimize_on_line
@@ -62,7 +62,7 @@ class Coordinates:
 
     check_every: int = 10
     check_from: int = 0
-    method: Literal["coordinate", "block coordinate"] = "coordinate"
+    method: Literal["coordinate", "block coordinate", "shard coordinate"] = "coordinate"
     streaming: None = None
     blocks: Blocks | None = None
 
@@ -144,6 +144,39 @@ class RowsDual:
         return frozen(self.duals.w)
 
 
+@dataclass(slots=True, eq=False)
+class ShardsDual:
+    """The multipliers of blocks that live in the shards of an engine, as a feasible dual point for this C.
+
+    If a worker dies, or is ended by Ctrl-C, its multipliers are lost. So every exact check keeps a plane of
+    them here, which proves almost as much."""
+
+    duals: RowDuals
+    C: float
+    plane: PlaneDual | None = None
+    proved: float = -np.inf
+
+    def keep(self, problem: Problem, upper: float) -> None:
+        """Keep a plane of the present multipliers."""
+        self.duals.dual_value(self.duals.C)
+        plane = PlaneDual(self.duals.aggregate(), self.C)
+        at = Attained.by(upper, problem.n_examples)
+        value = plane.value(problem.regularizer, problem.dim, at)
+        if value > self.proved:
+            self.plane, self.proved = plane, value
+
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+        """The better one of the multipliers and the plane, minus bounds on rounding errors."""
+        value = self.duals.proved_value(self.C, attained.negligible)
+        if self.plane is None:
+            return value
+        return max(value, self.plane.value(regularizer, dim, attained))
+
+    def point(self) -> Array:
+        """The primal point of the multipliers."""
+        return frozen(self.duals.w)
+
+
 def call_worth(problem: Problem) -> float:
     """Overhead of a compiled call, in visits of all rows."""
     return CALL / max(1, problem.shape.nnz)
@@ -208,7 +241,8 @@ def ascend(
     if problem.dim >= problem.shape.n_columns * problem.n_examples:
         # separable, or nearly so: most multipliers stay free and stages gain nothing
         stages = [problem.C]
-    dual = RowsDual(duals, problem.C)
+    at_shards = way.method == AT_SHARDS
+    dual = ShardsDual(duals, problem.C) if at_shards else RowsDual(duals, problem.C)
     state.candidate = dual.point
     if state.dual is None:
         state.dual = dual  # a valid bound even if the first stage is interrupted
@@ -245,7 +279,7 @@ class _Stage:
     state: SolverState
     way: Way
     C: float
-    dual: RowsDual
+    dual: RowsDual | ShardsDual
     progress: Progress
     best: LineEvaluation | None = None
     upper: float = np.inf
@@ -271,7 +305,7 @@ class _Stage:
             progress.visited += stats.oracle_calls / duals.n_examples + overhead
             lower = duals.dual_estimate(C)
             if final:
-                state.raise_lower(lower, self.dual)
+                self._raise_lower(lower)
             allowed = _allowed(problem, C, min(self.upper, lower + stats.gap))
             step: float | None = None
             stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
@@ -311,6 +345,13 @@ class _Stage:
                 state.gave_up = True
                 return
 
+    def _raise_lower(self, lower: float) -> None:
+        """Take the dual value as the lower bound, also if it fell, because multipliers were lost."""
+        state, dual = self.state, self.dual
+        if isinstance(dual, ShardsDual) and state.dual is dual:
+            state.lower = max(lower, dual.proved)
+        state.raise_lower(lower, dual)
+
     def _check(
         self, estimate: float, lower: float, allowed: float
     ) -> Generator[Request, Any, float | None]:
@@ -339,6 +380,8 @@ class _Stage:
         if self.C != problem.C:
             upper = problem.regularizer.value(best.w) + problem.C * best.upper
         self.state.offer(best.w, upper)
+        if isinstance(self.dual, ShardsDual):
+            self.dual.keep(problem, self.state.upper)
         self.state.candidate = None  # evaluated, as long as the multipliers do not move
         return step
 

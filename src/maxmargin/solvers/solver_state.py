@@ -25,8 +25,9 @@ from maxmargin.core.rounding import Attained
 from maxmargin.core.stored_values import count, entries, floats, integers, number
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.dual_coordinate import DualCoordinate, SetsDual
-from maxmargin.solvers.row_ascent import PlaneDual, RowsDual
+from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.row_ascent import PlaneDual, RowsDual, ShardsDual
+from maxmargin.solvers.sets_dual import SetsDual
 
 LARGE = float(np.finfo(np.float64).max)
 #: what a file may hold that cannot be this problem's: told as a CheckpointError
@@ -113,7 +114,7 @@ def _dual(dual: FeasibleDual | None, state: SolverState) -> dict[str, Any] | Non
         case SetsDual(sets):
             # after cutting planes took over from working sets, the memory is theirs
             return {"kind": "sets", "own": None if sets is state.memory else sets.state()}
-        case RowsDual(duals, C):
+        case RowsDual(duals, C) | ShardsDual(duals, C):
             method = next(name for name, own in state.duals.items() if own is duals)
             return {"kind": "rows", "method": method, "C": C}
     raise CheckpointError(

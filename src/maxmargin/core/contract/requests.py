@@ -159,7 +159,9 @@ class Confirm:
 class OpenDuals:
     """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
 
-    method: Literal["coordinate", "block coordinate", "newton", "dense QP", "stream"]
+    method: Literal[
+        "coordinate", "block coordinate", "shard coordinate", "newton", "dense QP", "stream"
+    ]
     C: float
     streaming: Streaming | None = None
     blocks: Blocks | None = None

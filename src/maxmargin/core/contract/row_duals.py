@@ -9,7 +9,7 @@ quadratic for the squared hinge loss. The docstrings below call samples rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from maxmargin.core.contract.evaluation import LineEvaluation
 from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
@@ -28,6 +28,8 @@ class RowShape:
     smooth: bool = False
 
 
+#: the method whose dual points are stored by the shards of an engine, and end with them
+AT_SHARDS: Final = "shard coordinate"
 #: for a risk without rows
 NO_ROWS = RowShape()
 
@@ -138,6 +140,9 @@ class RowDualRisk(Protocol):
         blocks: Blocks | None = None,
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
+
+    def check(self, duals: RowDuals, at: LineEvaluation) -> None:
+        """Let duals reselect their active rows by the exact scores of their point, which was evaluated."""
 
     def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row, 0 for rows outside the problem."""

@@ -37,7 +37,9 @@ class Streaming:
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """Blocks of rows that are visited at the same time, and how often per epoch their changes are merged;
-    see :class:`maxmargin.solvers.DualCoordinate`. None: chosen by the size of the data."""
+    see :class:`maxmargin.solvers.DualCoordinate`. None: chosen by the size of the data. ``epochs``: the most
+    epochs per round over blocks that stay with their shards."""
 
     count: int | None = None
     rounds: int | None = None
+    epochs: int = 10

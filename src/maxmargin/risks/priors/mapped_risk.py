@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.contract.risk import Capabilities, Risk
-from maxmargin.core.contract.row_duals import NO_ROWS, RowDuals, RowShape, refused
+from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDuals, RowShape, refused
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
@@ -158,6 +158,10 @@ class MappedRisk:
         assert isinstance(at, MappedLine)
         return self._score_risk().scores(at.inner)
 
+    def check(self, duals: RowDuals, at: LineEvaluation) -> None:
+        """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
+        duals.check(self.scores(at))
+
     def _score_risk(self) -> ScoreRisk:
         assert self._scores is not None  # called only if ``offers`` includes it
         return self._scores
@@ -169,6 +173,8 @@ class MappedRisk:
     def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
         """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
         rows = self._score_risk().rows
+        if method == AT_SHARDS:
+            return "a prior transforms the samples, and the shards do not have the transformed ones"
         if self.weights.shifts and rows.offset is None:
             rows = replace(rows, offset=np.empty(0))
         if method != "stream" and self.weights.blocks and self.shape.nnz > ROOM:

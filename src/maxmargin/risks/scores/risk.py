@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.contract.evaluation import LineEvaluation, OracleKind
 from maxmargin.core.contract.risk import Capabilities
-from maxmargin.core.contract.row_duals import RowDuals, RowShape
+from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, RowShape, refused
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.engine import Engine, SerialEngine, TaskEngine
 from maxmargin.core.regularizer import SquaredNorm
@@ -25,14 +25,18 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, shard_bounds
 from maxmargin.duals.choice import METHODS, refusal, row_duals
+from maxmargin.duals.loaded_rows import Runs, RunsPart
 from maxmargin.duals.proofs import proved_risk
 from maxmargin.duals.row_blocks import Run, in_order
 from maxmargin.duals.rows import RowPart, Rows
+from maxmargin.duals.shard_block import BlockShard
+from maxmargin.duals.shard_duals import RUNS, ShardCoordinates, count_blocks
+from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.risks.scores.joint import gathering
-from maxmargin.risks.scores.shard import ScoreShard, make_shard
+from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard
 from maxmargin.risks.scores.wide import WideScoreRisk
 
 
@@ -134,6 +138,8 @@ class ScoreRisk:
         )
         self.engine: Engine = engine or SerialEngine()
         self._totals: Array | None = None
+        #: rows of the shards
+        self._parts: list[Runs] = []
         self.bounds = self._shards()
         self.n_blocks = len(self.bounds) if loss.decomposable else 1
         self.open()
@@ -145,6 +151,7 @@ class ScoreRisk:
             return
         parts = [RowPart(self.rows, lo, hi) for lo, hi in self.bounds]
         self.engine.open(partial(make_shard, self.rows.light()), parts)
+        self._parts = [(own,) for own in self.bounds]
         self._pins = ScoreCache(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
@@ -158,9 +165,13 @@ class ScoreRisk:
                     f"{type(rows.loss).__name__} is a loss over groups of rows: it does not support ranges."
                 )
             bounds = sorted({int(allowed[np.abs(allowed - b).argmin()]) for b in bounds})
+        return self._in_ranges(bounds)
+
+    def _in_ranges(self, bounds: Sequence[int]) -> list[tuple[int, int]]:
+        """The shards between these bounds, which count the rows of the ranges."""
         out: list[tuple[int, int]] = []
         start = 0
-        for lo, hi in rows.ranges:  # split shards where a range ends
+        for lo, hi in self.rows.ranges:  # split shards where a range ends
             inside = [lo + b - start for b in bounds if start < b < start + hi - lo]
             out += pairwise([lo, *inside, hi])
             start += hi - lo
@@ -212,10 +223,21 @@ class ScoreRisk:
         parts = self._pins.ask((point,), LineShard.line_scores, point.key, gather=True)
         scores = parts[0] if len(parts) == 1 else np.concatenate(parts)
         start = 0
-        for lo, hi in self.rows.ranges:
+        for lo, hi in chain.from_iterable(self._parts):
             out[lo:hi] = scores[start : start + hi - lo]
             start += hi - lo
         return out
+
+    def check(self, duals: RowDuals, at: LineEvaluation) -> None:
+        """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
+        if not isinstance(duals, ShardCoordinates):
+            duals.check(self.scores(at))
+            return
+        assert isinstance(at, PinnedEvaluation)
+        point = at.point  # its scores stay with the shards
+        duals.choose(
+            lambda slack: self._pins.ask((point,), BlockShard.block_choose, point.key, slack)
+        )
 
     def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
         """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
@@ -238,7 +260,24 @@ class ScoreRisk:
         blocks: Blocks | None = None,
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
-        return row_duals(method, self.rows, C, regularizer, streaming, blocks, self.run)
+        if method != AT_SHARDS:
+            return row_duals(method, self.rows, C, regularizer, streaming, blocks, self.run)
+        why = self.refusal(method, regularizer)
+        if why is not None:
+            raise TypeError(refused(method, why))
+        require_true_terms(self.rows.loss, self.rows.y)
+        blocks = blocks or Blocks()
+        self._divide(count_blocks(self.rows, blocks))
+        return ShardCoordinates(self.engine, self.rows, self._parts, C, regularizer, blocks)
+
+    def _divide(self, n_shards: int) -> None:
+        """Replace the shards by that many, each with runs of rows from all over the data, in memory."""
+        n, n_runs = self.rows.n, min(self.rows.n, n_shards * RUNS)
+        runs = self._in_ranges([k * n // n_runs for k in range(n_runs + 1)])
+        self._parts = [tuple(runs[k::n_shards]) for k in range(n_shards)]
+        self.n_blocks = self._pins.n_shards = n_shards
+        parts = [RunsPart(self.rows, own) for own in self._parts]
+        self.engine.open(partial(make_block, self.rows.light()), parts)
 
     @property
     def run(self) -> Run:

@@ -8,15 +8,18 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
+from maxmargin.duals.loaded_rows import PlacedRuns, Runs, RunsPart
 from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
+from maxmargin.duals.shard_block import BlockShard
 from maxmargin.risks.lines.shard import LossShard
 
 
-class ScoreShard(LossShard):
-    """Rows ``lo .. hi-1``."""
+class ScoreShard(LossShard, BlockShard):
+    """Rows ``lo .. hi-1``. ``runs`` are their indices among all rows, if they are a block."""
 
-    def __init__(self, rows: Rows, lo: int, hi: int) -> None:
+    def __init__(self, rows: Rows, lo: int, hi: int, runs: Runs = ()) -> None:
         super().__init__()
+        self._runs = runs
         self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
         self._rows, self._lo, self._hi = rows, lo, hi
         self._lengths: Array | float | None = None
@@ -42,6 +45,10 @@ class ScoreShard(LossShard):
         if self._offset is not None:
             scores += self._offset
         return scores
+
+    def scores_of(self, key: int) -> Array:
+        """See :class:`maxmargin.duals.shard_block.BlockShard`."""
+        return self._at(key)
 
     def plane_of(self, coef: Array) -> Array:
         """The flat ``X[lo:hi]' coef``, including the constant feature."""
@@ -78,3 +85,9 @@ class ScoreShard(LossShard):
 def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> ScoreShard:
     """The shard of a part, which may have been sent from another process."""
     return ScoreShard(*part.on(light))
+
+
+def make_block(light: Rows, part: RunsPart | PlacedRuns) -> ScoreShard:
+    """The same for a block of rows: they are in memory."""
+    rows = part.loaded(light)
+    return ScoreShard(rows, 0, rows.n, part.runs)

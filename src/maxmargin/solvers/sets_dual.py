@@ -1,0 +1,42 @@
+"""Working sets as a feasible dual point, and how far the loop over them is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin.core.contract.working_sets import WorkingSets
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Attained
+from maxmargin.core.vectors import Array, frozen
+from maxmargin.solvers.base import Outlook
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetsDual:
+    """The working sets as a feasible dual point."""
+
+    sets: WorkingSets
+
+    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+        """The dual value, recomputed from the multipliers."""
+        return self.sets.dual_value()
+
+    def point(self) -> Array:
+        """The primal point of the multipliers, recomputed."""
+        self.sets.dual_value()
+        return frozen(self.sets.w)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the loop over working sets is."""
+
+    unconfirmed: int = 0
+    """Passes since F was last computed."""
+    upper_guess: float = np.inf
+    passes: int = 0
+    outlook: Outlook = field(default_factory=Outlook)
+    carried: bool = False
+    """The sets come from another C, and have not been optimized at this one."""
