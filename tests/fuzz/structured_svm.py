@@ -254,7 +254,7 @@ def _refitted(case: Case, problem: Problem, C: float, train: Any, params: dict[s
     """The referee's value once more, beginning at weights of the library: where those are better than the
     referee's own, its solver was inexact."""
     task, X, Y, _ = _given(case)
-    model = StructuredSVM(task, C=C, **params)
+    model = StructuredSVM(task, C=C, **{**params, "tol": 1e-6, "max_iter": 3000})
     w = checks.fitted(lambda: model.fit([X[i] for i in train], [Y[i] for i in train])).model.coef_
     return float(referee(problem, w)[1])
 

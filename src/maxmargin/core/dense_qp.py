@@ -90,6 +90,8 @@ def solve_planes(
             break
         # the digits of the multipliers are those of C: the optimum is the same for a C that they do not reach
         share *= ROOM * used
+        if share * C == 0.0:  # no smaller double
+            break
     return best
 
 
