@@ -124,24 +124,24 @@ def deaths() -> dict[str, float]:
     return {what: max(added) for what, added in found.items()}
 
 
-def model(unit: Cell, rounds: Cell, features: int) -> Row:
+def model(unit: Cell, rounds: Cell, features: int, machines: int = MACHINES) -> Row:
     """Costs of an iteration and of a fit on all machines."""
-    entries = ROWS * NONZEROS / MACHINES
+    entries = ROWS * NONZEROS / machines
     cores = CORES * EFFICIENCY
     work = ROWS * NONZEROS
-    shards = max(1, min(max(32, work // 2**26), work // (4 * features))) / MACHINES
+    shards = max(1, min(max(32, work // 2**26), work // (4 * features))) / machines
     passes = entries * (unit["dot"] + unit["accumulate"]) * 1e-9 / cores
     # one plane per shard is computed and added; threads share memory bandwidth: a quarter of the cores
     planes = math.ceil(shards) * features * (unit["zeros"] + unit["add"]) * 1e-9 / (cores / 4)
-    size, levels = 8 * features, math.ceil(math.log2(MACHINES))
+    size, levels = 8 * features, math.ceil(math.log2(machines))
     hop = size / BANDWIDTH + features * (rounds["put"] + unit["copy"]) * 1e-9
     broadcast, reduce = levels * hop, levels * (hop + features * unit["add"] * 1e-9)
     slope, base = np.polyfit([int(n) for n in rounds["empty"]], list(rounds["empty"].values()), 1)
     in_rows = features > 1_000_000
-    latency = (ROUNDS_AT_SHARDS if in_rows else ROUNDS) * (base + slope * MACHINES) * 1e-3
+    latency = (ROUNDS_AT_SHARDS if in_rows else ROUNDS) * (base + slope * machines) * 1e-3
     driver = 0.01 if in_rows else 2 * PLANES * features * (unit["add"] + unit["copy"]) * 1e-9
     total = passes + planes + broadcast + reduce + latency + driver
-    scores = ROWS / MACHINES * (16 + 1 + (16 * PLANES if in_rows else 0)) / 1e9
+    scores = ROWS / machines * (16 + 1 + (16 * PLANES if in_rows else 0)) / 1e9
     return {
         "features": f"{features:,}", "planes": "at the shards" if in_rows else "at the driver",
         "products, s": passes, "planes of shards, s": planes, "broadcast of w, s": broadcast,
