@@ -183,10 +183,11 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "constant time, paper's form": {"measure": False, "constant_time": True, **PLAIN},
     "constant time": {"measure": False, "constant_time": True},
 }
-#: why kernel values per iteration may grow more than the papers say
+#: what a slope above the goal may come from
 REUSE = (
-    ". Nearly all time goes into kernel values; where a fit samples a large share of the rows, rows recur "
-    "and their values are reused, which saves time at the smaller sizes only"
+    ". A new sample needs kernel values with the rows of all planes, so an iteration costs more the more "
+    "iterations came before; rows that recur in small data are not computed again; and when constant time "
+    "stops depends on the luck of the last four samples"
 )
 SCALING = {"covtype": (20_000, 80_000, 300_000), "checkerboard": (20_000, 80_000)}
 #: C on the mean, and rows up to which an exact solver runs, too
