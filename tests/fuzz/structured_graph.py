@@ -127,9 +127,8 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
         found = checks.objective(model, problem, w, only_upper=True) + checks.arithmetic(model, tol)
     else:
         demanding = case.data["tame"] and not {"solver", "inference"} & set(params)
-        found = checks.certificate(
-            fit, problem, w, tol, demanding=demanding, only_upper=inference == "messages"
-        )
+        # with "auto", too, the oracle's bound exceeds its labeling's value by up to 1e-11 of the scores
+        found = checks.certificate(fit, problem, w, tol, demanding=demanding, only_upper=True)
     if inference == "auto" and np.isfinite(w).all():
         classes = model.classes_.tolist()
         for i, labels in enumerate(model.predict(X)):

@@ -96,6 +96,11 @@ SEEDS = [
     ("RankSVM", 778000014),  # digits lost to an extreme score
     ("MeasureSVC", 41001000457),  # the same for ROC AUC
     ("RankSVM", 41002000481),  # refused its own checkpoint
+    ("LinearSVR", 15003000096),  # a division by zero: C shrank below the smallest double
+    (
+        "GraphLabeler",
+        15003000110,
+    ),  # an objective below F: what exact inference left open did not count
     ("GraphLabeler", 778000085),  # a suboptimal labeling for tiny scores
     ("GraphLabeler", 20003000122),  # stalled, like those below
     ("SequenceTagger", 42001000060),

@@ -170,7 +170,8 @@ def test_search_and_integer_programme_agree(monkeypatch):
         scores = Scores(nodes, grid.lo, grid.hi, pairs)
         monkeypatch.setattr(methods, "MAX_SUBPROBLEMS", 10_000)
         branched = methods.exact(grid, scores)
-        assert branched.upper == branched.value == pytest.approx(score(scores, branched.y))
+        assert branched.value == pytest.approx(score(scores, branched.y))
+        assert branched.value <= branched.upper <= branched.value + 1e-8
         monkeypatch.setattr(methods, "MAX_SUBPROBLEMS", 0)
         found = methods.exact(grid, scores)
         assert found.value == pytest.approx(branched.value, abs=1e-6)

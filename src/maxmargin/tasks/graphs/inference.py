@@ -24,7 +24,7 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.tasks.graphs.inputs import Graph
 from maxmargin.tasks.graphs.programs import Relaxed, Scores, best_integer, best_relaxed
 
-#: two scores are equal if they differ by less than this share of the size of their terms
+#: no better labeling is looked for within this share of the size of the terms of a score
 ROUNDING = 1e-11
 MAX_PASSES = 200
 #: message passing stops if ten passes reduce the gap by less than this share
@@ -49,7 +49,8 @@ def size_of(scores: Scores) -> float:
 
 
 def exact(graph: Graph, scores: Scores) -> Answer:
-    """The best labeling. ``upper`` exceeds ``value`` at most by the tolerance of HiGHS."""
+    """The best labeling. ``upper`` exceeds ``value`` at most by the tolerance of HiGHS, or by what counts as
+    rounding error: a better labeling within it is not looked for, but the bound stays true."""
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * size_of(scores)
@@ -60,7 +61,7 @@ def exact(graph: Graph, scores: Scores) -> Answer:
     state = _State(graph, scores)
     found = _pass(graph, scores, state, room)
     if found.upper - found.value <= room:
-        return Answer(found.y, found.value, found.value)
+        return found
     best, done = search(
         *scores,
         graph.first,
@@ -74,7 +75,7 @@ def exact(graph: Graph, scores: Scores) -> Answer:
         room,
     )
     if done:
-        return Answer(found.y, best, best)
+        return Answer(found.y, best, min(best + room, found.upper))
     found = Answer(found.y, best, found.upper)
     labels, bound = best_integer(scores, state.alive)
     value = _score(scores, labels)
@@ -96,7 +97,7 @@ def relaxed(graph: Graph, scores: Scores) -> Answer:
     room = ROUNDING * size_of(scores)
     found = messages(graph, scores)
     if found.upper - found.value <= room:
-        return Answer(found.y, found.value, found.value)
+        return found
     nodes, pairs, bound = best_relaxed(scores)
     value = float((nodes * scores.nodes).sum() + (pairs * scores.pairs).sum())
     labels = nodes.argmax(axis=1)
