@@ -116,7 +116,8 @@ def arithmetic(model: Any, tol: float) -> list[Finding]:
         proved = own <= tol * (1.0 + 1e-9) + 1e-11
         if model.converged_ and not proved:
             out.append(Finding("converged", f"converged_ with a gap of {own!r}, tol {tol!r}"))
-        if not model.converged_ and own <= tol * (1 - 1e-9) and np.isfinite(F):
+        ended = model.converged_ or model.stop_reason_ == "max_seconds"
+        if not ended and own <= tol * (1 - 1e-9) and np.isfinite(F):
             out.append(Finding("unclaimed", f"gap {own!r} <= tol {tol!r}, but converged_ is False"))
     elif model.converged_ or np.isfinite(gap):
         out.append(

@@ -146,12 +146,12 @@ class ScoreRisk:
 
     def open(self) -> None:
         """Build the shards: at construction, and again after the engine was used for others."""
+        self._parts = [(own,) for own in self.bounds]
         if not self.rows.loss.decomposable:
             self._pins = gathering(self.engine, self.rows, self.bounds)
             return
         parts = [RowPart(self.rows, lo, hi) for lo, hi in self.bounds]
         self.engine.open(partial(make_shard, self.rows.light()), parts)
-        self._parts = [(own,) for own in self.bounds]
         self._pins = ScoreCache(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
