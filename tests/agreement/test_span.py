@@ -281,6 +281,7 @@ def test_ctrl_c_while_a_new_shard_takes_the_steps() -> None:
     assert np.array_equal(span.weights(point), expected)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("seven_shards")
 @pytest.mark.slow
 def test_killed_processes_give_the_same_bits() -> None:

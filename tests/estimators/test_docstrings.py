@@ -225,6 +225,7 @@ def test_shared_descriptions_are_used_by_three_or_more():
     assert {key for key, count in used.items() if count < 2} - of_methods == set()
 
 
+@pytest.mark.nightly
 def test_docstrings_may_be_stripped():
     code = "from maxmargin import LinearSVC; assert LinearSVC.__doc__ is None; LinearSVC()"
     subprocess.run([sys.executable, "-OO", "-c", code], check=True)

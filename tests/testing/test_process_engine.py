@@ -47,6 +47,7 @@ def test_the_same_bits(engine, oracle):
         assert len(fit.history_) == len(fits[0].history_)
 
 
+@pytest.mark.nightly
 def test_two_workers_call_the_oracle_at_the_same_time_by_default():
     """Sleeping takes no processor, so this holds on a busy machine, too."""
     X, y = examples(80)
