@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 from joblib import Parallel, cpu_count, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from tests.invariances.nested_fits import count, planes
@@ -24,6 +25,13 @@ from maxmargin.solvers import CuttingPlane, DualCoordinate
 fork = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
 )
+
+
+@pytest.fixture(autouse=True)
+def no_workers_left():
+    """joblib keeps its processes for the next call; other tests count processes."""
+    yield
+    get_reusable_executor().shutdown(wait=True)
 
 
 @pytest.fixture(scope="module")
