@@ -57,6 +57,21 @@ def dual_of(loss, alpha, X, y, c, intercept, offset):
     return value, u
 
 
+def value_of_feasible(duals, C, name, X, y, weight, offset):
+    """D of the multipliers, which are feasible and belong to the weights, for an intercept of 2."""
+    alpha = duals.multipliers
+    assert not alpha[weight == 0.0].any()
+    if "tube" not in name:
+        assert (alpha >= 0.0).all()
+    if "squared" not in name:
+        assert (np.abs(alpha) <= C * weight).all()
+    value, u = dual_of(LOSSES[name], alpha, X, y, C * weight, 2.0, offset)
+    value -= 0.5 * u @ u
+    np.testing.assert_allclose(duals.w, u, rtol=1e-9, atol=1e-11)
+    assert duals.dual_estimate(C) == pytest.approx(value, rel=1e-9)
+    return value
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("form", ["dense", "sparse", "float32"])
 @pytest.mark.parametrize("damping", ["measured", "none"])
@@ -78,16 +93,7 @@ def test_every_epoch_leaves_a_feasible_point_and_does_not_decrease_the_dual(
         if damping == "none":
             duals._damping[:] = 1.0
         duals.improve(seed)
-        alpha = duals.multipliers
-        assert not alpha[weight == 0.0].any()
-        if "tube" not in name:
-            assert (alpha >= 0.0).all()
-        if "squared" not in name:
-            assert (np.abs(alpha) <= C * weight).all()
-        value, u = dual_of(loss, alpha, X, y, C * weight, 2.0, offset)
-        value -= 0.5 * u @ u
-        np.testing.assert_allclose(duals.w, u, rtol=1e-9, atol=1e-11)
-        assert duals.dual_estimate(C) == pytest.approx(value, rel=1e-9)
+        value = value_of_feasible(duals, C, name, X, y, weight, offset)
         assert value >= last - 1e-12 * abs(last)
         last = value
         duals.check(risk.scores(risk.evaluate(duals.w.copy())))

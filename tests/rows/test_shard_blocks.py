@@ -11,7 +11,7 @@ from tests.doomed import Doom, DoomedEngine
 from tests.forgetful import Mortal
 from tests.nightly import first
 from tests.pressed import interrupted
-from tests.rows.test_row_blocks import LOSSES, dual_of, rows
+from tests.rows.test_row_blocks import LOSSES, dual_of, rows, value_of_feasible
 
 from maxmargin import GaussianPrior, LinearSVC, LinearSVR, data, minimize, svc_path
 from maxmargin.core import SquaredNorm
@@ -53,16 +53,7 @@ def test_every_epoch_leaves_a_feasible_point_and_does_not_decrease_the_dual(
         if seed % 3 == 2:  # too little damping: the blocks together overshoot and are shortened
             duals._damping[:] = 1.0
         duals.improve(seed)
-        alpha = duals.multipliers
-        assert not alpha[weight == 0.0].any()
-        if "tube" not in name:
-            assert (alpha >= 0.0).all()
-        if "squared" not in name:
-            assert (np.abs(alpha) <= C * weight).all()
-        value, u = dual_of(loss, alpha, X, y, C * weight, 2.0, offset)
-        value -= 0.5 * u @ u
-        np.testing.assert_allclose(duals.w, u, rtol=1e-9, atol=1e-11)
-        assert duals.dual_estimate(C) == pytest.approx(value, rel=1e-9)
+        value = value_of_feasible(duals, C, name, X, y, weight, offset)
         assert duals.proved_value(C, 0.0) == pytest.approx(value, rel=1e-9)
         assert value >= last - 1e-12 * abs(last)
         last = value
@@ -98,6 +89,22 @@ def test_weights_with_signs():
     assert all(fit.converged for fit in fits)
     assert (fits[0].w[[0, 2]] >= 0.0).all()
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=2e-5)
+
+
+def test_a_risk_serves_other_solvers_after_blocks_at_shards():
+    # cutting planes over rows use the engine for themselves and open the shards of the risk again
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 400))
+    risk = ScoreRisk(X, np.sign(X[:, 0]), Hinge())
+    shards = risk.n_blocks
+    solvers = [SHARDS, CuttingPlane(space="rows"), CuttingPlane(slacks="blocks"), SHARDS]
+    fits = []
+    for solver in solvers:
+        fits.append(minimize(risk, 0.1, solver=solver, stopping=RelativeGap(1e-5)))
+        assert risk.n_blocks == (4 if solver is SHARDS else shards)
+    assert all(fit.converged for fit in fits)
+    assert np.array_equal(fits[0].w, fits[-1].w)
+    assert [fit.objective for fit in fits] == pytest.approx([fits[0].objective] * 4, rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,14 @@ def _filled(text: str) -> str:
     return "\n\n".join(textwrap.fill(part, 79) for part in text.strip().split("\n\n"))
 
 
+def add_model_and_data(parser: argparse.ArgumentParser) -> None:
+    """A model, and examples for it."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="a file of maxmargin, LIBLINEAR or SVM-light"
+    )
+    parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
+
+
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """How to read examples."""
     group = parser.add_argument_group("reading the input")

@@ -42,15 +42,7 @@ from maxmargin.core.nonnegative import SignedPart
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained, paid
-from maxmargin.core.vectors import (
-    Array,
-    IntArray,
-    SparseVector,
-    Vector,
-    combine,
-    dot,
-    entries,
-)
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, combine, dot, entries
 
 MAX_MULTIPLIER_ROUNDS = 60
 MAX_SIGN_ROUNDS = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from maxmargin.command_line.arguments import add_input_options, add_subparser
+from maxmargin.command_line.arguments import add_input_options, add_model_and_data, add_subparser
 from maxmargin.command_line.commands.predict import read_for
 
 DESCRIPTION = """
@@ -31,10 +31,7 @@ def add_parser(subparsers: Any) -> None:
         DESCRIPTION,
         EXAMPLES,
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="a file of maxmargin, LIBLINEAR or SVM-light"
-    )
-    parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
+    add_model_and_data(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_input_options(parser)
     parser.set_defaults(run=run)

@@ -10,7 +10,12 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from maxmargin.command_line.arguments import add_input_options, add_subparser, reader_options
+from maxmargin.command_line.arguments import (
+    add_input_options,
+    add_model_and_data,
+    add_subparser,
+    reader_options,
+)
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import Examples
 
@@ -40,10 +45,7 @@ def add_parser(subparsers: Any) -> None:
         DESCRIPTION,
         EXAMPLES,
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="a file of maxmargin, LIBLINEAR or SVM-light"
-    )
-    parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
+    add_model_and_data(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="instead of standard output")
     parser.add_argument("--scores", action="store_true", help="decision values in place of labels")
     add_input_options(parser)

@@ -141,7 +141,7 @@ class ScoreRisk:
         #: rows of the shards
         self._parts: list[Runs] = []
         self.bounds = self._shards()
-        self.n_blocks = len(self.bounds) if loss.decomposable else 1
+        self.n_blocks = 1
         self.open()
 
     def open(self) -> None:
@@ -150,6 +150,7 @@ class ScoreRisk:
         if not self.rows.loss.decomposable:
             self._pins = gathering(self.engine, self.rows, self.bounds)
             return
+        self.n_blocks = len(self.bounds)
         parts = [RowPart(self.rows, lo, hi) for lo, hi in self.bounds]
         self.engine.open(partial(make_shard, self.rows.light()), parts)
         self._pins = ScoreCache(self.engine, self.n_blocks)
