@@ -118,6 +118,11 @@ SEEDS = [
     ("LinearSVC", 91000083),
     ("LinearSVC", 93000204),
     ("SequenceTagger", 82004000123),
+    ("LinearSVC", 15002000235),  # balancing an intercept cost digits of the other weights
+    ("svc_path", 15003000114),  # rounded weights missed margins of one by their last digit
+    ("ScoreRisk", 15001000070),
+    ("svc_path", 15003000244),  # a step of 1e12 between points that agreed up to rounding
+    ("KernelSVC", 35002000156),  # a far center cost digits of near rows
 ]
 
 

@@ -41,6 +41,8 @@ PATIENCE = 8
 #: if the planes other than zero planes have less than SMALL of the multipliers of their block, the problem is
 #: solved again for a C of ROOM times their multipliers
 MAX_ROUNDS, SMALL, ROOM = 3, 1e-3, 10.0
+#: weight of equations that must hold, relative to those that should
+PRIORITY = 1e4
 #: fraction of the distance to the nearest bound that a step may cover
 BACK = 0.995
 
@@ -130,25 +132,38 @@ def solve_dense(
     if not (np.isfinite(w).all() and np.isfinite(beta).all()):
         return None
     if free.any():
-        beta = _balanced(beta, A[:, free], block if squared is None else None)
+        beta = _balanced(beta, A, P, block if squared is None else None)
         w[free] = _shortest(w[free], planes[:, free])
     return DenseSolution(w, beta)
 
 
-def _balanced(beta: Array, free: Array, block: IntArray | None) -> Array:
-    """Nearby multipliers with ``free' beta = 0``, which the dual requires of unpenalized coordinates. With
-    blocks, each has the sum one."""
-    equations = free
+def _balanced(beta: Array, A: Array, P: Array, block: IntArray | None) -> Array:
+    """Nearby multipliers with ``A' beta = 0`` where P is zero, as the dual requires of unpenalized
+    coordinates. With blocks, each has the sum one.
+
+    The other coordinates of A' beta should not change: the dual value falls by half of their squared changes
+    divided by P, which is tiny at a large C.
+    """
+    free = P == 0.0
+    equations = A[:, free]
     if block is not None:
         one = np.zeros((len(beta), int(block.max()) + 1))
         one[np.arange(len(beta)), block] = 1.0
-        equations = np.concatenate([free, one], axis=1)
+        equations = np.concatenate([equations, one], axis=1)
     with np.errstate(all="ignore"):
-        for _ in range(3):
-            wrong = equations.T @ beta
-            wrong[free.shape[1] :] -= 1.0
-            # relative changes, so that small multipliers stay positive
-            x = np.linalg.lstsq((beta[:, None] * equations).T, -wrong, rcond=1e-13)[0]
+        # relative changes, so that small multipliers stay positive
+        required = beta[:, None] * equations
+        kept = beta[:, None] * (A[:, ~free] / np.sqrt(P[~free]))
+        largest = float(np.abs(kept).max(initial=0.0))
+        kept *= float(np.abs(required).max()) / (PRIORITY * largest) if largest > 0.0 else 0.0
+        both = np.concatenate([required, kept], axis=1).T
+        if not np.isfinite(both).all():
+            both = required.T
+        for _ in range(4):
+            wrong = np.zeros(len(both))
+            wrong[: equations.shape[1]] = equations.T @ beta
+            wrong[int(free.sum()) : equations.shape[1]] -= 1.0
+            x = np.linalg.lstsq(both, -wrong, rcond=1e-13)[0]
             better = beta + beta * x
             if not (better >= 0.0).all():
                 break

@@ -26,6 +26,9 @@ from maxmargin.core.vectors import Array
 #: maximum number of kinks to collect
 LIMIT = 200_000
 TRIALS = 8
+#: a step beyond which the direction is little more than rounding: callers evaluate the point itself there,
+#: since the errors of scores that moved along the line grow with the step
+FAR = 100.0
 MAX_ROUNDS = 60
 MAX_DOUBLINGS = 200
 #: trial steps of the first round besides zero, as multiples of the previous iteration's step

@@ -115,7 +115,8 @@ class KernelRows:
             return thin_block(self.kernel, self.X, other.X, out)
         if self._by_differences(other):
             assert isinstance(self.kernel, RBF)
-            squared_distances(self._dense(np.float64), other._dense(np.float64), out)
+            # of the rows as they are: a far center would cost digits of the differences
+            squared_distances(self._plain(np.float64), other._plain(np.float64), out)
             return self.kernel.of_distances(out)
         left, right = self._lifted(True), other._lifted(False)
         for k in range(0, len(self), TILE[0]):
@@ -193,11 +194,15 @@ class KernelRows:
             self._far = bool(error > NOTICED)
         return self._far
 
-    def _dense(self, dtype: Any) -> Block:
+    def _plain(self, dtype: Any) -> Block:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)
-        if self.center is not None:
-            X = X - self.center  # in double precision
         return np.ascontiguousarray(X, dtype=dtype)
+
+    def _dense(self, dtype: Any) -> Block:
+        if self.center is None:
+            return self._plain(dtype)
+        # in double precision
+        return np.ascontiguousarray(self._plain(self.X.dtype) - self.center, dtype=dtype)
 
     @staticmethod
     def _squares(X: Block) -> Array:

@@ -39,7 +39,7 @@ from maxmargin.core.contract.requests import (
     Toward,
 )
 from maxmargin.core.cut import Cut
-from maxmargin.core.line_search import minimize_on_line
+from maxmargin.core.line_search import FAR, minimize_on_line
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import n_bytes
 from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
@@ -274,7 +274,9 @@ class CuttingPlane:
             return trial, None
         step = yield from search(problem, incumbent.best, trial, incumbent.guess)
         if step > 0.0:
-            moved: LineEvaluation = yield Toward(_line(incumbent.best), trial, step)
+            moved: Evaluation = yield Toward(_line(incumbent.best), trial, step)
+            if step > FAR:
+                moved = yield Evaluate(moved.w, exact=not cached)
             if _objective(problem, moved) < _objective(problem, incumbent.best):
                 incumbent.best, incumbent.guess = moved, step
                 incumbent.moves += 1

@@ -37,7 +37,7 @@ from maxmargin.core.contract.requests import (
 from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals
 from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
-from maxmargin.core.line_search import minimize_on_line
+from maxmargin.core.line_search import FAR, minimize_on_line
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.vectors import Array, SparseVector, frozen
@@ -45,8 +45,8 @@ from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 
 #: limits for the ratio of the true gap to its estimate, and its initial value
 RATIO = (0.5, 2.0, 0.67)
-#: moves along lines after which the incumbent's scores are computed anew; steps too long to be trusted
-REFRESH_AFTER, FAR = 25, 100.0
+#: moves along lines after which the incumbent's scores are computed anew
+REFRESH_AFTER = 25
 #: overhead of a compiled epoch, in visits of entries; cost of a check, in visits of all rows
 CALL, CHECK = 50_000.0, 1.0
 #: number of entries up to which a check takes longer than a Newton step
@@ -410,7 +410,7 @@ def _closer(
     step = min(step, omega.step_limit(best.w, direction))
     if step > 0.0:
         moved: LineEvaluation
-        if step > FAR:  # the direction is little more than rounding: trust nothing but the point
+        if step > FAR:
             moved = yield Evaluate(frozen(best.w + step * direction))
         else:
             moved = yield Toward(best, at, step)
