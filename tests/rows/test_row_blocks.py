@@ -16,8 +16,14 @@ from maxmargin.compiled import row_blocks
 from maxmargin.core import SquaredNorm
 from maxmargin.core.contract.sweeps import Blocks
 from maxmargin.duals.row_blocks import COLUMNS, padded
-from maxmargin.engines import ThreadEngine
-from maxmargin.losses import EpsilonInsensitive, Hinge, SquaredEpsilonInsensitive, SquaredHinge
+from maxmargin.engines import ThreadEngine, make_engine
+from maxmargin.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    OneClass,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
 from maxmargin.testing import binary_objective, solve_binary_qp
@@ -27,6 +33,7 @@ LOSSES = {
     "squared hinge": SquaredHinge(),
     "tube": EpsilonInsensitive(0.2),
     "squared tube": SquaredEpsilonInsensitive(0.2),
+    "one class": OneClass(),
 }
 BLOCKS = DualCoordinate(blocks=4, rounds=3)
 
@@ -47,6 +54,7 @@ def dual_of(loss, alpha, X, y, c, intercept, offset):
     """D(alpha), written out again."""
     Z = np.hstack([X, np.full((len(X), 1), intercept)])
     two_sided = isinstance(loss, EpsilonInsensitive | SquaredEpsilonInsensitive)
+    y = np.ones(len(X)) if isinstance(loss, OneClass) else y
     if two_sided:
         u, value = Z.T @ alpha, alpha @ (y - offset) - 0.2 * np.abs(alpha).sum()
     else:
@@ -218,6 +226,38 @@ def test_regression():
     assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=3e-5)
 
 
+@pytest.mark.parametrize("dealing", ["epochs", "shards"])
+def test_one_class(dealing):
+    # all samples pull in the same direction, so the changes of all blocks agree
+    X, _, weight = rows(11, n=600)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y, C = np.ones(len(X)), 0.02
+    best, _ = solve_binary_qp(X, y, C, weight=weight, fit_intercept=False)
+    fits = []
+    for jobs in (1, 2, 7):
+        risk = ScoreRisk(X, y, OneClass(), sample_weight=weight, engine=make_engine(jobs))
+        solver = DualCoordinate(blocks=4, rounds=2, dealing=dealing)
+        fits.append(minimize(risk, C, solver=solver, stopping=RelativeGap(1e-6)))
+        risk.engine.close()
+        np.testing.assert_array_equal(fits[-1].w, fits[0].w)
+        assert fits[-1].lower_bound == fits[0].lower_bound
+    assert fits[0].converged
+    assert {record.method for record in fits[0].history} <= {"block coordinate", "shard coordinate"}
+    assert fits[0].lower_bound <= best * (1 + 1e-9)
+    assert best <= fits[0].objective * (1 + 1e-7)
+
+
+def test_several_classes_by_one_problem_each():
+    X, _, weight = rows(12)
+    y = (X[:, :3] + 0.1 * X[:, 3:]).argmax(axis=1)
+    fits = [
+        LinearSVC(0.3, tol=1e-5, multi_class="ovr", solver=s).fit(X, y, sample_weight=weight)
+        for s in (BLOCKS, CuttingPlane())
+    ]
+    assert all(fit.converged_ for fit in fits)
+    assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=3e-5)
+
+
 def test_an_interrupt_between_two_rounds_leaves_weights_and_true_bounds(monkeypatch):
     X, y, _ = rows(9)
     calls, merge = [], row_blocks.merge_changes
@@ -245,7 +285,7 @@ def test_an_interrupt_between_two_rounds_leaves_weights_and_true_bounds(monkeypa
 
 def test_what_blocks_are_not_for_is_refused():
     X, y, _ = rows(10, n=60)
-    with pytest.raises(TypeError, match=r"one score per sample.*leave out blocks="):
+    with pytest.raises(TypeError, match=r"one per class.*leave out blocks=.*'ovr'"):
         LinearSVC(solver=BLOCKS).fit(X, np.arange(60) % 3)
     with pytest.raises(TypeError, match="unpenalized intercept"):
         LinearSVC(solver=BLOCKS, penalize_intercept=False).fit(X, y)

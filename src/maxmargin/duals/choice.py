@@ -15,7 +15,7 @@ from maxmargin.duals.row_blocks import BlockCoordinates, Run, in_order
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
-from maxmargin.losses.dual_terms import DualTerms
+from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
 METHODS = ("coordinate", "block coordinate", AT_SHARDS, "newton", "dense QP", "stream")
 #: methods over rows that are loaded in parts
@@ -46,6 +46,11 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     if method == "dense QP":
         return too_much(rows)
     by_coordinates = method in ("coordinate", *IN_BLOCKS)
+    if method in IN_BLOCKS and isinstance(terms, ClassTerms):
+        return (
+            f"blocks are for losses with one score per sample, and {type(rows.loss).__name__} has one per "
+            "class; leave out blocks=, or let LinearSVC fit one problem per class with multi_class='ovr'"
+        )
     if method in IN_BLOCKS and not (isinstance(terms, DualTerms) and terms.coordinates is None):
         return (
             f"blocks are for losses with one score per sample and the duals of DualTerms, and "

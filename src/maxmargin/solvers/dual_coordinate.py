@@ -124,9 +124,10 @@ class DualCoordinate:
     blocks : int or None, default 1
         Number of blocks of samples that are visited at the same time by the workers of ``n_jobs``. The result
         depends on it, and not on the number of workers. 1 is the sequential method; None chooses the number
-        by the size of the data. For linear models with one score per sample (two classes, regression). More
-        blocks need more epochs, most of all if C is large or if samples are similar to each other; see
-        "Several cores" on the page "Linear models".
+        by the size of the data. For linear models with one score per sample (two classes, one-vs-rest,
+        regression, one-class), not for the multiclass loss of Crammer and Singer. More blocks need more
+        epochs, most of all if C is large or if samples are similar to each other; see "Several cores" on the
+        page "Linear models".
     rounds : int, optional
         Number of times per epoch that the changes of the blocks are merged. By default it is chosen by the
         size of the data, or is 1 if ``dealing="shards"``. Epochs over the few samples that shrinking leaves
