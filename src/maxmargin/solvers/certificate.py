@@ -18,9 +18,11 @@ from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.finite_answers import require_numbers
 
+#: relative differences of a lower bound above the objective that are due to rounding
+EQUAL, ROUNDED = 1e-9, 1e-7
 #: weights that end a fit above its tolerance, by less than LITTLE, are lengthened by these multiples of the
 #: unit roundoff
-LITTLE, LONGER = 0.1, (8.0, 128.0)
+LITTLE, LONGER = 0.1, (8.0, 128.0, 2048.0, 32768.0)
 
 
 def certify(
@@ -56,9 +58,15 @@ def certify(
     if lower > upper and risk.oracle == "undergenerating":
         upper = lower  # the oracle missed something: F(w) >= F* >= lower holds all the same
     if lower > upper:
-        # If by rounding, they are equal. If by more, the risk is not convex or an oracle is wrong, and there
-        # is no lower bound.
-        lower = upper if lower - upper <= 1e-9 * abs(upper) + 1e-300 else -float("inf")
+        # If by rounding, they are equal, or (at a large C) the optimum is between them. If by more, the risk
+        # is not convex or an oracle is wrong, and there is no lower bound.
+        excess = lower - upper
+        if excess <= EQUAL * abs(upper) + 1e-300:
+            lower = upper
+        elif excess <= ROUNDED * abs(upper):
+            lower, upper = upper, lower
+        else:
+            lower = -float("inf")
     return upper, lower
 
 
@@ -167,10 +175,10 @@ def _lengthened(
     """
     if risk.offers.proved is None or not relative_gap(upper, lower) < LITTLE:
         return upper
+    shorter = state.w
     for digits in LONGER:
-        w = problem.regularizer.primal((1.0 + digits * UNIT) * state.w)
+        w = problem.regularizer.primal((1.0 + digits * UNIT) * shorter)
         value = _attained(risk, problem.regularizer, problem.C, w)
         if value < upper:
             upper, state.w = value, w
-            break
     return upper
