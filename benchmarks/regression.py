@@ -28,7 +28,7 @@ KINDS = ("LinearSVR", "LinearSVR, squared")
 CS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 LADDER = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
 #: repeats, CPU seconds below which a fit is repeated within one measurement, and the limit of a fit
-REPEATS, ENOUGH, LIMIT = 5, 0.05, 40.0
+REPEATS, ENOUGH, LIMIT = 5, 0.05, 10.0
 
 
 @cache
