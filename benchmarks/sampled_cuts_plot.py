@@ -8,6 +8,7 @@ from typing import Any
 COLOURS = {
     "linear time": "tab:blue",
     "constant time": "tab:orange",
+    "low rank": "tab:purple",
     "exact": "tab:green",
     "SVC": "tab:grey",
 }
@@ -29,6 +30,9 @@ def plot(path: Path, scaling: list[dict[str, Any]], sizes: list[dict[str, Any]])
                 if points:
                     axis.plot(*zip(*points, strict=True), "o-", color=color, label=method)
             axis.set(xscale="log", xlabel="rows", title=f"{data}: {_title(what)}")
+            ticks = sorted({r["rows"] for r in here})
+            axis.set_xticks(ticks, [f"{n:,}" for n in ticks])
+            axis.set_xticks([], minor=True)
             if what != "test error %":
                 axis.set_yscale("log")
             axis.grid(alpha=0.3)
