@@ -74,7 +74,7 @@ def machine() -> str:
     if cpuinfo.exists():
         found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())
         model = found[1].strip() if found else model
-    names = ("numpy", "scipy", "scikit-learn", "numba", "python-crfsuite")
+    names = ("numpy", "scipy", "scikit-learn", "numba", "python-crfsuite", "vowpalwabbit", "skglm")
     versions = []
     for name in names:
         try:

@@ -28,7 +28,7 @@ PAPERS = {
 }
 VERDICTS = ("holds", "better", "reversed", "not reproduced", "not run yet")
 #: lines of measured figures shown for a claim; the file has all of them
-MOST = 24
+MOST = 60
 
 
 def load() -> list[dict[str, Any]]:
@@ -55,6 +55,11 @@ def text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str) and len(value) > 7:  # tables of other benchmarks have all digits
+        try:
+            value = float(value)
+        except ValueError:
+            return value
     if isinstance(value, float):
         return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -143,8 +148,15 @@ def figures(row: dict[str, Any]) -> list[str]:
     """What was measured."""
     lines = row["figures"]
     names = list(dict.fromkeys(name for line in lines for name in line))
+    # what is the same in every line is said once, and an empty column not at all
+    values = {name: {text(line.get(name)) for line in lines} for name in names}
+    same = {n: next(iter(v)) for n, v in values.items() if len(v) == 1 and len(lines) > 2}
+    names = [name for name in names if name not in same]
     shown = [[escaped(text(line.get(name))) for name in names] for line in lines[:MOST]]
     out = csv_table([escaped(name) for name in names], shown)
+    said = ", ".join(f"{name} {value}" for name, value in same.items() if value)
+    if said:
+        out = [f"In all lines: {escaped(said)}.", "", *out]
     if len(lines) > MOST:
         path = f"benchmarks/results/papers/{row['id']}.json"
         out += [f"The first {MOST} of {len(lines)} lines; all of them are in ``{path}``.", ""]

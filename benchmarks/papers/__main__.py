@@ -8,13 +8,14 @@ from benchmarks.common import cpu
 import argparse
 import warnings
 
-from benchmarks.papers import jfy, oca, ram, theorems, yj
+from benchmarks.papers import curves, jfy, oca, ram, ranges, ranking, table_1, theorems, yj
 from benchmarks.papers.record import Recording, Row, claims, run
 
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    found = {row.id: row for module in (jfy, theorems, oca, yj, ram) for row in module.rows()}
+    modules = (table_1, jfy, theorems, ranking, oca, curves, ranges, yj, ram)
+    found = {row.id: row for module in modules for row in module.rows()}
     order = list(claims())
     unknown = set(found) - set(order)
     if unknown:

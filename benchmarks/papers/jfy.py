@@ -19,10 +19,9 @@ from benchmarks.papers.record import (
     pick,
     read,
     slope,
-    time_against,
     words,
 )
-from benchmarks.papers.structured import LIMIT, METHODS, PHASES, TASKS
+from benchmarks.papers.structured import LIMIT, METHODS, TASKS
 
 NAMES = ("1-slack", "1-slack + cache", "n-slack 2009", "n-slack", "default")
 #: rows of the fits that vary the cache, epsilon and C
@@ -66,66 +65,10 @@ def largest(figures: Figures) -> dict[str, dict[str, Any]]:
     return {f["method"]: f for f in figures if f["n"] == top}
 
 
-def table_1(figures: Figures) -> Judgment:
-    """The rule: all three of time, oracle calls and support vectors, against the n-slack of 2009 and ours."""
-    at = largest(figures)
-    one, old, new = at["1-slack + cache"], at["n-slack 2009"], at["n-slack"]
-    support, calls = one["support"] < old["support"], one["passes"] < old["passes"]
-    cut = "" if old["finished"] else "at least "
-    own = "" if one["finished"] else "at least "
-    figure = (
-        f"n = {one['n']:,}: {own}{one['seconds']:.2g} s against {cut}{old['seconds']:.2g} s (QP every 100 "
-        f"constraints) and {new['seconds']:.2g} s (ours); {one['passes']:.3g} against {cut}"
-        f"{old['passes']:.3g} and {new['passes']:.3g} passes of the oracle; {one['support']:,} against "
-        f"{old['support']:,} and {new['support']:,} support vectors"
-    )
-    then, now = (time_against(one["seconds_to_end"], f["seconds_to_end"]) for f in (old, new))
-    why = (
-        f"Support vectors {'hold' if support else 'do not'}, oracle calls {'hold' if calls else 'do not'}. "
-        f"1-slack takes {then} the n-slack of 2009, and {now} ours"
-    )
-    if now.startswith("more"):
-        why += ", which goes on before its QP is solved"
-        return Judgment("reversed", figure, why + ".")
-    good = support and calls and then.startswith("less") and now.startswith("less")
-    return Judgment("holds" if good else "not reproduced", figure, why + ".")
-
-
-def phases(bench: Bench) -> Figures:
-    """Shares of time at the largest size of each task."""
-    out = []
-    for task in TASKS:
-        cells = sweep(task, bench)
-        top = max(c["n"] for c in cells)
-        for c in pick(cells, n=top):
-            whole = sum(c["split"].values()) or 1.0
-            shares = {f"{k} %": round(100 * c["split"][k] / whole) for k in PHASES}
-            out.append({"task": task, "n": top, "method": c["method"], **shares})
-    return out
-
-
-def judge_phases(figures: Figures) -> Judgment:
-    """QP share of both, and the order of the oracle's shares."""
-    qp = {m: pick(figures, task="multiclass", method=m)[0]["qp %"] for m in NAMES}
-    oracle = [pick(figures, task=t, method="1-slack")[0]["oracle %"] for t in TASKS]
-    figure = (
-        f"QP (multiclass): {qp['1-slack']} % for 1-slack, {qp['n-slack 2009']} % for the n-slack of 2009; "
-        f"oracle of 1-slack: {words(oracle)} % for {', '.join(TASKS)}"
-    )
-    shares = dict(zip(TASKS, oracle, strict=True))
-    qps = qp["n-slack 2009"] > 2 * qp["1-slack"]
-    least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    good = qps and least == "multiclass" and most == "parsing"
-    why = (
-        f"The shares of QPs {'hold' if qps else 'do not hold'}; the oracle's share is smallest for {least}, "
-        f"largest for {most}."
-    )
-    return Judgment("holds" if good else "not reproduced", figure, why)
-
-
-def by_method(bench: Bench, *tasks: str) -> Figures:
-    """The sweeps of some tasks in one table."""
-    return [line for task in tasks for line in table(sweep(task, bench))]
+def by_method(bench: Bench, *names: str) -> Figures:
+    """Some columns of the sweeps of all tasks."""
+    kept = ("task", "n", "method", *names, "finished")
+    return [{k: c[k] for k in kept} for task in TASKS for c in sweep(task, bench)]
 
 
 def growth(figures: Figures, name: str, task: str, method: str) -> float:
@@ -388,19 +331,7 @@ def rows() -> list[Row]:
         settings(*TASKS),
         (f"covertype, 7 classes, {CACHE_ROWS:,} rows, as in the row of Table 1"),
     )
-    out = [
-        Row(
-            f"jfy-table-1-{t}",
-            lambda bench, t=t: table(sweep(t, bench), "score", "seconds_to_end"),  # type: ignore[misc]
-            table_1,
-            settings(t)
-            + ". The n-slack of 2009 solves its QP after every 100 oracle calls, by coordinate ascent with a "
-            "warm start, not by the QP solver of that time",
-        )
-        for t in TASKS
-    ]
-    out += [
-        Row("jfy-table-1-phases", phases, judge_phases, every),
+    return [
         Row(
             "jfy-full-size-multiclass",
             full_size,
@@ -408,14 +339,14 @@ def rows() -> list[Row]:
             "covertype, 522,911 rows, C on the mean 1000, to a certified relative gap of 0.01",
             (FULL,),
         ),
-        Row("jfy-figure-1", lambda b: by_method(b, *TASKS), figure_1, every),
+        Row("jfy-figure-1", lambda b: by_method(b, "seconds"), figure_1, every),
         Row(
             "jfy-figure-2",
             best_C,
             judge_best_C,
             "covertype; the better C of 100 and 1000",
         ),
-        Row("jfy-figure-3", lambda b: by_method(b, *TASKS), figure_3, every),
+        Row("jfy-figure-3", lambda b: by_method(b, "iterations"), figure_3, every),
         Row("jfy-figure-3-large", large, lambda f: judge_large("iterations", f), at_scale, (FULL,)),
         Row(
             "jfy-figure-4-large",
@@ -424,8 +355,8 @@ def rows() -> list[Row]:
             at_scale,
             (FULL,),
         ),
-        Row("jfy-figure-4", lambda b: by_method(b, *TASKS), figure_4, every),
-        Row("jfy-figure-5", lambda b: by_method(b, *TASKS), figure_5, every),
+        Row("jfy-figure-4", lambda b: by_method(b, "support"), figure_4, every),
+        Row("jfy-figure-5", lambda b: by_method(b, "passes"), figure_5, every),
         Row("jfy-figure-6", cache_sizes, figure_6, small),
         Row("jfy-figure-7", with_dual, figure_7, every),
         Row(
@@ -441,4 +372,3 @@ def rows() -> list[Row]:
             small,
         ),
     ]
-    return out

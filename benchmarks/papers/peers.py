@@ -3,7 +3,7 @@
 Programs run if they are found: ``svmocas``, ``liblinear-train`` and ``svm-train`` of Debian's libocas-tools,
 liblinear-tools and libsvm-tools (or MAXMARGIN_SVMOCAS, MAXMARGIN_LIBLINEAR, MAXMARGIN_LIBSVM), SVM-light's
 ``svm_learn`` (MAXMARGIN_SVM_LIGHT) and SVM-perf's (MAXMARGIN_SVM_PERF), which are not packaged.
-"LIBLINEAR", "LIBSVM" and SGD are those of scikit-learn.
+"LIBLINEAR", "LIBSVM" and SGD are those of scikit-learn. Vowpal Wabbit and skglm run if they are installed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.papers import packages
 from benchmarks.problems import Problem, Watch
 
 TOL = 1e-3
@@ -44,11 +45,6 @@ def program(name: str) -> str | None:
     return os.environ.get(variable) or (None if debian is None else shutil.which(debian))
 
 
-def found() -> dict[str, bool]:
-    """Which programs are there."""
-    return {name: program(name) is not None for name in PROGRAMS}
-
-
 def objective(problem: Problem, w: np.ndarray, C: float) -> float:
     """F by code that no solver uses."""
     from maxmargin.testing import binary_objective
@@ -69,7 +65,7 @@ def ours(problem: Problem, C: float, *, line_search: bool, mu: float | None = No
     return {
         "seconds": cpu() - began,
         "iterations": svc.n_iter_,
-        "F": objective(problem, svc.coef_, C),
+        "w": svc.coef_.ravel(),
         "support": svc.history_[-1]["n_active"],
         "finished": svc.converged_,
     }
@@ -83,9 +79,8 @@ def default(problem: Problem, C: float) -> Cell:
     LinearSVC(C * problem.n / few.n, tol=TOL, fit_intercept=False).fit(few.X, few.y)
     began = cpu()
     svc = LinearSVC(C, tol=TOL, fit_intercept=False).fit(problem.X, problem.y)
-    seconds = cpu() - began
-    F = objective(problem, svc.coef_, C)
-    return {"seconds": seconds, "iterations": svc.n_iter_, "F": F, "finished": svc.converged_}
+    seconds, w = cpu() - began, svc.coef_.ravel()
+    return {"seconds": seconds, "iterations": svc.n_iter_, "w": w, "finished": svc.converged_}
 
 
 def liblinear(problem: Problem, C: float) -> Cell:
@@ -95,9 +90,8 @@ def liblinear(problem: Problem, C: float) -> Cell:
     svc = LinearSVC(C=C, loss="hinge", tol=1e-3, fit_intercept=False, max_iter=2000)
     began = cpu()
     svc.fit(problem.X, problem.y)
-    seconds, F = cpu() - began, objective(problem, svc.coef_, C)
-    done = int(svc.n_iter_) < 2000
-    return {"seconds": seconds, "iterations": int(svc.n_iter_), "F": F, "finished": done}
+    seconds, w, n_iter = cpu() - began, svc.coef_.ravel(), int(svc.n_iter_)
+    return {"seconds": seconds, "iterations": n_iter, "w": w, "finished": n_iter < 2000}
 
 
 def libsvm(problem: Problem, C: float) -> Cell:
@@ -125,15 +119,13 @@ def sgd(problem: Problem, C: float) -> Cell:
     )
     began = cpu()
     how.fit(problem.X, problem.y)
-    seconds, F = cpu() - began, objective(problem, how.coef_, C)
-    return {"seconds": seconds, "iterations": 10, "F": F, "finished": True}
+    return {"seconds": cpu() - began, "iterations": 10, "w": how.coef_.ravel(), "finished": True}
 
 
-def libocas(problem: Problem, C: float, *, plain: bool = False) -> Cell | None:
+def libocas(problem: Problem, C: float, *, plain: bool = False) -> Cell:
     """LIBOCAS: OCAS, or its plain cutting planes. CPU seconds of the solver's share of the process."""
     path = program("svmocas")
-    if path is None:
-        return None
+    assert path is not None
     from sklearn.datasets import dump_svmlight_file
 
     with scratch() as folder:
@@ -151,7 +143,7 @@ def libocas(problem: Problem, C: float, *, plain: bool = False) -> Cell | None:
     return {
         "seconds": seconds * times["ocas_time"] / times["total_time"],
         "iterations": iterations,
-        "F": objective(problem, full, C),
+        "w": full,
         "finished": "satisfied" in text and "MaxTime" not in text.split("Stopping")[-1],
     }
 
@@ -177,10 +169,8 @@ def _cut_off() -> Cell:
     return {"seconds": PATIENCE, "finished": False}
 
 
-def svm_light(problem: Problem, C: float, name: str = "svm_light") -> Cell | None:
+def svm_light(problem: Problem, C: float, name: str = "svm_light") -> Cell:
     """SVM-light, or SVM-perf with the papers' options. CPU seconds include reading the file."""
-    if program(name) is None:
-        return None
     options = ["-t", "0", "-e", "0.001", "-c", repr(C), "-b", "0"]
     if name == "svm_perf":  # its C is for the mean in percent
         options = ["-l", "2", "-t", "0", "--b", "0", "-e", "0.1", "-c", repr(C * problem.n / 100)]
@@ -194,8 +184,8 @@ def svm_light(problem: Problem, C: float, name: str = "svm_light") -> Cell | Non
     support = None
     if count is not None:
         support = int(count[1]) - 1 if count[1] else int(count[2])
-    F = objective(problem, _sum_of_rows(model, problem.X.shape[1]), C)
-    return {"seconds": seconds, "support": support, "F": F, "finished": True}
+    w = _sum_of_rows(model, problem.X.shape[1])
+    return {"seconds": seconds, "support": support, "w": w, "finished": True}
 
 
 def _sum_of_rows(model: str, d: int) -> np.ndarray:
@@ -209,10 +199,8 @@ def _sum_of_rows(model: str, d: int) -> np.ndarray:
     return w
 
 
-def liblinear_program(problem: Problem, C: float) -> Cell | None:
+def liblinear_program(problem: Problem, C: float) -> Cell:
     """LIBLINEAR's own program. CPU seconds without those of a fit that ends after one pass."""
-    if program("liblinear") is None:
-        return None
     options = ["-s", "3", "-c", repr(C), "-e"]
     first, found = (run_program("liblinear", [*options, e], problem) for e in ("1e9", "1e-3"))
     if first is None or found is None:
@@ -226,15 +214,13 @@ def liblinear_program(problem: Problem, C: float) -> Cell | None:
     return {
         "seconds": max(1e-3, seconds - first[0]),
         "iterations": None if steps is None else int(steps[1]),
-        "F": objective(problem, full, C),
+        "w": full,
         "finished": "reaching max number" not in output,
     }
 
 
-def libsvm_program(problem: Problem, C: float) -> Cell | None:
+def libsvm_program(problem: Problem, C: float) -> Cell:
     """LIBSVM's own program. It has an intercept: no F. CPU seconds include reading the file."""
-    if program("libsvm") is None:
-        return None
     found = run_program("libsvm", ["-t", "0", "-m", "500", "-c", repr(C)], problem)
     if found is None:
         return _cut_off()
@@ -253,7 +239,7 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-PEERS: dict[str, Callable[[Problem, float], Cell | None]] = {
+PEERS: dict[str, Callable[[Problem, float], Cell]] = {
     "OCA": lambda p, C: ours(p, C, line_search=True),
     "CPA": lambda p, C: ours(p, C, line_search=False),
     "LinearSVC": default,
@@ -262,5 +248,32 @@ PEERS: dict[str, Callable[[Problem, float], Cell | None]] = {
     "LIBLINEAR": liblinear,
     "LIBLINEAR, program": liblinear_program,
     "SGD": sgd,
+    "Vowpal Wabbit": packages.vowpal_wabbit,
+    "skglm": packages.skglm,
     "SVM-perf": lambda p, C: svm_light(p, C, "svm_perf"),
+    "LIBSVM": libsvm,
+    "LIBSVM, program": libsvm_program,
+    "SVM-light": svm_light,
 }
+#: competitors that end after ten passes, whatever the objective is then
+PASSES_ONLY = ("SGD", "Vowpal Wabbit")
+#: what a competitor needs: a program, or a package
+NEEDS = {"LIBOCAS": "svmocas", "LIBOCAS, plain": "svmocas", "SVM-perf": "svm_perf"}
+NEEDS |= {"SVM-light": "svm_light", "LIBLINEAR, program": "liblinear", "LIBSVM, program": "libsvm"}
+NEEDS |= {"Vowpal Wabbit": "vowpalwabbit", "skglm": "skglm"}
+
+
+def available(who: str) -> bool:
+    """Whether a competitor can run here."""
+    need = NEEDS.get(who)
+    if need is None:
+        return True
+    return (program(need) if need in PROGRAMS else packages.version(need)) is not None
+
+
+def solve(work: Callable[[Problem, float], Cell], problem: Problem, C: float) -> Cell:
+    """One fit and its F."""
+    found = work(problem, C)
+    if "w" in found:
+        found["F"] = objective(problem, found["w"], C)
+    return found
