@@ -129,6 +129,8 @@ def _show(seconds: float | None) -> str:
 
 CHALLENGE = {"alpha": (10_000, 200), "gamma": (10_000, 200), "zeta": (10_000, 800)}
 CHALLENGE_CS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+#: most passes of LIBLINEAR
+PASSES = 1000
 CHALLENGERS = ("OCA", "LinearSVC", "LIBLINEAR")
 
 
@@ -155,7 +157,7 @@ def contest(name: str, n: int, who: str, C: float) -> Cell:
     if who == "LIBLINEAR":
         from sklearn.svm import LinearSVC as Theirs
 
-        svc: Any = Theirs(C=C, loss="hinge", tol=1e-2, fit_intercept=False, max_iter=1000)
+        svc: Any = Theirs(C=C, loss="hinge", tol=1e-2, fit_intercept=False, max_iter=PASSES)
     else:
         from maxmargin import LinearSVC
         from maxmargin.solvers import CuttingPlane
@@ -182,31 +184,32 @@ def measure_challenge(bench: Bench) -> Figures:
                 work = functools.partial(contest, name, n, who, C)
                 c = bench.inline(f"challenge {name} {n} {C:g} {who}", work)
                 line = {"set": name, "rows": n, "C": C, "program": who, "iterations": c["n_iter"]}
-                out.append({**line, "seconds": c["seconds"], "F": c["F"]})
+                done = c["n_iter"] < PASSES if who == "LIBLINEAR" else c["seconds"] < LIMIT
+                out.append({**line, "seconds": c["seconds"], "F": c["F"], "finished": done})
     return out
 
 
 def judge_challenge(figures: Figures) -> Judgment:
     """OCA against LIBLINEAR at small and at large C."""
-    texts, slow = [], {"small": [], "large": []}  # type: ignore[var-annotated]
+    texts, open_ = [], 0
+    slow: dict[str, list[str]] = {"small": [], "large": []}
     for name in dict.fromkeys(f["set"] for f in figures):
         ratios = []
         for C in dict.fromkeys(f["C"] for f in pick(figures, set=name)):
             own, other = (pick(figures, set=name, C=C, program=p)[0] for p in ("OCA", "LIBLINEAR"))
             ratios.append(own["seconds"] / other["seconds"])
+            open_ += other["F"] > 1.01 * own["F"]
             slow["small" if C <= 0.01 else "large"] += [name] if ratios[-1] > TIE else []
         texts.append(f"{name}: {', '.join(f'{r:.2g}' for r in ratios)}")
-    over = max(
-        pick(figures, set=f["set"], C=f["C"], program="LIBLINEAR")[0]["F"] / f["F"] - 1.0
-        for f in pick(figures, program="OCA")
-    )
     figure = (
         f"OCA's seconds over LIBLINEAR's for C from {figures[0]['C']:g} to {figures[-1]['C']:g}: "
-        f"{'; '.join(texts)}. LIBLINEAR's F is up to {100 * over:.2g} % above OCA's"
+        f"{'; '.join(texts)}. In {open_} of {len(pick(figures, program='OCA'))} fits LIBLINEAR's F is more "
+        "than 1 % above OCA's"
     )
     small, large = (list(dict.fromkeys(names)) for names in slow.values())
     why = f"Up to C = 0.01, OCA takes clearly longer on {', '.join(small) or 'no set'}; above, on "
-    why += f"{', '.join(large) or 'no set'}."
+    why += f"{', '.join(large) or 'no set'}. At small C the fits take about a second or less, and each "
+    why += "iteration of OCA passes over all rows; at large C, fits of both were cut off."
     return Judgment("holds" if not small else "not reproduced", figure, why)
 
 
@@ -227,6 +230,7 @@ def rows() -> list[Row]:
             measure_challenge,
             judge_challenge,
             f"generated sets like those of the challenge: {shapes}, dense; no intercept; C for the sum; "
-            "relative gap 1e-2, LIBLINEAR with tol=1e-2 and at most 1,000 passes; LaRank was not there",
+            f"relative gap 1e-2, at most {LIMIT:g} CPU seconds; LIBLINEAR with tol=1e-2, at most {PASSES:,} "
+            "passes; LaRank was not there",
         ),
     ]
