@@ -76,7 +76,8 @@ def judge(figures: Figures) -> Judgment:
     if not better:
         why = "RankSVM trains to its certified gap. SVM-rank was not there to compare."
         return Judgment("holds", "; ".join(texts), why)
-    why = f"RankSVM's objective is at most {100 * apart:.2g} % above SVM-rank's; it takes "
+    above = f"at most {100 * apart:.2g} % above" if apart > 0 else "not above"
+    why = f"RankSVM's objective is {above} SVM-rank's; it takes "
     why += f"{', '.join(dict.fromkeys(better))} SVM-rank, the 1-slack program."
     good = apart <= 0.01
     if not good or any(b.startswith("more") for b in better):

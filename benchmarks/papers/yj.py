@@ -111,16 +111,26 @@ def errors(bench: Bench) -> Figures:
 def judge_band(figures: Figures) -> Judgment:
     """The largest difference to SVC at the same rows."""
     worst: dict[str, float] = {"linear time": 0.0, "constant time": 0.0, "low rank": 0.0}
+    place: dict[str, str] = {}
     for f in figures:
         exact = pick(figures, data=f["data"], rows=f["rows"], method="SVC")
         if exact and f["method"] in worst:
             for name in ("train error %", "test error %"):
-                worst[f["method"]] = max(worst[f["method"]], f[name] - exact[0][name])
+                over = f[name] - exact[0][name]
+                if over > worst[f["method"]]:
+                    worst[f["method"]] = over
+                    place[f["method"]] = (
+                        f"{f['data']}, {f['rows']:,.0f} rows, {name.removesuffix(' %')}"
+                    )
     figure = "points above LIBSVM: at most " + ", ".join(f"{v:.2f} ({m})" for m, v in worst.items())
     good = [m for m, v in worst.items() if v <= 0.5]
     if {"linear time", "constant time"} <= set(good):
         return Judgment("holds", figure, "Both are within half a point.")
-    why = f"Within half a point: {', '.join(good) or 'none'}."
+    far = "; ".join(f"{m}: {place[m]}" for m in worst if m not in good)
+    why = (
+        f"More than half a point: {far}. Linear time ends when its sampled planes allow no better point, and "
+        "C on the mean is large here; constant time holds the last 20 samples only (decision 135)."
+    )
     return Judgment("not reproduced", figure, why)
 
 
