@@ -26,8 +26,8 @@ from maxmargin.core.vectors import Array
 #: maximum number of kinks to collect
 LIMIT = 200_000
 TRIALS = 8
-#: a step beyond which the direction is little more than rounding: callers evaluate the point itself there,
-#: since the errors of scores that moved along the line grow with the step
+#: a step beyond which the direction is little more than rounding: scores that move along the line have errors
+#: that grow with the step, so callers go no farther, or evaluate the point itself
 FAR = 100.0
 MAX_ROUNDS = 60
 MAX_DOUBLINGS = 200

@@ -274,9 +274,8 @@ class CuttingPlane:
             return trial, None
         step = yield from search(problem, incumbent.best, trial, incumbent.guess)
         if step > 0.0:
-            moved: Evaluation = yield Toward(_line(incumbent.best), trial, step)
-            if step > FAR:
-                moved = yield Evaluate(moved.w, exact=not cached)
+            step = min(step, FAR)
+            moved: LineEvaluation = yield Toward(_line(incumbent.best), trial, step)
             if _objective(problem, moved) < _objective(problem, incumbent.best):
                 incumbent.best, incumbent.guess = moved, step
                 incumbent.moves += 1
