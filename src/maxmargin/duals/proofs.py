@@ -248,6 +248,8 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     enough += unseen(rows.n) * value
     if error <= enough or not _in_memory(rows):
         return value + paid(error, enough)
+    if not rows.loss.decomposable and len(rows.ranges) > 1:  # no sum over the ranges
+        return value + error
     high, low, size = precise_scores(rows, w)
     # the remaining error of a score; sums of positive terms have a small relative error
     off = gamma(rows.design.shape[1]) ** 2 * size

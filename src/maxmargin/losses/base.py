@@ -31,6 +31,7 @@ Labels = npt.NDArray[Any]
 ABOUT_VALUES = (
     "value",
     "change",
+    "slope_limits",
     "precise_value",
     "slopes",
     "breakpoints",
@@ -165,10 +166,15 @@ class ScoreLoss(ABC):
     def change(self, value: float, first: float, second: float) -> float:
         """Upper bound on the increase of L from ``value`` if the scores of sample i change by at most d_i.
 
-        ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2. The default is 0: the computed value is
-        assumed to be exact.
+        ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2, with c from :meth:`slope_limits`. The
+        default is 0: the computed value is assumed to be exact.
         """
         return 0.0
+
+    def slope_limits(self, y: Labels, weight: Array) -> Array:
+        """The numbers c_i that :meth:`change` uses: the sample weights, or for a loss that is no weighted sum
+        over samples, upper bounds on the absolute derivatives of L with respect to the scores."""
+        return weight
 
     def precise_value(
         self, high: Array, low: Array, off: Array, y: Labels, weight: Array

@@ -6,6 +6,7 @@ and the rank of its relevance within the query.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from maxmargin.compiled import listwise, pairs
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.precise_pairs import MOST, pair_sum
 
 _NOTHING: Array = np.empty(0)
 _KINDS = {"equal": pairs.EQUAL, "difference": pairs.DIFFERENCE}
@@ -143,11 +145,52 @@ class PairHinge(_QueryLoss):
         """See :meth:`ScoreLoss.value`."""
         return float(pairs.cut(scores, y, weight, self._kind, self._matrix, _NOTHING)[0])
 
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return first
+
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`: for a limited number of pairs."""
+        bounds = np.flatnonzero(np.diff(_numbers(y), prepend=-1, append=-1))
+        if float(np.sum(np.diff(bounds).astype(np.float64) ** 2)) > MOST:
+            return None
+        total = 0.0
+        for lo, hi in pairwise(bounds):
+            relevance, own = y[lo:hi, 0], weight[lo:hi]
+            importance = np.maximum(0.0, relevance[:, None] - relevance)
+            if self._kind == pairs.MATRIX:
+                level = relevance.astype(np.int64)
+                importance = np.where(importance > 0.0, self._matrix[level[:, None], level], 0.0)
+            elif self._kind != _KINDS["difference"]:
+                importance = np.sign(importance)
+            importance *= own[:, None] * own
+            total += pair_sum(high[lo:hi], low[lo:hi], off[lo:hi], importance)
+        return total
+
+    def slope_limits(self, y: Labels, weight: Array) -> Array:
+        """See :meth:`ScoreLoss.slope_limits`: as if all pairs with other samples of the query had a loss."""
+        relevance, query = y[:, 0], _numbers(y)
+        importance = 1.0
+        if self._kind == pairs.MATRIX:
+            importance = float(np.tril(self._matrix, -1).max())
+        elif self._kind == _KINDS["difference"] and len(y):
+            importance = float(np.ptp(relevance))
+        limits: Array = importance * weight * np.bincount(query, weights=weight)[query]
+        return limits
+
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
         pairs.slopes(scores, other, y, weight, self._kind, self._matrix, ts, out)
         return out
+
+
+def _numbers(y: Labels) -> IntArray:
+    """The queries of the samples, numbered from 0."""
+    out: IntArray = np.cumsum(np.diff(y[:, 1], prepend=y[:1, 1]) != 0.0)
+    return out
 
 
 def _levels_matrix(importance: Any) -> Array:

@@ -23,7 +23,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn, chunks
-from maxmargin.data.design import as_design, shard_bounds
+from maxmargin.data.design import as_design, row_lengths, shard_bounds
 from maxmargin.duals.choice import METHODS, refusal, row_duals
 from maxmargin.duals.loaded_rows import Runs, RunsPart
 from maxmargin.duals.proofs import proved_risk
@@ -36,7 +36,7 @@ from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.risks.scores.joint import gathering
-from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard
+from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, totals
 from maxmargin.risks.scores.wide import WideScoreRisk
 
 
@@ -48,6 +48,16 @@ def _weights(given: Any, n: int) -> Any:
     for lo, hi in chunks(0 if given.checked else n):
         check_weights(given[lo:hi], hi - lo)
     return given
+
+
+def _totals(rows: Rows) -> Array:
+    """What the shards sum up for a loss that is a sum over rows."""
+    here = rows.indices()
+    known = row_lengths(rows.design, 0, rows.design.shape[0])
+    lengths = None if known is None else np.hypot(known, rows.intercept)
+    limits = rows.loss.slope_limits(np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here])
+    offset = None if rows.offset is None else rows.offset[here]
+    return totals(limits, lengths[here] if isinstance(lengths, np.ndarray) else lengths, offset)
 
 
 def _offset(given: Any, n: int, loss: ScoreLoss) -> Array:
@@ -201,10 +211,10 @@ class ScoreRisk:
     def rounding(self, w: Array, value: float) -> float:
         """See :class:`maxmargin.core.contract.proved.ProvedRisk`: of the scores, and of the sum."""
         rows = self.rows
-        if not rows.loss.decomposable:
-            return gamma(rows.n) * value
-        if self._totals is None:
+        if self._totals is None and rows.loss.decomposable:
             self._totals = self.engine.reduce(ScoreShard.totals)
+        elif self._totals is None:
+            self._totals = _totals(rows)
         first, second, shift, shift2 = self._totals
         if np.isnan(first):
             return gamma(rows.n) * value

@@ -70,16 +70,22 @@ class ScoreShard(LossShard, BlockShard):
 
     def totals(self) -> Array:
         """Weighted sums over the rows of |x|, |x|^2, and of offsets |o|, |o|^2; NaN if unknown."""
-        lengths, weight = self.lengths(), np.asarray(self._labels[1])
-        if lengths is None:
-            return np.full(4, np.nan)
-        sizes = weight * lengths
-        out = [float(sizes.sum()), float(np.sum(sizes * lengths)), 0.0, 0.0]
-        if self._offset is not None:
-            shift = np.abs(self._offset)
-            shift = shift if shift.ndim == 1 else shift.max(axis=1)
-            out[2:] = [float(weight @ shift), float(weight @ shift**2)]
-        return np.array(out)
+        y, weight = self._labels
+        limits = self._loss.slope_limits(np.asarray(y), np.asarray(weight))
+        return totals(limits, self.lengths(), self._offset)
+
+
+def totals(limits: Array, lengths: Array | float | None, offset: Array | None) -> Array:
+    """Sums over the rows of |x|, |x|^2, and of offsets |o|, |o|^2, each times its limit; NaN if unknown."""
+    if lengths is None:
+        return np.full(4, np.nan)
+    sizes = limits * lengths
+    out = [float(sizes.sum()), float(np.sum(sizes * lengths)), 0.0, 0.0]
+    if offset is not None:
+        shift = np.abs(offset)
+        shift = shift if shift.ndim == 1 else shift.max(axis=1)
+        out[2:] = [float(limits @ shift), float(limits @ shift**2)]
+    return np.array(out)
 
 
 def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> ScoreShard:

@@ -270,15 +270,16 @@ def _check_change(
     loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str
 ) -> None:
     """Check that ``change`` is an upper bound of the change of the loss."""
-    if not hasattr(loss, "change") or not getattr(loss, "decomposable", False):
+    if not hasattr(loss, "change"):
         return
     here = _at(_cut(loss, scores, y, weight, where), scores)
+    limits = loss.slope_limits(y, weight) if hasattr(loss, "slope_limits") else weight
     for share in (1.0, 1e-3):
         moved = scores + share * (other - scores)
         apart = np.abs(moved - scores)
         if apart.ndim == 2:
             apart = apart.max(axis=1)
-        allowed = float(loss.change(here, float(weight @ apart), float(weight @ apart**2)))
+        allowed = float(loss.change(here, float(limits @ apart), float(limits @ apart**2)))
         if allowed == 0.0:  # the loss gives no bound
             return
         there = _at(_cut(loss, moved, y, weight, where), moved)
