@@ -122,7 +122,6 @@ SEEDS = [
     ("svc_path", 15003000114),  # rounded weights missed margins of one by their last digit
     ("ScoreRisk", 15001000070),
     ("svc_path", 15003000244),  # a step of 1e12 between points that agreed up to rounding
-    ("LinearSVC", 35011000045),  # another one, to where the loss is infinite
     ("RankSVM", 35019000027),  # an objective below F: scores of 1e17 were taken as exact
     ("RankSVM", 61002000264),  # stalled, since their rounding was not known
     ("KernelSVC", 35002000156),  # a far center cost digits of near rows
