@@ -168,16 +168,11 @@ def judge_table_8(figures: Figures) -> Judgment:
         return Judgment("holds", figure, "OCAM is at least three times as fast on every set.")
     if min(speed) > TIE:
         less = [n for n, s in zip(names, speed, strict=True) if s < 3.0]
-        why = f"OCAM is faster on every set, by less than the paper's factor of three on {words_of(less)}."
+        why = f"OCAM is faster on every set, by less than the paper's factor of three on {words(less, 's')}."
         return Judgment("holds", figure, why)
     tie = [n for n, s in zip(names, speed, strict=True) if s <= TIE]
-    why = f"A tie or worse on {words_of(tie)}, where plain cutting planes need few iterations as well."
+    why = f"A tie or worse on {words(tie, 's')}, where plain cutting planes need few iterations as well."
     return Judgment("not reproduced", figure, why)
-
-
-def words_of(names: list[str]) -> str:
-    """Names as a list in a sentence."""
-    return words(names, "s")  # type: ignore[arg-type]
 
 
 def rows() -> list[Row]:

@@ -178,7 +178,7 @@ def column(figures: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     return [float(f[name]) for f in figures]
 
 
-def words(numbers: Iterable[float], form: str = ".3g") -> str:
-    """Numbers as a list in a sentence."""
-    texts = [f"{x:{form}}" for x in numbers]
+def words(items: Iterable[float | str], form: str = ".3g") -> str:
+    """Numbers, or names with the form "s", as a list in a sentence."""
+    texts = [f"{x:{form}}" for x in items]
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]

@@ -10,6 +10,7 @@ import pytest
 
 from maxmargin import MeasureSVC, RankSVM
 from maxmargin.losses import BalancedError, PairHinge, RocAuc, query_labels
+from maxmargin.risks import ScoreRisk
 
 
 def scores(rng, n):
@@ -90,3 +91,14 @@ def test_large_columns_that_cancel_do_not_make_an_objective_too_small():
         F = sum(Fraction(v) ** 2 for v in w) / 2 + Fraction(model.C) * loss
         assert float(F) * (1.0 - 1e-9) <= model.objective_ <= float(F) * (1.0 + 1e-6)
         assert model.lower_bound_ <= float(F) * (1.0 + 1e-9)
+
+
+def test_roc_auc_of_several_ranges_of_rows_is_not_a_sum_over_them():
+    rng = np.random.default_rng(3)
+    y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    X = np.column_stack([1e14 + rng.normal(size=40), rng.normal(size=40)])
+    here = np.r_[0:10, 20:32]
+    w = np.array([1.0, 2.0])
+    whole = ScoreRisk(X, y, RocAuc(), ranges=[(0, 10), (20, 32)]).proved_value(w, 0.0)
+    same = ScoreRisk(X[here], y[here], RocAuc()).proved_value(w, 0.0)
+    assert whole >= same * (1.0 - 1e-12)  # without twice the precision, rounding is added

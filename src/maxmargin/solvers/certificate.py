@@ -58,13 +58,14 @@ def certify(
     if lower > upper and risk.oracle == "undergenerating":
         upper = lower  # the oracle missed something: F(w) >= F* >= lower holds all the same
     if lower > upper:
-        # If by rounding, they are equal, or (at a large C) the optimum is between them. If by more, the risk
-        # is not convex or an oracle is wrong, and there is no lower bound.
+        # If by rounding, they are equal. If by more of it (at a large C), the difference shows how large the
+        # errors are, and both bounds pay for it. If by much more, the risk is not convex or an oracle is
+        # wrong, and there is no lower bound.
         excess = lower - upper
         if excess <= EQUAL * abs(upper) + 1e-300:
             lower = upper
         elif excess <= ROUNDED * abs(upper):
-            lower, upper = upper, lower
+            lower, upper = upper, lower + excess
         else:
             lower = -float("inf")
     return upper, lower
