@@ -45,14 +45,15 @@ def check_bound(lower: float, attained: Any, error: float = 0.0) -> list[Finding
 
 
 def check_objective(
-    objective: float, value: Any, rounding: float, loose: float = LOOSE
+    objective: float, value: Any, error: float, rounding: float, loose: float = LOOSE
 ) -> list[Finding]:
-    """Check the objective; ``value`` is F of the returned weights, ``rounding`` the error of double
-    precision."""
+    """Check the objective; ``value`` is F of the returned weights, up to ``error``. The objective may be
+    above it, but not below it, because of the ``rounding`` of double precision."""
     if math.isnan(objective):
         return [Finding("objective", "objective is NaN")]
-    off = abs(np.longdouble(objective) - value)
-    if off <= loose * abs(value) + rounding + TINY:
+    above = np.longdouble(objective) - value
+    allowed = loose * abs(value) + error + TINY
+    if -allowed <= above <= allowed + rounding:
         return []
     detail = (
         f"objective {objective!r}, but F(w) = {float(value)!r} (rounding explains {rounding:.1e})"
@@ -91,9 +92,9 @@ def check_program(
     if program.violated(z):
         found.append(Finding("signs", "a weight is outside its bounds"))
     value, error = program.value(z)
-    rounding = program.rounding(z, EPS) + error + more
+    rounding = program.rounding(z, EPS)
     if math.isfinite(certificate["objective"]):
-        found += check_objective(certificate["objective"], value, rounding, loose)
+        found += check_objective(certificate["objective"], value, error + more, rounding, loose)
     _, attained, slack = best_point(program, [z])
     return found + check_bound(certificate["lower_bound"], attained, slack)
 

@@ -31,6 +31,8 @@ class Joint:
     oracle: Oracle
     #: the largest h: terms that nearly tie with the largest one have its rounding error
     largest: float = 0.0
+    #: the largest derivative: in the search for the maximum, scores of rows outside it are rounded, too
+    steepest: float = 0.0
 
     def _program(self, A: Any, h: Any, group: Any) -> Program:
         return Program(
@@ -71,8 +73,9 @@ class Joint:
         reach = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["center"]))
         scores = self.X.astype(LONG) @ point
         lost = LONG(0)
+        searched = 4.0 * self.steepest * np.abs(scores).sum()
         for c, (h, g) in zip(self.cost, self.oracle(scores), strict=True):
-            lost += c * (np.abs(g) @ reach + max(abs(h), self.largest))
+            lost += c * (np.abs(g) @ reach + max(abs(h), self.largest) + searched)
         steps = (self.X.shape[1] + len(self.X) + 8) * eps
         return float(steps * lost) + self._plain.rounding(point, eps)
 

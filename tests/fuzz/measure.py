@@ -153,7 +153,11 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
             i, j = (
                 k.ravel() for k in np.meshgrid(np.flatnonzero(sign > 0), np.flatnonzero(sign <= 0))
             )
-            A, h, cost = X[j] - X[i], np.ones(len(i)), C * (P + N) / (P * N) * s[i] * s[j]
+            A, h, cost = (
+                X[j].astype(LONG) - X[i],
+                np.ones(len(i)),
+                C * (P + N) / (P * N) * s[i] * s[j],
+            )
         else:
             half = np.where(sign > 0, (P + N) / (2 * P), (P + N) / (2 * N))
             A, h = -sign[:, None] * X, np.ones(n) if measure == "error" else half
@@ -162,7 +166,9 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
     else:
         copies = np.repeat(np.arange(n), s.astype(int))
         largest = float(len(copies))  # times a metric, which is at most about 1
-        program = Joint(norm, X[copies], np.array([C]), oracle_of(params, sign[copies]), largest)
+        steepest = largest if params.get("rescaling") == "slack" else 1.0
+        oracle = oracle_of(params, sign[copies])
+        program = Joint(norm, X[copies], np.array([C]), oracle, largest, steepest)
     return program, W.ravel()
 
 

@@ -26,7 +26,7 @@ class Program:
 
     center: Array
     precision: Array
-    A: Array
+    A: Array | LongArray
     h: Array | LongArray
     group: npt.NDArray[np.int64]
     cost: Array

@@ -71,16 +71,17 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
     queries = [np.flatnonzero(data["groups"] == g) for g in np.unique(data["groups"])]
     if loss == "pairs":
         i, j, c = listed(params, y, s, queries)
-        program: Any = Program(
-            **norm, A=X[j] - X[i], h=np.ones(len(i)), group=np.arange(len(i)), cost=C * c
-        )
+        A = X[j].astype(LONG) - X[i]
+        program: Any = Program(**norm, A=A, h=np.ones(len(i)), group=np.arange(len(i)), cost=C * c)
     else:
         rows = [q for q in queries if len(np.unique(y[q])) > 1]
         table = {"map": precision_rankings, "ndcg": gain_rankings}[loss]
         rankings = [table(y[q], params.get("k")) for q in rows]
         levels = [y[q] if loss == "map" else None for q in rows]
         cost = np.array([C * s[q].mean() for q in rows])
-        program = Joint(norm, X, cost, lambda scores: worst(scores, rows, rankings, levels), 1.0)
+        program = Joint(
+            norm, X, cost, lambda scores: worst(scores, rows, rankings, levels), 1.0, 2.0
+        )
     return program, np.asarray(fitted.coef_)
 
 

@@ -70,7 +70,8 @@ def _points(program: Program, known: list[Any]) -> Iterator[Any]:
 def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
     """clarabel's solution over (z, xi), with the multipliers of the terms."""
     p, G, T = program.size, len(program.cost), len(program.h)
-    largest = np.abs(program.A).max(axis=0, initial=0.0)
+    A = program.A.astype(float)
+    largest = np.abs(A).max(axis=0, initial=0.0)
     D = np.where(largest > 0.0, 1.0 / np.maximum(largest, 1e-300), 1.0) if scaled else np.ones(p)
     unit = float(program.cost.max(initial=0.0)) if scaled else 1.0
     if unit == 0.0:
@@ -83,7 +84,7 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
     H = sp.block_diag([sp.csc_matrix(quadratic), tail], format="csc")
     q = np.concatenate([linear, np.zeros(G) if program.squared else cost])
     picks = sp.csc_matrix((np.ones(T), (np.arange(T), program.group)), shape=(T, G))
-    rows = [sp.hstack([sp.csc_matrix(program.A * D), -picks])]
+    rows = [sp.hstack([sp.csc_matrix(A * D), -picks])]
     right = [-program.h.astype(float)]
     rows.append(sp.hstack([sp.csc_matrix((G, p)), -sp.identity(G)]))
     right.append(np.zeros(G))

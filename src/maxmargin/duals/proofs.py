@@ -262,4 +262,4 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
             return value + error
         total += part
     total += gamma(rows.n) * abs(total)
-    return total if np.isfinite(total) else value + error
+    return min(total, value + error) if np.isfinite(total) else value + error

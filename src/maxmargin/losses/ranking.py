@@ -15,7 +15,7 @@ import numpy.typing as npt
 from maxmargin.compiled import listwise, pairs
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.losses.precise_pairs import MOST, pair_sum
+from maxmargin.losses.precise_values import MOST, pair_sum, value_by_slopes
 
 _NOTHING: Array = np.empty(0)
 _KINDS = {"equal": pairs.EQUAL, "difference": pairs.DIFFERENCE}
@@ -193,6 +193,12 @@ def _numbers(y: Labels) -> IntArray:
     return out
 
 
+def _means(query: IntArray, values: Array) -> Array:
+    """The mean over the query of each sample."""
+    out: Array = (np.bincount(query, weights=values) / np.bincount(query))[query]
+    return out
+
+
 def _levels_matrix(importance: Any) -> Array:
     matrix: Array = np.ascontiguousarray(importance, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
@@ -214,6 +220,28 @@ class _ListLoss(_QueryLoss):
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
         return float(listwise.cut(scores, y, weight, self._kind, self._k, gradient)), gradient
+
+    def change(self, value: float, first: float, second: float) -> float:
+        """See :meth:`ScoreLoss.change`."""
+        return first
+
+    def slope_limits(self, y: Labels, weight: Array) -> Array:
+        """See :meth:`ScoreLoss.slope_limits`: the weight of the query times 1 (NDCG: a difference of two
+        discounts) or times 2 / R or 2 / N (average precision: all pairs of a sample)."""
+        query = _numbers(y)
+        own = _means(query, weight)
+        if self._kind == listwise.PRECISION:
+            share = _means(query, np.sign(y[:, 0]))
+            share = np.where(y[:, 0] > 0.0, share, 1.0 - share)
+            own = own * 2.0 / (share * np.bincount(query)[query])
+        return own
+
+    def precise_value(
+        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
+    ) -> float | None:
+        """See :meth:`ScoreLoss.precise_value`: a constant per query leaves the loss unchanged."""
+        center = _means(_numbers(y), high)
+        return value_by_slopes(self, high, low, off, y, weight, center)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

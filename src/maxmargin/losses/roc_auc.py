@@ -9,7 +9,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, difference
 from maxmargin.losses.confusion_matrix import check_two_classes
 from maxmargin.losses.hinge import Hinge
-from maxmargin.losses.precise_pairs import MOST, pair_sum
+from maxmargin.losses.precise_values import MOST, pair_sum
 
 
 class RocAuc(ScoreLoss):
