@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
@@ -281,9 +282,14 @@ def _joint(case: Case, model: Any, K: Any) -> tuple[Any, Any, float, float]:
 def _more(case: Case, model: Any, X: Any, y: Any, weight: Any) -> list[Finding]:
     more = case.data["more"]
     if more == "n_jobs":
+        began = time.monotonic()
         other = checks.fitted(
             lambda: _estimator(case, n_jobs=3).fit(X, y, sample_weight=weight)
         ).model
+        if time.monotonic() - began >= checks.seconds(
+            case
+        ):  # one of several problems may end early
+            return []
         return checks.same_bits(model, other, NAMES, "n_jobs")
     if more == "saved":
         loaded = checks.saved(model)

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -310,3 +311,19 @@ def test_rows_on_disk_are_a_stream_too(tmp_path):
     best = LinearSVC(C=0.1, tol=1e-5).fit(data)
     assert svc.lower_bound_ <= best.objective_
     assert best.lower_bound_ <= svc.objective_ <= 1.1 * best.objective_
+
+
+@pytest.mark.parametrize("n", [2, 40])
+def test_verify_accounts_for_rounding(n):
+    rng = np.random.default_rng(8)
+    X, y = np.diag([2e9, 6e5]), np.array([0, 1])
+    if n > 2:
+        X = rng.normal(size=(n, 2)) + 1e13 * np.ones(2) * rng.choice([-1, 1], (n, 1))
+        y = (X[:, 0] > 0).astype(int)
+    svc = LinearSVC().partial_fit(X, y, classes=[0, 1]).verify(X, y)
+    w = [Fraction(v) for v in [*svc.coef_[0], svc.intercept_[0]]]
+    F = sum(v * v for v in w) / 2
+    for x, sign in zip(X.tolist(), 2 * y - 1, strict=True):
+        score = sum(Fraction(a) * b for a, b in zip([*x, 1.0], w, strict=True))
+        F += max(Fraction(0), 1 - int(sign) * score)
+    assert float(F) * (1 - 1e-12) <= svc.objective_ <= float(F) * (1 + 1e-12)

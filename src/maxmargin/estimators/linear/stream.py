@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.matrices import check_dense, check_rows, is_finite
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Certificate, IterationRecord, StopReason, relative_gap
+from maxmargin.core.rounding import unseen
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.data.dataset import Dataset
@@ -21,6 +22,7 @@ from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.base import _as_dict, _seed, stopping_rule
 from maxmargin.estimators.weights import says_something
 from maxmargin.losses import ScoreLoss
+from maxmargin.risks import ScoreRisk
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -183,24 +185,25 @@ class PartialFit:
                 "with partial_fit."
             )
         lower = [stream.dual_value() for stream in streams]
-        norm, losses = SquaredNorm(), np.zeros(len(streams))
-        count, total = 0, 0.0
+        norms = [SquaredNorm().value(stream.w) for stream in streams]
+        losses, count, total = np.zeros(len(streams)), 0, 0.0
         for batch in self._batches(X, y, sample_weight):
-            for lo, hi in _ranges(batch.design.shape[0]):
+            for rows, lo, hi in batch.parts():
                 weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
                 count, total = count + hi - lo, total + float(weight.sum())
                 for k, (stream, target) in enumerate(zip(streams, batch.targets, strict=True)):
-                    scores = _scores(stream, batch.design, lo, hi)
-                    losses[k] += stream.loss.value(scores, np.asarray(target[lo:hi]), weight)
+                    part = _risk(stream, rows, np.asarray(target[lo:hi]), weight)
+                    negligible = unseen(stream.n_seen) * norms[k] / stream.C
+                    losses[k] += part.proved_value(stream.w, negligible)
+        if not is_finite(losses):
+            raise ValueError("a score is NaN or infinite: check the features and scale them.")
         seen = streams[0]
         if count != seen.n_seen or abs(total - seen.weight_seen) > 1e-9 * seen.weight_seen:
             raise ValueError(
                 f"these are {count} rows of total weight {total:.12g}, but partial_fit saw {seen.n_seen} of "
                 f"weight {seen.weight_seen:.12g}. Pass the samples of the stream."
             )
-        upper = [
-            norm.value(s.w) + s.C * float(loss) for s, loss in zip(streams, losses, strict=True)
-        ]
+        upper = [norm + seen.C * float(loss) for norm, loss in zip(norms, losses, strict=True)]
         for b, u in zip(lower, upper, strict=True):
             if b > u + 1e-9 * abs(u) + 1e-300:
                 raise ValueError(
@@ -258,21 +261,9 @@ def _check_block(rows: DenseDesign | CSRDesign, first: int) -> None:
         check_rows(rows.indptr, rows.indices, rows.data, rows.shape, row=row)
 
 
-def _ranges(n: int) -> Iterator[tuple[int, int]]:
-    for lo in range(0, n, BLOCK):
-        yield lo, min(n, lo + BLOCK)
-
-
-def _scores(stream: SupportStream, design: Design, lo: int, hi: int) -> Array:
-    d, w = stream.n_features, stream.w
-    if stream.loss.n_outputs() is not None:
-        w = w.reshape(-1, stream.n_columns)
-    scores = design.dot(np.ascontiguousarray(w[:d]), lo, hi)
-    if stream.intercept != 0.0:
-        scores += stream.intercept * w[d]
-    if not is_finite(scores):
-        raise ValueError("a score is NaN or infinite: check the features and scale them.")
-    return scores
+def _risk(stream: SupportStream, rows: DenseDesign | CSRDesign, y: Any, weight: Array) -> ScoreRisk:
+    """The risk of some samples, whose value accounts for rounding."""
+    return ScoreRisk(rows, y, stream.loss, sample_weight=weight, intercept=stream.intercept)
 
 
 def _record(number: int, lower: float, n_support: int, C: float) -> IterationRecord:
