@@ -198,7 +198,7 @@ def listed(X: Array, y: Array, slack: bool) -> tuple[Array, Array, Any]:
     for i in range(len(X)):
         right = np.flatnonzero((y[:, 0] == y[i, 0]) & (y[:, 2] > 0.0))[0]
         rho = y[i, 1] if slack else 1.0
-        A.append(rho * (X[i] - X[right]))
+        A.append(rho * (X[i].astype(LONG) - X[right]))
         h.append(y[i, 1])
         group.append(int(y[i, 0]))
     return np.array(A), np.array(h), np.array(group)

@@ -201,6 +201,9 @@ class CuttingPlane:
                 state.gave_up = True
                 return
             solution = bundle.solve(C, effort, attained, precise=exactly)
+            if exactly and solution.lower_bound < own:  # with more planes, the optimum is not below
+                other = bundle.solve(C, effort, attained)
+                solution = other if other.lower_bound > solution.lower_bound else solution
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
