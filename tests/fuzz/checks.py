@@ -83,9 +83,10 @@ def check_program(
     tol: float | None,
     *,
     loose: float = LOOSE,
-    more: float = 0.0,
+    rescaled: bool = False,
 ) -> list[Finding]:
-    """Run all checks of a fit of ``program`` that returned the weights ``z``."""
+    """Run all checks of a fit of ``program`` that returned the weights ``z``. If they were ``rescaled`` in
+    the end, the objective is that of the weights before this last rounding."""
     found = check_arithmetic(certificate, tol)
     if not np.isfinite(np.asarray(z, dtype=float)).all():
         return [*found, Finding("objective", "weights that are not finite")]
@@ -94,7 +95,8 @@ def check_program(
     value, error = program.value(z)
     rounding = program.rounding(z, EPS)
     if math.isfinite(certificate["objective"]):
-        found += check_objective(certificate["objective"], value, error + more, rounding, loose)
+        below = error + rounding if rescaled else error
+        found += check_objective(certificate["objective"], value, below, rounding, loose)
     _, attained, slack = best_point(program, [z])
     return found + check_bound(certificate["lower_bound"], attained, slack)
 

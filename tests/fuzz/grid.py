@@ -81,7 +81,7 @@ def run(case: Case) -> Outcome:
     best = search.best_estimator_
     own = case.with_data(params={**plain, "C": search.best_params_["C"]})
     program, z = svc.program_of(own, best)
-    found += check_program(attributes(best), program, z, tol)
+    found += check_program(attributes(best), program, z, tol, rescaled=linear.rescaled(case))
     return Outcome("certified" if done and best.converged_ else "warned", found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable
@@ -74,12 +75,13 @@ def run_fit(
     program, z = program_of(case, fitted)
     found += certified(case, certificate, program, z)
     tol = case.data["params"].get("tol", 1e-3)
-    found += check_program(certificate, program, z, tol, loose=loose)
+    options: Any = {"loose": loose, "rescaled": rescaled(case)}
+    found += check_program(certificate, program, z, tol, **options)
     if case.data["also"] == "resume":
         with watched():
             other = resumed(estimator, params, X, y, fit_parts(case))
         program, z = program_of(case, other)
-        found += check_program(attributes(other), program, z, tol, loose=loose)
+        found += check_program(attributes(other), program, z, tol, **options)
     found += again(case, estimator, fitted, X, y)
     return Outcome("certified" if fitted.converged_ else "warned", found)
 
@@ -91,6 +93,11 @@ def refused(case: Case, error: Exception) -> Outcome:
     if not any(re.search(pattern, str(error)) for pattern in REFUSALS):
         return Outcome("refused", [Finding("refusal", f"{type(error).__name__}: {error}")])
     return Outcome("refused")
+
+
+def rescaled(case: Case) -> bool:
+    """Whether ``intercept_`` is rounded once more, when it is multiplied by ``intercept_scaling``."""
+    return math.frexp(case.data["params"].get("intercept_scaling", 1.0))[0] != 0.5
 
 
 def certified(case: Case, certificate: dict[str, Any], program: Any, z: Any) -> list[Finding]:

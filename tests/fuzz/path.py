@@ -45,7 +45,8 @@ def run(case: Case) -> Outcome:
         own = case.with_data(params={**data["params"], "C": fitted.C})
         certificate = attributes(fitted)
         program, z = svc.program_of(own, fitted)
-        found += check_program(certificate, program, z, data["params"].get("tol", 1e-3))
+        tol = data["params"].get("tol", 1e-3)
+        found += check_program(certificate, program, z, tol, rescaled=linear.rescaled(case))
         found += linear.certified(case, certificate, program, z)
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}

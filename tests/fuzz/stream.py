@@ -85,7 +85,8 @@ def run(case: Case) -> Outcome:
             return linear.refused(case, error)
     certificate = attributes(fitted)
     program, z = (svr if data["regression"] else svc).program_of(case, fitted)
-    found += check_program(certificate, program, z, data["params"].get("tol", 1e-3))
+    tol = data["params"].get("tol", 1e-3)
+    found += check_program(certificate, program, z, tol, rescaled=linear.rescaled(case))
     found += check_told(certificate, caught, silent=True)
     return Outcome("certified" if fitted.converged_ else "warned", found)
 
