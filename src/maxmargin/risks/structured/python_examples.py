@@ -23,7 +23,16 @@ from maxmargin.core.contract.examples import ConstraintCache
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, add_scaled, dot, sparsify
+from maxmargin.core.vectors import (
+    Array,
+    IntArray,
+    SparseVector,
+    Vector,
+    add_scaled,
+    dot,
+    norm,
+    sparsify,
+)
 from maxmargin.risks.structured.working_sets import Labeling, PlainWorkingSets
 from maxmargin.risks.weight_map import WeightMap
 from maxmargin.tasks.base import Bounded, Task
@@ -131,8 +140,8 @@ class PlainExamples:
                     "value of y: it must bound loss + score of all outputs from above (infinity if unknown)."
                 )
         if value < 0.0:
-            # the true output has value 0, so an exact oracle never returns less
-            scale = 1.0 + abs(loss) + abs(labeling.loss)
+            # the true output has value 0, so an exact oracle never returns less, up to rounding
+            scale = 1.0 + abs(loss) + abs(labeling.loss) + 1e-3 * norm(plane) * norm(w)
             exact = task.oracle_kind == "exact" and bound is None
             if value < -1e-8 * scale and exact and task.covers_truth:
                 raise ValueError(
