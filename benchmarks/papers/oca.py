@@ -288,7 +288,9 @@ def judge_threads(figures: Figures) -> Judgment:
     figure = f"{outputs:.2f} for outputs on 2 threads, where arithmetic alone gains {free:.2f}; "
     fits = [f for f in figures if f["kernel"].startswith("fit: ")]
     figure += f"whole fits over blocks of rows: {_between(fits, '2 thr. : 1 thr.')} on 2 threads, "
-    figure += f"at a load of {_between(fits, 'load of the machine')}, which says little, and "
+    load = _between(fits, "load of the machine")
+    busy = max(float(f["load of the machine"]) for f in fits) > 2.0
+    figure += f"at a load of {load}{', which says little,' if busy else ''} and "
     figure += ", ".join(f"{_between(fits, f'{k} simulated cores')} on {k}" for k in (2, 8, 32))
     figure += " simulated cores"
     good = outputs >= 0.9 * 1.77
