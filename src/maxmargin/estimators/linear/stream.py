@@ -188,7 +188,8 @@ class PartialFit:
         norms = [SquaredNorm().value(stream.w) for stream in streams]
         losses, count, total = np.zeros(len(streams)), 0, 0.0
         for batch in self._batches(X, y, sample_weight):
-            for rows, lo, hi in batch.parts():
+            whole = (batch.design, 0, batch.design.shape[0])  # products are all that it offers
+            for rows, lo, hi in batch.parts() if hasattr(batch.design, "block") else (whole,):
                 weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
                 count, total = count + hi - lo, total + float(weight.sum())
                 for k, (stream, target) in enumerate(zip(streams, batch.targets, strict=True)):
@@ -261,7 +262,7 @@ def _check_block(rows: DenseDesign | CSRDesign, first: int) -> None:
         check_rows(rows.indptr, rows.indices, rows.data, rows.shape, row=row)
 
 
-def _risk(stream: SupportStream, rows: DenseDesign | CSRDesign, y: Any, weight: Array) -> ScoreRisk:
+def _risk(stream: SupportStream, rows: Design, y: Any, weight: Array) -> ScoreRisk:
     """The risk of some samples, whose value accounts for rounding."""
     return ScoreRisk(rows, y, stream.loss, sample_weight=weight, intercept=stream.intercept)
 
