@@ -286,9 +286,8 @@ def _more(case: Case, model: Any, X: Any, y: Any, weight: Any) -> list[Finding]:
         other = checks.fitted(
             lambda: _estimator(case, n_jobs=3).fit(X, y, sample_weight=weight)
         ).model
-        if time.monotonic() - began >= checks.seconds(
-            case
-        ):  # one of several problems may end early
+        took = time.monotonic() - began
+        if took >= checks.seconds(case):  # one of several problems may have ended early
             return []
         return checks.same_bits(model, other, NAMES, "n_jobs")
     if more == "saved":

@@ -153,11 +153,8 @@ def program_of(case: Case, fitted: Any) -> tuple[Any, Array]:
             i, j = (
                 k.ravel() for k in np.meshgrid(np.flatnonzero(sign > 0), np.flatnonzero(sign <= 0))
             )
-            A, h, cost = (
-                X[j].astype(LONG) - X[i],
-                np.ones(len(i)),
-                C * (P + N) / (P * N) * s[i] * s[j],
-            )
+            A, h = X[j].astype(LONG) - X[i], np.ones(len(i))
+            cost = C * (P + N) / (P * N) * s[i] * s[j]
         else:
             half = np.where(sign > 0, (P + N) / (2 * P), (P + N) / (2 * N))
             A, h = -sign[:, None] * X, np.ones(n) if measure == "error" else half

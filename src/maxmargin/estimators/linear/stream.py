@@ -56,6 +56,13 @@ class Batch:
                 _check_block(rows, lo)
             yield rows, lo, hi
 
+    def parts_or_whole(self) -> Iterator[tuple[Design, int, int]]:
+        """The same, or the design itself if products with it are all that it offers."""
+        if hasattr(self.design, "block"):
+            yield from self.parts()
+        else:
+            yield self.design, 0, self.design.shape[0]
+
 
 class PartialFit:
     """Adds ``verify`` and the base of ``partial_fit`` to an estimator that defines ``_batch``."""
@@ -188,13 +195,13 @@ class PartialFit:
         norms = [SquaredNorm().value(stream.w) for stream in streams]
         losses, count, total = np.zeros(len(streams)), 0, 0.0
         for batch in self._batches(X, y, sample_weight):
-            whole = (batch.design, 0, batch.design.shape[0])  # products are all that it offers
-            for rows, lo, hi in batch.parts() if hasattr(batch.design, "block") else (whole,):
+            for rows, lo, hi in batch.parts_or_whole():
                 weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
                 count, total = count + hi - lo, total + float(weight.sum())
                 for k, (stream, target) in enumerate(zip(streams, batch.targets, strict=True)):
                     part = _risk(stream, rows, np.asarray(target[lo:hi]), weight)
-                    negligible = unseen(stream.n_seen) * norms[k] / stream.C
+                    share = (hi - lo) / max(1, stream.n_seen)
+                    negligible = share * unseen(stream.n_seen) * norms[k] / stream.C
                     losses[k] += part.proved_value(stream.w, negligible)
         if not is_finite(losses):
             raise ValueError("a score is NaN or infinite: check the features and scale them.")
