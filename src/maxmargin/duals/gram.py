@@ -18,6 +18,8 @@ from maxmargin.duals.rows import Rows
 
 #: number of rows of a dense block whose Gram matrix BLAS computes at once
 BLOCK = 512
+#: entries and columns of Z up to which a whole step is one compiled call
+FEW_ENTRIES, FEW_COLUMNS = 20_000, 64
 #: measured relative costs: a scattered multiply-add, an entry written to a block, a multiply-add in BLAS
 SCATTER, WRITE, BLAS = 0.8, 2.0, 0.034
 
@@ -75,6 +77,16 @@ class RowProducts:
         out = np.zeros(self.dim)
         self._combine(*self._data, self._constant, coef, self.index, self.y, out)
         return out
+
+    def few_rows(self) -> tuple[Array, Array] | None:
+        """Z by rows and by columns if it is small and dense."""
+        if self.n * self.dim > FEW_ENTRIES or self.dim > FEW_COLUMNS or len(self._data) > 1:
+            return None
+        Z = np.empty((self.n, self.dim))
+        X = self._data[0]
+        np.multiply(X[self.index], self.y[:, None], out=Z[:, : X.shape[1]])
+        Z[:, X.shape[1] :] = self._constant * self.y[:, None]
+        return Z, np.ascontiguousarray(Z.T)
 
     def mean_square(self) -> float:
         """The mean of |x|^2 over all stored rows."""
@@ -138,6 +150,14 @@ class BothSides:
     def combine(self, coef: Array) -> Array:
         """See :class:`RowProducts`."""
         return self._one.combine(coef[: self._one.n] - coef[self._one.n :])
+
+    def few_rows(self) -> tuple[Array, Array] | None:
+        """See :class:`RowProducts`."""
+        found = self._one.few_rows()
+        if found is None:
+            return None
+        Z, Zt = found
+        return np.concatenate([Z, -Z]), np.concatenate([Zt, -Zt], axis=1)
 
     def gram(self, theta: Array) -> tuple[Array, int]:
         """See :class:`RowProducts`."""

@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled import interior
+from maxmargin.compiled import interior, small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.duals.gram import Factor
-from maxmargin.duals.newton import NewtonDuals
+from maxmargin.duals.newton import AT_ONCE, NEAR, NewtonDuals
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.dual_terms import DualTerms
 
@@ -59,6 +59,7 @@ class InteriorPoint(NewtonDuals):
         n = self.products.n
         self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
+        self._small = self.products.few_rows() if self._kappa == 0.0 else None
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
         # typical size of the demanded margins or targets: all slacks scale with it
@@ -66,12 +67,17 @@ class InteriorPoint(NewtonDuals):
         if not isinstance(self._demand, float) and n:
             mean = float(self._c @ np.abs(self._demand)) / float(self._c.sum())
             self._size = mean if mean > 0.0 else 1.0
-        self._center(FIRST)
+        self._place(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
         self._look()
 
     def _center(self, mu: float) -> None:
-        """Move to the center for the current margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
+        """Move to the center for the current margins, and update the bounds there."""
+        self._place(mu)
+        self._look()
+
+    def _place(self, mu: float) -> None:
+        """The center for the current margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
         mu = mu * self._size
         r = self._m if self._kappa == 0.0 else self._centered(mu)
         large, small = _roots(r, mu)
@@ -79,7 +85,6 @@ class InteriorPoint(NewtonDuals):
         self._xi[:] = mu + np.where(r > 0.0, small, large)
         self._a[:] = np.minimum(mu * self._c / self._u, self._c)
         self._t[:] = mu * self._c / self._xi
-        self._look()
 
     def _centered(self, mu: float) -> Array:
         """m + q a at the center, where a = mu c / u: between m and m + kappa, by bisection."""
@@ -135,21 +140,27 @@ class InteriorPoint(NewtonDuals):
         """See :meth:`NewtonDuals.improve`."""
         if self.products.n == 0:
             return SweepStats(0, 0.0, 0)
-        step = self._step()
-        if step > 0.0:
+        steps = self._step() if self._small is None else self._steps(*self._small)
+        if steps:
             self._look()
             merit = self._slack + math.sqrt(float(self._residual @ self._residual))
-        if not step > 0.0 or self._idles(merit):
+        if not steps or self._idles(merit):
             if self._restarted:
                 return SweepStats(self.n_examples, float("inf"), 0)
             # the start was too close to a wrong bound: restart once from w, far from all bounds
             self._restarted, self._smallest, self._idle = True, np.inf, 0
             self._m[:] = self._margins(self.w)
             self._center(FIRST)
-        return SweepStats(self.n_examples, self._upper - self._lower, 0)
+        return SweepStats(max(1, steps) * self.n_examples, self._upper - self._lower, 0)
 
-    def _step(self) -> float:
-        """Take a predictor-corrector step; return its length, zero if there is none."""
+    def _steps(self, Z: Array, Zt: Array) -> int:
+        """Take some steps in one call; return their number."""
+        point = (self._a, self._t, self._u, self._xi, self._m, self._c, self.w)
+        fixed = (self._penalty, BACK, CORRECTORS, LONGER)
+        return int(small_steps.interior_steps(AT_ONCE, NEAR, Z, Zt, *fixed, *point))
+
+    def _step(self) -> int:
+        """Take a predictor-corrector step; return whether there was one, as a number."""
         asked = self._m
         if self._kappa > 0.0:
             q = self._kappa / self._c
@@ -164,7 +175,7 @@ class InteriorPoint(NewtonDuals):
         H.flat[:: len(H) + 1] += self._penalty
         factor = Factor(H)
         if not factor.ok:
-            return 0.0
+            return 0
         dw = factor.solve(-self._residual - products.combine(coef))
         dm = products.margins(dw)
         k, linear, square = interior.predict(*state, theta, dm)
@@ -190,12 +201,12 @@ class InteriorPoint(NewtonDuals):
             step, dw, dm, self._r, self._s = longer, other, dm_other, r, s
         step = float(min(1.0, BACK * step))
         if not (np.isfinite(dw).all() and step > 1e-10):
-            return 0.0
+            return 0
         interior.move(step, *state, self._c, theta, dm, self._r, self._s)
         if self._kappa > 0.0:  # ``move`` updated m + q a, not m
             self._m += step * dm
         self.w += step * dw
-        return step
+        return 1
 
     def start_at(self, w: Array, gap: float) -> None:
         """See :meth:`NewtonDuals.start_at`."""

@@ -35,6 +35,9 @@ from maxmargin.losses.dual_terms import DualTerms
 
 #: number of steps without progress after which a method reports that it is stuck
 PATIENCE = 6
+#: steps of a small problem in one call: at most so many, and only one when the gap may be less than this
+#: times the objective
+AT_ONCE, NEAR = 3, 3e-4
 
 
 class NewtonDuals(ABC):

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.compiled import small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.duals.gram import Factor
-from maxmargin.duals.newton import NewtonDuals, smooth_margin
+from maxmargin.duals.newton import AT_ONCE, NEAR, NewtonDuals, smooth_margin
 from maxmargin.duals.rows import Rows
+from maxmargin.losses.derivatives import SquaredMargin
 
 #: maximum number of trials of a line search; most need fewer than ten
 SEARCHES = 60
@@ -37,6 +39,8 @@ class SmoothNewton(NewtonDuals):
         self._hessian: Array = np.zeros((0, 0))
         self._hessian_theta: Array = np.zeros(0)
         self._updates = 0
+        squared = isinstance(self._margin, SquaredMargin)
+        self._small = self.products.few_rows() if squared else None
         self._look()
 
     def _look(self) -> None:
@@ -51,22 +55,36 @@ class SmoothNewton(NewtonDuals):
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
         before = self._upper
-        factor = Factor(self._matrix())
-        step = 0.0
-        if factor.ok:
-            direction = factor.solve(-self._gradient)
-            dm = self.products.margins(direction)
-            step = self._search(direction, dm)
-        if not step > 0.0:
+        steps = self._step() if self._small is None else self._steps(*self._small)
+        if not steps:
             return SweepStats(self.n_examples, float("inf"), 0)
-        self.w += step * direction
-        self._m += step * dm
         self._look()
         gap = self._upper - self._lower
         # the gap may increase on the way, but F decreases until rounding ends the method
         falls = before - self._upper > 1e-9 * abs(before)
         idle = self._idles(gap) and not falls
-        return SweepStats(self.n_examples, float("inf") if idle else gap, 0)
+        return SweepStats(steps * self.n_examples, float("inf") if idle else gap, 0)
+
+    def _steps(self, Z: Array, Zt: Array) -> int:
+        """Take some steps in one call; return their number."""
+        assert isinstance(self._margin, SquaredMargin)
+        point = (self._m, self._margin.weights_of_squares(self._c), self.w)
+        fixed = (self._penalty, SEARCHES)
+        return int(small_steps.squared_steps(AT_ONCE, NEAR, Z, Zt, *fixed, *point))
+
+    def _step(self) -> int:
+        """Take a Newton step; return whether there was one, as a number."""
+        factor = Factor(self._matrix())
+        if not factor.ok:
+            return 0
+        direction = factor.solve(-self._gradient)
+        dm = self.products.margins(direction)
+        step = self._search(direction, dm)
+        if not step > 0.0:
+            return 0
+        self.w += step * direction
+        self._m += step * dm
+        return 1
 
     def _matrix(self) -> Array:
         """The Hessian; for squared losses, updated by the rows whose curvature changed."""

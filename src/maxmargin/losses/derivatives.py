@@ -78,28 +78,28 @@ class SquaredMargin(SmoothMargin):
         out: Array = -0.5 * self.curvature * p * p
         return out
 
-    def _scaled(self, c: Array) -> Array:
+    def weights_of_squares(self, c: Array) -> Array:
         """Weights of max(0, -m)^2."""
         out: Array = c / (2.0 * self.curvature)
         return out
 
     def fill(self, m: Array, c: Array, alpha: Array, theta: Array) -> tuple[float, float, int]:
         """See :class:`SmoothMargin`."""
-        loss, dual, support = smooth.squared_hinge(m, self._scaled(c), alpha, theta)
+        loss, dual, support = smooth.squared_hinge(m, self.weights_of_squares(c), alpha, theta)
         return float(loss), float(dual), int(support)
 
     def slope(self, m: Array, dm: Array, c: Array, k: float) -> tuple[float, float]:
         """See :class:`SmoothMargin`."""
-        slope, curvature = smooth.squared_hinge_slope(m, dm, self._scaled(c), k)
+        slope, curvature = smooth.squared_hinge_slope(m, dm, self.weights_of_squares(c), k)
         return float(slope), float(curvature)
 
     def dual_sum(self, alpha: Array, c: Array) -> float:
         """See :class:`SmoothMargin`."""
-        return -(float((alpha * alpha / self._scaled(c)).sum()) / 4.0)
+        return -(float((alpha * alpha / self.weights_of_squares(c)).sum()) / 4.0)
 
     def size(self, alpha: Array, c: Array) -> float:
         """See :class:`SmoothMargin`."""
-        return float(np.sum(alpha * alpha / self._scaled(c))) / 4.0
+        return float(np.sum(alpha * alpha / self.weights_of_squares(c))) / 4.0
 
 
 class LogisticMargin(SmoothMargin):

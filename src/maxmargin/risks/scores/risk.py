@@ -272,7 +272,8 @@ class ScoreRisk:
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
         if method != AT_SHARDS:
-            return row_duals(method, self.rows, C, regularizer, streaming, blocks, self.run)
+            run = self.run if method == "block coordinate" else in_order
+            return row_duals(method, self.rows, C, regularizer, streaming, blocks, run)
         why = self.refusal(method, regularizer)
         if why is not None:
             raise TypeError(refused(method, why))
