@@ -218,6 +218,7 @@ def threads_row(name: str, C_mean: float, c: Cell) -> Row:
         "wall s, 1 thread": one["wall"],
         "wall s, 2 threads": two["wall"],
         "speedup": one["wall"] / two["wall"],
+        "CPU, 2 threads / 1": c["8 blocks, 2 threads, CPU"]["cpu"] / blocks["cpu"],
         "load": c["load"],
         "same bits": one["bits"] == two["bits"],
     }
@@ -247,6 +248,8 @@ NOTES = f"""
 To a certified gap of {TOL:g}; C = C_mean / n. *epochs* are visits of all samples, including checks. *ratio*
 is the CPU time of 8 blocks in one thread over that of the sequential method. *speedup* is the wall time of
 one thread over that of two threads with the same 8 blocks; threads also share the evaluations of the risk.
+*CPU, 2 threads / 1* is how much more CPU time the same work takes when two threads do it at the same time:
+what they lose to shared caches and memory, and to waiting actively for each other.
 Least of {REPEATS} interleaved runs. *load* is the load average of the machine after the runs, which add at
 most 2 themselves: if it is above 2, other work took the second core, and wall times and *speedup* say little.
 CPU times and simulated cores suffer less.

@@ -160,6 +160,43 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
         ("linear_binary", LINEAR),
         ("linear_multiclass", LINEAR),
     ],
+    "Small data against scikit-learn": [
+        (
+            "small_fits_fits",
+            {
+                "fit": "estimator",
+                "C": "C",
+                "rows": "samples",
+                "ours ms": "maxmargin, ms",
+                "theirs ms": "scikit-learn, ms",
+                "ratio": "times faster",
+                "our certified gap": "certified gap",
+            },
+        ),
+        (
+            "small_fits_many",
+            {
+                "work": "work",
+                "ours s": "maxmargin, s",
+                "theirs s": "scikit-learn, s",
+                "ratio": "times faster",
+            },
+        ),
+    ],
+    "Regression against scikit-learn": [
+        (
+            "regression_fits",
+            {
+                "data": "data",
+                "loss": "loss",
+                "C": "C",
+                "ours s": "maxmargin, s",
+                "theirs s": "scikit-learn, s",
+                "ratio": "times faster",
+                "our certified gap": "certified gap",
+            },
+        ),
+    ],
     "Kernels against LIBSVM": [
         (
             "kernels_fits",
@@ -185,6 +222,19 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
                 "train s": "training, s",
                 "test accuracy %": "test accuracy %",
                 "certified gap": "certified gap",
+            },
+        ),
+    ],
+    "Tagging from strings against crfsuite": [
+        (
+            "from_strings_programs",
+            {
+                "features": "features",
+                "program": "program",
+                "train s": "training, s",
+                "test accuracy %": "test accuracy %",
+                "one sentence ms": "one sentence, ms",
+                "500 sentences ms": "500 sentences, ms",
             },
         ),
     ],

@@ -24,8 +24,9 @@ def weigh(a, t, u, xi, m, theta, coef):
 
 
 @entry
-def predict(a, t, u, xi, m, theta, dm):
-    """The predictor (r = s = 0): the longest step, and the k^2 and k terms of a u + t xi after a step k."""
+def correct(a, t, u, xi, m, theta, dm, slack, total, c, r, s, coef):
+    """The target of a u and t xi, from the slack that the predictor (r = s = 0) would leave, and its
+    second-order terms, as r, s and coefficients; returns the target."""
     worst, linear, square = 1.0, 0.0, 0.0
     for i in range(a.shape[0]):
         da = -theta[i] * (dm[i] + m[i])
@@ -34,19 +35,15 @@ def predict(a, t, u, xi, m, theta, dm):
         worst = max(worst, -da / a[i], da / t[i], -du / u[i], -dxi / xi[i])
         linear += a[i] * du + u[i] * da + t[i] * dxi - xi[i] * da
         square += da * (du - dxi)
-    return 1.0 / worst, linear, square
-
-
-@entry
-def correct(a, t, u, xi, m, theta, dm, target, c, r, s, coef):
-    """Second-order terms of the predictor and the target of a u and t xi, as r, s and coefficients."""
+        r[i], s[i] = da * du, -da * dxi
+    k = 1.0 / worst
+    left = max(0.0, 1.0 + (k * linear + k * k * square) / slack)
+    target = left * left * left * slack / (2.0 * total)
     for i in range(a.shape[0]):
-        da = -theta[i] * (dm[i] + m[i])
-        du = -u[i] - u[i] / a[i] * da
-        dxi = -xi[i] + xi[i] / t[i] * da
-        r[i] = (da * du - target * c[i]) / a[i]
-        s[i] = (-da * dxi - target * c[i]) / t[i]
+        r[i] = (r[i] - target * c[i]) / a[i]
+        s[i] = (s[i] - target * c[i]) / t[i]
         coef[i] = theta[i] * (m[i] + r[i] - s[i])
+    return target
 
 
 @entry

@@ -4,32 +4,127 @@
 For few rows the calls of a step take longer than its arithmetic. The steps themselves are those that
 ``InteriorPoint`` and ``SmoothNewton`` compose of calls for larger problems. Loops are vectorized in the order
 of the source, so ``Z`` is needed by rows and by columns (``Zt``).
+
+The last arguments are memory for the vectors of a step. Allocating it here, or dividing these functions into
+smaller ones, would take seconds more to compile: Numba compiles a function again in each of its callers.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from maxmargin.compiled import interior, smooth
 from maxmargin.compiled.jit import entry_in_order, leaf_in_order
 
 
 @entry_in_order
-def interior_steps(count, enough, Z, Zt, penalty, back, correctors, longer, a, t, u, xi, m, c, w):
-    """Take up to ``count`` steps, fewer if the gap is surely less than ``enough`` times the objective, or if
-    no step is left; return their number."""
-    residual = np.empty(w.shape[0])
+def interior_steps(
+    count, enough, Z, Zt, penalty, back, correctors, longer, a, t, u, xi, m, c, w,
+    theta, coef, r, s, dm, other_r, other_s, other_m, residual, scale, dw, other_w, factor,
+):  # fmt: skip
+    """Take up to ``count`` predictor-corrector steps, fewer if the gap is surely less than ``enough`` times
+    the objective, or if no step is left; return their number."""
+    total = 0.0
+    for i in range(c.shape[0]):
+        total += c[i]
     for taken in range(count):
         slack, loss, _ = interior.summary(a, t, u, xi, m, c)
         omega, off = residuals(Z, penalty, a, w, residual)
         if taken > 0 and slack + off <= enough * (omega + loss):
             return taken
-        if not step(
-            Z, Zt, penalty, residual, slack, back, correctors, longer, a, t, u, xi, m, c, w
-        ):
+        interior.weigh(a, t, u, xi, m, theta, coef)
+        if not factorize(Z, theta, penalty, factor, scale):
             return taken
+        length, target = 0.0, 0.0
+        for turn in range(2 + correctors):
+            # the predictor, the corrector, and those of Gondzio, which must lengthen the step
+            direction(Z, Zt, factor, scale, residual, coef, other_w, other_m)
+            if turn == 0:
+                target = interior.correct(
+                    a, t, u, xi, m, theta, other_m, slack, total, c, other_r, other_s, coef
+                )
+                continue
+            new = interior.longest(a, t, u, xi, m, theta, other_m, other_r, other_s)
+            if turn > 1 and not new > length + 0.1 * longer:
+                break
+            length, r, other_r, s, other_s = new, other_r, r, other_s, s
+            dw, other_w, dm, other_m = other_w, dw, other_m, dm
+            if length > 0.9 or turn == 1 + correctors:
+                break
+            for i in range(c.shape[0]):
+                other_r[i], other_s[i] = r[i], s[i]
+            trial = min(1.0, length + longer)
+            interior.recenter(trial, target, c, a, t, u, xi, m, theta, dm, other_r, other_s, coef)
+        length = min(1.0, back * length)
+        norm = 0.0
+        for k in range(w.shape[0]):
+            norm += abs(dw[k])
+        if not (math.isfinite(norm) and length > 1e-10):
+            return taken
+        interior.move(length, a, t, u, xi, m, c, theta, dm, r, s)
+        for k in range(w.shape[0]):
+            w[k] += length * dw[k]
+    return count
+
+
+@entry_in_order
+def squared_steps(
+    count,
+    enough,
+    Z,
+    Zt,
+    penalty,
+    trials,
+    m,
+    c,
+    w,
+    alpha,
+    theta,
+    zero,
+    dm,
+    gradient,
+    scale,
+    dw,
+    factor,
+):
+    """The same for the losses c max(0, -m)^2: Newton steps with an exact line search."""
+    for i in range(m.shape[0]):
+        zero[i] = 0.0
+    for taken in range(count):
+        loss, _, _ = smooth.squared_hinge(m, c, alpha, theta)
+        omega, off = residuals(Z, penalty, alpha, w, gradient)
+        if taken > 0 and off <= enough * (omega + loss):
+            return taken
+        if not factorize(Z, theta, penalty, factor, scale):
+            return taken
+        direction(Z, Zt, factor, scale, gradient, zero, dw, dm)
+        linear, square = 0.0, 0.0
+        for k in range(w.shape[0]):
+            linear += penalty[k] * w[k] * dw[k]
+            square += penalty[k] * dw[k] * dw[k]
+        # the minimizer of F on the line, as SmoothNewton finds it
+        start, lo, hi, length = 0.0, 0.0, math.inf, 0.0
+        for trial in range(trials + 1):
+            sum_alpha, sum_theta = smooth.squared_hinge_slope(m, dm, c, length)
+            slope, curvature = linear + square * length - sum_alpha, square + sum_theta
+            if trial == 0:
+                start, length = slope, 1.0
+                if not start < 0.0:
+                    return taken
+                continue
+            if slope < 0.0:
+                lo = length
+            else:
+                hi = length
+            if abs(slope) <= 1e-9 * -start or hi - lo <= 1e-12 * hi:
+                break
+            length = length - slope / curvature if curvature > 0.0 else math.inf
+            if not lo < length < hi:
+                length = 0.5 * (lo + hi) if math.isfinite(hi) else 4.0 * lo
+        for k in range(w.shape[0]):
+            w[k] += length * dw[k]
+        for i in range(m.shape[0]):
+            m[i] += length * dm[i]
     return count
 
 
@@ -50,142 +145,42 @@ def residuals(Z, penalty, alpha, w, residual):
 
 
 @leaf_in_order
-def step(Z, Zt, penalty, residual, slack, back, correctors, longer, a, t, u, xi, m, c, w):
-    """Take a predictor-corrector step; whether there is one."""
+def factorize(Z, theta, penalty, factor, scale):
+    """The Cholesky factor of P + Z' diag(theta) Z scaled to a unit diagonal, below the diagonal, as
+    :class:`maxmargin.duals.gram.Factor` computes it; whether there is one.
+
+    The scaled matrix itself stays above the diagonal, for further attempts.
+    """
     n, d = Z.shape
-    theta, coef, r, s, dm = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    dw, factor, scale = np.empty(d), np.empty((d, d)), np.empty(d)
-    interior.weigh(a, t, u, xi, m, theta, coef)
-    if not factorize(gram(Z, theta, penalty), factor, scale):
-        return False
-    direction(Z, Zt, factor, scale, residual, coef, dw, dm)
-    k, linear, square = interior.predict(a, t, u, xi, m, theta, dm)
-    left = max(0.0, 1.0 + (k * linear + k * k * square) / slack)
-    target = left**3 * slack / (2.0 * c.sum())
-    interior.correct(a, t, u, xi, m, theta, dm, target, c, r, s, coef)
-    direction(Z, Zt, factor, scale, residual, coef, dw, dm)
-    length = interior.longest(a, t, u, xi, m, theta, dm, r, s)
-    for _ in range(correctors):
-        if length > 0.9:
-            break
-        other_r, other_s, other_w, other_m = r.copy(), s.copy(), np.empty(d), np.empty(n)
-        trial = min(1.0, length + longer)
-        interior.recenter(trial, target, c, a, t, u, xi, m, theta, dm, other_r, other_s, coef)
-        direction(Z, Zt, factor, scale, residual, coef, other_w, other_m)
-        new = interior.longest(a, t, u, xi, m, theta, other_m, other_r, other_s)
-        if not new > length + 0.1 * longer:
-            break
-        length, dw, dm, r, s = new, other_w, other_m, other_r, other_s
-    length = min(1.0, back * length)
-    if not (np.isfinite(dw).all() and length > 1e-10):
-        return False
-    interior.move(length, a, t, u, xi, m, c, theta, dm, r, s)
-    for k in range(d):
-        w[k] += length * dw[k]
-    return True
-
-
-@entry_in_order
-def squared_steps(count, enough, Z, Zt, penalty, trials, m, c, w):
-    """The same for the losses c max(0, -m)^2: Newton steps with an exact line search."""
-    n, d = Z.shape
-    alpha, theta, zero, dm = np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
-    gradient, dw, factor, scale = np.empty(d), np.empty(d), np.empty((d, d)), np.empty(d)
-    for taken in range(count):
-        loss, _, _ = smooth.squared_hinge(m, c, alpha, theta)
-        omega, off = residuals(Z, penalty, alpha, w, gradient)
-        if taken > 0 and off <= enough * (omega + loss):
-            return taken
-        if not factorize(gram(Z, theta, penalty), factor, scale):
-            return taken
-        direction(Z, Zt, factor, scale, gradient, zero, dw, dm)
-        linear, square = 0.0, 0.0
-        for k in range(d):
-            linear += penalty[k] * w[k] * dw[k]
-            square += penalty[k] * dw[k] * dw[k]
-        length = search(linear, square, trials, m, dm, c)
-        if not length > 0.0:
-            return taken
-        for k in range(d):
-            w[k] += length * dw[k]
-        for i in range(n):
-            m[i] += length * dm[i]
-    return count
-
-
-@leaf_in_order
-def search(linear, square, trials, m, dm, c):
-    """The minimizer of F on a line, as ``SmoothNewton`` finds it; zero if F does not decrease."""
-    start = linear - smooth.squared_hinge_slope(m, dm, c, 0.0)[0]
-    if not start < 0.0:
-        return 0.0
-    lo, hi, k = 0.0, np.inf, 1.0
-    for _ in range(trials):
-        sum_alpha, sum_theta = smooth.squared_hinge_slope(m, dm, c, k)
-        slope, curvature = linear + square * k - sum_alpha, square + sum_theta
-        if abs(slope) <= 1e-9 * -start:
-            return k
-        if slope < 0.0:
-            lo = k
-        else:
-            hi = k
-        if hi - lo <= 1e-12 * hi:
-            return k
-        k = k - slope / curvature if curvature > 0.0 else np.inf
-        if not lo < k < hi:
-            k = 0.5 * (lo + hi) if math.isfinite(hi) else 4.0 * lo
-    return k
-
-
-@leaf_in_order
-def gram(Z, theta, penalty):
-    """The lower triangle of P + Z' diag(theta) Z."""
-    n, d = Z.shape
-    H = np.zeros((d, d))
+    for j in range(d):
+        for k in range(j, d):
+            factor[j, k] = 0.0
     for i in range(n):
         for j in range(d):
             v = theta[i] * Z[i, j]
-            for k in range(j + 1):
-                H[j, k] += v * Z[i, k]
+            for k in range(j, d):
+                factor[j, k] += v * Z[i, k]
     for j in range(d):
-        H[j, j] += penalty[j]
-    return H
-
-
-@leaf_in_order
-def factorize(H, factor, scale):
-    """The Cholesky factor of ``H`` scaled to a unit diagonal, as :class:`maxmargin.duals.gram.Factor`;
-    whether there is one."""
-    d = H.shape[0]
+        square = factor[j, j] + penalty[j]
+        scale[j] = 1.0 / math.sqrt(square) if square > 0.0 else 1.0
     for j in range(d):
-        scale[j] = 1.0 / math.sqrt(H[j, j]) if H[j, j] > 0.0 else 1.0
-        for k in range(j + 1):
-            H[j, k] *= scale[j] * scale[k]
-            if not math.isfinite(H[j, k]):
+        for k in range(j + 1, d):
+            factor[j, k] *= scale[j] * scale[k]
+            if not math.isfinite(factor[j, k]):
                 return False
-    ridge = 0.0
-    while ridge < 1e-3:
-        for j in range(d):
-            H[j, j] = 1.0 + ridge
-        if cholesky(H, factor):
-            return True
-        ridge = max(1e-15, 10.0 * ridge)
-    return False
-
-
-@leaf_in_order
-def cholesky(H, factor):
-    """Write the lower factor of ``H``; whether ``H`` is positive definite."""
-    for j in range(H.shape[0]):
+    ridge, j = 0.0, 0
+    while j < d:
         for k in range(j + 1):
-            s = H[j, k]
+            s = 1.0 + ridge if k == j else factor[k, j]
             for p in range(k):
                 s -= factor[j, p] * factor[k, p]
-            if k < j:
-                factor[j, k] = s / factor[k, k]
-            elif s > 0.0:
-                factor[j, j] = math.sqrt(s)
-            else:
+            factor[j, k] = s / factor[k, k] if k < j else s
+        if factor[j, j] > 0.0:
+            factor[j, j] = math.sqrt(factor[j, j])
+            j += 1
+        else:  # numerically singular: again, with a larger ridge
+            ridge, j = max(1e-15, 10.0 * ridge), 0
+            if not ridge < 1e-3:
                 return False
     return True
 

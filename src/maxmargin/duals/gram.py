@@ -34,6 +34,8 @@ class RowProducts:
         self.n, self.dim = len(self.index), rows.dim
         self._constant, self._n_stored = rows.intercept, design.shape[0]
         self._data: tuple[Any, ...]
+        #: Z itself, if it is small and dense: then products by BLAS need nothing to be compiled
+        self.Z: Array | None = None
         if isinstance(design, CSRDesign):
             self._data = (design.indptr, design.indices, design.data)
             lengths = np.diff(design.indptr)[self.index].astype(np.float64)
@@ -49,6 +51,11 @@ class RowProducts:
             self._margins, self._combine, self._block = (
                 gram.dense_margins, gram.dense_combine, gram.dense_block,
             )  # fmt: skip
+            if self.n * self.dim <= FEW_ENTRIES and self.dim <= FEW_COLUMNS:
+                self.Z = np.empty((self.n, self.dim))
+                self.Z[:, : design.shape[1]] = design.X[self.index]
+                self.Z[:, design.shape[1] :] = self._constant
+                self.Z *= self.y[:, None]
 
     def of_scores(self, scores: Array) -> Array:
         """Z w from the scores X w of all rows."""
@@ -68,25 +75,23 @@ class RowProducts:
 
     def margins(self, w: Array) -> Array:
         """Z w."""
+        if self.Z is not None:
+            return self.Z @ w
         out = np.empty(self.n)
         self._margins(*self._data, self._constant, w, self.index, self.y, out)
         return out
 
     def combine(self, coef: Array) -> Array:
         """Z' coef."""
+        if self.Z is not None:
+            return coef @ self.Z
         out = np.zeros(self.dim)
         self._combine(*self._data, self._constant, coef, self.index, self.y, out)
         return out
 
-    def few_rows(self) -> tuple[Array, Array] | None:
-        """Z by rows and by columns if it is small and dense."""
-        if self.n * self.dim > FEW_ENTRIES or self.dim > FEW_COLUMNS or len(self._data) > 1:
-            return None
-        Z = np.empty((self.n, self.dim))
-        X = self._data[0]
-        np.multiply(X[self.index], self.y[:, None], out=Z[:, : X.shape[1]])
-        Z[:, X.shape[1] :] = self._constant * self.y[:, None]
-        return Z, np.ascontiguousarray(Z.T)
+    def small(self) -> SmallProblem | None:
+        """What compiled steps need, if Z is small and dense."""
+        return None if self.Z is None else SmallProblem(self.Z)
 
     def mean_square(self) -> float:
         """The mean of |x|^2 over all stored rows."""
@@ -151,13 +156,10 @@ class BothSides:
         """See :class:`RowProducts`."""
         return self._one.combine(coef[: self._one.n] - coef[self._one.n :])
 
-    def few_rows(self) -> tuple[Array, Array] | None:
+    def small(self) -> SmallProblem | None:
         """See :class:`RowProducts`."""
-        found = self._one.few_rows()
-        if found is None:
-            return None
-        Z, Zt = found
-        return np.concatenate([Z, -Z]), np.concatenate([Zt, -Zt], axis=1)
+        Z = self._one.Z
+        return None if Z is None else SmallProblem(np.concatenate([Z, -Z]))
 
     def gram(self, theta: Array) -> tuple[Array, int]:
         """See :class:`RowProducts`."""
@@ -165,6 +167,22 @@ class BothSides:
 
     def _signed(self, values: Array) -> Array:
         return np.concatenate([values, -values])
+
+
+class SmallProblem:
+    """Z by rows and by columns, and memory for the vectors of a step; see ``compiled/small_steps``."""
+
+    def __init__(self, Z: Array) -> None:
+        self.rows: tuple[Array, Array] = (Z, np.ascontiguousarray(Z.T))
+        self._memory: tuple[Array, ...] = ()
+
+    def memory(self, by_row: int, by_column: int) -> tuple[Array, ...]:
+        """So many vectors with an entry per row and per column of Z, and a square matrix."""
+        if not self._memory:
+            n, d = self.rows[0].shape
+            lengths = [n] * by_row + [d] * by_column
+            self._memory = (*(np.empty(k) for k in lengths), np.empty((d, d)))
+        return self._memory
 
 
 class Factor:

@@ -31,7 +31,7 @@ from maxmargin.compiled import interior, small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.duals.gram import Factor
+from maxmargin.duals.gram import Factor, SmallProblem
 from maxmargin.duals.newton import AT_ONCE, NEAR, NewtonDuals
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.dual_terms import DualTerms
@@ -59,7 +59,7 @@ class InteriorPoint(NewtonDuals):
         n = self.products.n
         self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
-        self._small = self.products.few_rows() if self._kappa == 0.0 else None
+        self._small = self.products.small() if self._kappa == 0.0 else None
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
         # typical size of the demanded margins or targets: all slacks scale with it
@@ -140,7 +140,7 @@ class InteriorPoint(NewtonDuals):
         """See :meth:`NewtonDuals.improve`."""
         if self.products.n == 0:
             return SweepStats(0, 0.0, 0)
-        steps = self._step() if self._small is None else self._steps(*self._small)
+        steps = self._step() if self._small is None else self._steps(self._small)
         if steps:
             self._look()
             merit = self._slack + math.sqrt(float(self._residual @ self._residual))
@@ -153,11 +153,15 @@ class InteriorPoint(NewtonDuals):
             self._center(FIRST)
         return SweepStats(max(1, steps) * self.n_examples, self._upper - self._lower, 0)
 
-    def _steps(self, Z: Array, Zt: Array) -> int:
+    def _steps(self, small: SmallProblem) -> int:
         """Take some steps in one call; return their number."""
         point = (self._a, self._t, self._u, self._xi, self._m, self._c, self.w)
         fixed = (self._penalty, BACK, CORRECTORS, LONGER)
-        return int(small_steps.interior_steps(AT_ONCE, NEAR, Z, Zt, *fixed, *point))
+        return int(
+            small_steps.interior_steps(
+                AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory(8, 4)
+            )
+        )
 
     def _step(self) -> int:
         """Take a predictor-corrector step; return whether there was one, as a number."""
@@ -178,11 +182,10 @@ class InteriorPoint(NewtonDuals):
             return 0
         dw = factor.solve(-self._residual - products.combine(coef))
         dm = products.margins(dw)
-        k, linear, square = interior.predict(*state, theta, dm)
-        mu = self._slack / (2.0 * float(self._c.sum()))
-        left = max(0.0, 1.0 + (k * linear + k * k * square) / self._slack)
-        target = left**3 * mu
-        interior.correct(*state, theta, dm, target, self._c, self._r, self._s, coef)
+        total = float(self._c.sum())
+        target = interior.correct(
+            *state, theta, dm, self._slack, total, self._c, self._r, self._s, coef
+        )
         dw = factor.solve(-self._residual - products.combine(coef))
         dm = products.margins(dw)
         step = interior.longest(*state, theta, dm, self._r, self._s)

@@ -19,7 +19,7 @@ from maxmargin.compiled import small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.duals.gram import Factor
+from maxmargin.duals.gram import Factor, SmallProblem
 from maxmargin.duals.newton import AT_ONCE, NEAR, NewtonDuals, smooth_margin
 from maxmargin.duals.rows import Rows
 from maxmargin.losses.derivatives import SquaredMargin
@@ -40,7 +40,7 @@ class SmoothNewton(NewtonDuals):
         self._hessian_theta: Array = np.zeros(0)
         self._updates = 0
         squared = isinstance(self._margin, SquaredMargin)
-        self._small = self.products.few_rows() if squared else None
+        self._small = self.products.small() if squared else None
         self._look()
 
     def _look(self) -> None:
@@ -55,7 +55,7 @@ class SmoothNewton(NewtonDuals):
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
         before = self._upper
-        steps = self._step() if self._small is None else self._steps(*self._small)
+        steps = self._step() if self._small is None else self._steps(self._small)
         if not steps:
             return SweepStats(self.n_examples, float("inf"), 0)
         self._look()
@@ -65,12 +65,16 @@ class SmoothNewton(NewtonDuals):
         idle = self._idles(gap) and not falls
         return SweepStats(steps * self.n_examples, float("inf") if idle else gap, 0)
 
-    def _steps(self, Z: Array, Zt: Array) -> int:
+    def _steps(self, small: SmallProblem) -> int:
         """Take some steps in one call; return their number."""
         assert isinstance(self._margin, SquaredMargin)
         point = (self._m, self._margin.weights_of_squares(self._c), self.w)
         fixed = (self._penalty, SEARCHES)
-        return int(small_steps.squared_steps(AT_ONCE, NEAR, Z, Zt, *fixed, *point))
+        return int(
+            small_steps.squared_steps(
+                AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory(4, 3)
+            )
+        )
 
     def _step(self) -> int:
         """Take a Newton step; return whether there was one, as a number."""
