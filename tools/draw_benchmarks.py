@@ -24,6 +24,8 @@ STATIC = ROOT / "docs" / "_static"
 
 #: the precision of the objective at which linear solvers are compared
 PRECISION = "1e-03"
+#: the number of samples up to which the pages call data small
+SMALL = 1000
 #: the default tolerance of SequenceTagger
 TAGGER = "tol=0.05"
 
@@ -124,6 +126,11 @@ def numbers(linear: list[Point], kernel: list[Point], sequence: list[Point]) -> 
         "kernel_least": f"{min(r for _, r, _ in kernel):.0f}",
         "kernel_most": f"{max(r for _, r, _ in kernel):.0f}",
     }
+    small = {"small_svc": "LinearSVC", "small_svr": "LinearSVR", "small_kernel": "KernelSVC"}
+    for name, fit in small.items():
+        rows = [row for row in read("small_fits_fits") if row["fit"].startswith(fit)]
+        least = min(float(row["ratio"]) for row in rows if int(row["rows"]) <= SMALL)
+        out[name] = f"{1 / least:.1f}"
     for label, ratio, _ in sequence:
         out[label.replace(", ", "_")] = f"{ratio:.1f}"
     scores = {
