@@ -125,8 +125,8 @@ def test_one_warning_for_all_problems_of_a_fit():
 
 
 def test_one_warning_for_a_path():
-    text = message(lambda: svc_path(X, Y, [1e-6, 10.0, 100.0], max_iter=2))
-    assert text.startswith("svc_path: 2 of 3 fits stopped at max_iter=2")
+    text = message(lambda: svc_path(X, Y, [1e-6, 10.0, 100.0], max_iter=4))
+    assert text.startswith("svc_path: 2 of 3 fits stopped at max_iter=4")
     assert "C=10, 100; largest gap" in text
     text = message(
         lambda: structured_path(TinyMulticlass(), *structures(), [1.0, 10.0], tol=1e-9, max_iter=1)
@@ -135,11 +135,11 @@ def test_one_warning_for_a_path():
 
 
 def test_one_warning_for_a_search():
-    search = LinearSVCCV(Cs=[1e-6, 10.0], cv=3, max_iter=1)
+    search = LinearSVCCV(Cs=[1e-6, 10.0], cv=3, max_iter=4)
     text = message(lambda: search.fit(X, Y))
     missed = sum(int((~search.cv_results_[f"split{k}_converged"]).sum()) for k in range(3))
     assert 0 < missed < 6
-    assert text.startswith(f"LinearSVCCV: {missed} of 6 cells stopped at max_iter=1")
+    assert text.startswith(f"LinearSVCCV: {missed} of 6 cells stopped at max_iter=4")
     tree = StructuredSVMCV(TinyMulticlass(), [1.0, 10.0], cv=3, tol=1e-9, max_iter=1)
     text = message(lambda: tree.fit(*structures()))
     assert text.startswith("StructuredSVMCV: 6 of 6 cells and the final fit stopped at max_iter=1")

@@ -128,6 +128,7 @@ SEEDS = [
     ("KernelSVC", 35002000156),  # a far center cost digits of near rows
     ("StructuredSVM", 54003000093),  # refused: rounding made an exact answer worse than the label
     ("partial_fit", 52001000005),  # verify took scores as exact
+    ("LinearSVR", 72000005548),  # refused to resume: margins drifted over steps without a check
     ("RankSVM", 51001000685),  # stalled: a precise solution was worse than a plain one
 ]
 

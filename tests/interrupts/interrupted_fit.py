@@ -107,8 +107,6 @@ def path():
     def press(record):
         if record.C == C:
             slowly(record)
-            if record.iteration == FIRST:  # it would end soon
-                time.sleep(60.0)
 
     try:
         svc_path(X, Y, [1e-4, C, 2 * C], tol=1e-8, callbacks=[press])

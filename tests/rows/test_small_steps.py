@@ -55,14 +55,38 @@ def test_one_call_takes_the_steps_of_several(seed, n, d, name, C, intercept, dty
 
 
 def test_large_or_sparse_problems_take_single_steps():
-    def steps(X, y):
-        return row_duals("newton", ScoreRisk(X, y, Hinge()).rows, 1.0, SquaredNorm())._small
+    def at_once(X, y, loss):
+        return (
+            row_duals("newton", ScoreRisk(X, y, loss).rows, 1.0, SquaredNorm())._small is not None
+        )
 
-    X, y, _ = problem(0, 500, 40)
-    assert steps(X, y) is not None
-    assert steps(sp.csr_array(X), y) is None
-    assert steps(np.tile(X, (2, 1)), np.tile(y, 2)) is None
-    assert steps(np.tile(X[:100], 2), y[:100]) is None
+    X, y, _ = problem(0, 800, 10)
+    assert at_once(X, y, Hinge())
+    assert not at_once(X, y, EpsilonInsensitive())  # two rows of Z for each one of X
+    assert at_once(X[:400], y[:400], EpsilonInsensitive())
+    assert not at_once(np.tile(X, (2, 1)), np.tile(y, 2), Hinge())
+    assert not at_once(np.tile(X, 2), y, Hinge())
+    assert not at_once(sp.csr_array(X), y, Hinge())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_calls_end_near_the_optimum_and_their_objective_is_that_of_the_weights(name):
+    X, y, _ = problem(2, 100, 6)
+    C = 1e6
+    risk = ScoreRisk(X, y, LOSSES[name], intercept=1.0)
+    duals = row_duals("newton", risk.rows, C, SquaredNorm())
+    for _ in range(40):
+        stats = duals.improve(0)
+        if not np.isfinite(stats.gap):
+            break
+        upper = duals.dual_estimate(C) + stats.gap
+        F = SquaredNorm().value(duals.w) + C * risk.evaluate(duals.w.copy()).value
+        assert upper == pytest.approx(F, rel=1e-12)
+        if stats.gap <= 1e-5 * upper:
+            break
+    assert stats.gap <= 1e-5 * upper
+    again = duals.improve(0)
+    assert again.oracle_calls == duals.n_examples  # one step
 
 
 def test_an_unpenalized_intercept_is_fitted_by_the_same_steps():

@@ -35,12 +35,11 @@ FITS = {
 }
 SLOW_FIT = """
 import time
-from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer
 from maxmargin import LinearSVC
 X, y = load_breast_cancer(return_X_y=True)
 svc = LinearSVC(C=100.0, tol=1e-5, verbose=1, callbacks=[lambda record: time.sleep(0.12)])
-svc.fit(csr_array(X / X.std(axis=0)), y)  # of dense data a call would take several steps
+svc.fit(X / X.std(axis=0), y)
 """
 
 

@@ -24,7 +24,7 @@ def warm_up(
 ) -> dict[str, float]:
     """Compile for this machine now, so that first fits do not.
 
-    The first fit on a machine compiles for 3 to 40 seconds; later fits, also in other processes, load the
+    The first fit on a machine compiles for 2 to 21 seconds; later fits, also in other processes, load the
     compiled code from a cache on disk. This function fills the cache: it fits each estimator to tiny data of
     the usual types (dense and sparse, binary and multiclass) in processes of its own. Call it when you build
     an image or before you start many processes. ``maxmargin warmup`` does the same on the command line.

@@ -16,6 +16,9 @@ import math
 from maxmargin.compiled import interior, smooth
 from maxmargin.compiled.jit import entry_in_order, leaf_in_order
 
+#: number of vectors by row and by column that the functions need memory for
+INTERIOR_VECTORS, SQUARED_VECTORS = (8, 4), (4, 3)
+
 
 @entry_in_order
 def interior_steps(
@@ -69,24 +72,9 @@ def interior_steps(
 
 @entry_in_order
 def squared_steps(
-    count,
-    enough,
-    Z,
-    Zt,
-    penalty,
-    trials,
-    m,
-    c,
-    w,
-    alpha,
-    theta,
-    zero,
-    dm,
-    gradient,
-    scale,
-    dw,
-    factor,
-):
+    count, enough, Z, Zt, penalty, trials, m, c, w,
+    alpha, theta, zero, dm, gradient, scale, dw, factor,
+):  # fmt: skip
     """The same for the losses c max(0, -m)^2: Newton steps with an exact line search."""
     for i in range(m.shape[0]):
         zero[i] = 0.0

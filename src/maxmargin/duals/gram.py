@@ -18,8 +18,9 @@ from maxmargin.duals.rows import Rows
 
 #: number of rows of a dense block whose Gram matrix BLAS computes at once
 BLOCK = 512
-#: entries and columns of Z up to which a whole step is one compiled call
-FEW_ENTRIES, FEW_COLUMNS = 20_000, 64
+#: multiplications for a Gram matrix and its factor up to which a step is faster in one compiled call than
+#: composed of calls, most of them to BLAS
+FEW_PRODUCTS = 125_000
 #: measured relative costs: a scattered multiply-add, an entry written to a block, a multiply-add in BLAS
 SCATTER, WRITE, BLAS = 0.8, 2.0, 0.034
 
@@ -34,8 +35,6 @@ class RowProducts:
         self.n, self.dim = len(self.index), rows.dim
         self._constant, self._n_stored = rows.intercept, design.shape[0]
         self._data: tuple[Any, ...]
-        #: Z itself, if it is small and dense: then products by BLAS need nothing to be compiled
-        self.Z: Array | None = None
         if isinstance(design, CSRDesign):
             self._data = (design.indptr, design.indices, design.data)
             lengths = np.diff(design.indptr)[self.index].astype(np.float64)
@@ -51,11 +50,6 @@ class RowProducts:
             self._margins, self._combine, self._block = (
                 gram.dense_margins, gram.dense_combine, gram.dense_block,
             )  # fmt: skip
-            if self.n * self.dim <= FEW_ENTRIES and self.dim <= FEW_COLUMNS:
-                self.Z = np.empty((self.n, self.dim))
-                self.Z[:, : design.shape[1]] = design.X[self.index]
-                self.Z[:, design.shape[1] :] = self._constant
-                self.Z *= self.y[:, None]
 
     def of_scores(self, scores: Array) -> Array:
         """Z w from the scores X w of all rows."""
@@ -75,23 +69,32 @@ class RowProducts:
 
     def margins(self, w: Array) -> Array:
         """Z w."""
-        if self.Z is not None:
-            return self.Z @ w
         out = np.empty(self.n)
         self._margins(*self._data, self._constant, w, self.index, self.y, out)
         return out
 
     def combine(self, coef: Array) -> Array:
         """Z' coef."""
-        if self.Z is not None:
-            return coef @ self.Z
         out = np.zeros(self.dim)
         self._combine(*self._data, self._constant, coef, self.index, self.y, out)
         return out
 
-    def small(self) -> SmallProblem | None:
-        """What compiled steps need, if Z is small and dense."""
-        return None if self.Z is None else SmallProblem(self.Z)
+    def small(self, vectors: tuple[int, int]) -> SmallProblem | None:
+        """What compiled steps with so many vectors need, if Z is small and dense."""
+        return SmallProblem(self.dense(), *vectors) if self.is_small(1) else None
+
+    def is_small(self, sides: int) -> bool:
+        """Whether steps over so many copies of Z should be compiled as a whole."""
+        products = (sides * self.n + self.dim) * self.dim**2
+        return len(self._data) == 1 and products <= FEW_PRODUCTS
+
+    def dense(self) -> Array:
+        """Z itself, of a dense matrix."""
+        X, Z = self._data[0], np.empty((self.n, self.dim))
+        Z[:, : X.shape[1]] = X[self.index]
+        Z[:, X.shape[1] :] = self._constant
+        Z *= self.y[:, None]
+        return Z
 
     def mean_square(self) -> float:
         """The mean of |x|^2 over all stored rows."""
@@ -156,10 +159,12 @@ class BothSides:
         """See :class:`RowProducts`."""
         return self._one.combine(coef[: self._one.n] - coef[self._one.n :])
 
-    def small(self) -> SmallProblem | None:
+    def small(self, vectors: tuple[int, int]) -> SmallProblem | None:
         """See :class:`RowProducts`."""
-        Z = self._one.Z
-        return None if Z is None else SmallProblem(np.concatenate([Z, -Z]))
+        if not self._one.is_small(2):
+            return None
+        Z = self._one.dense()
+        return SmallProblem(np.concatenate([Z, -Z]), *vectors)
 
     def gram(self, theta: Array) -> tuple[Array, int]:
         """See :class:`RowProducts`."""
@@ -170,19 +175,14 @@ class BothSides:
 
 
 class SmallProblem:
-    """Z by rows and by columns, and memory for the vectors of a step; see ``compiled/small_steps``."""
+    """Z by rows and by columns, and memory for vectors with an entry per row and per column, and for a square
+    matrix; see ``compiled/small_steps``."""
 
-    def __init__(self, Z: Array) -> None:
+    def __init__(self, Z: Array, by_row: int, by_column: int) -> None:
+        n, d = Z.shape
         self.rows: tuple[Array, Array] = (Z, np.ascontiguousarray(Z.T))
-        self._memory: tuple[Array, ...] = ()
-
-    def memory(self, by_row: int, by_column: int) -> tuple[Array, ...]:
-        """So many vectors with an entry per row and per column of Z, and a square matrix."""
-        if not self._memory:
-            n, d = self.rows[0].shape
-            lengths = [n] * by_row + [d] * by_column
-            self._memory = (*(np.empty(k) for k in lengths), np.empty((d, d)))
-        return self._memory
+        lengths = [n] * by_row + [d] * by_column
+        self.memory: tuple[Array, ...] = (*map(np.empty, lengths), np.empty((d, d)))
 
 
 class Factor:

@@ -59,7 +59,9 @@ class InteriorPoint(NewtonDuals):
         n = self.products.n
         self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))
-        self._small = self.products.small() if self._kappa == 0.0 else None
+        self._small = (
+            self.products.small(small_steps.INTERIOR_VECTORS) if self._kappa == 0.0 else None
+        )
         self._restarted = False
         self._balance = rows.intercept != 0.0 and list(regularizer.free) == [rows.dim - 1]
         # typical size of the demanded margins or targets: all slacks scale with it
@@ -157,11 +159,11 @@ class InteriorPoint(NewtonDuals):
         """Take some steps in one call; return their number."""
         point = (self._a, self._t, self._u, self._xi, self._m, self._c, self.w)
         fixed = (self._penalty, BACK, CORRECTORS, LONGER)
-        return int(
-            small_steps.interior_steps(
-                AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory(8, 4)
-            )
+        steps = small_steps.interior_steps(
+            AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory
         )
+        self._m[:] = self._margins(self.w)  # without the rounding errors of several steps
+        return int(steps)
 
     def _step(self) -> int:
         """Take a predictor-corrector step; return whether there was one, as a number."""

@@ -40,7 +40,7 @@ class SmoothNewton(NewtonDuals):
         self._hessian_theta: Array = np.zeros(0)
         self._updates = 0
         squared = isinstance(self._margin, SquaredMargin)
-        self._small = self.products.small() if squared else None
+        self._small = self.products.small(small_steps.SQUARED_VECTORS) if squared else None
         self._look()
 
     def _look(self) -> None:
@@ -70,11 +70,9 @@ class SmoothNewton(NewtonDuals):
         assert isinstance(self._margin, SquaredMargin)
         point = (self._m, self._margin.weights_of_squares(self._c), self.w)
         fixed = (self._penalty, SEARCHES)
-        return int(
-            small_steps.squared_steps(
-                AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory(4, 3)
-            )
-        )
+        steps = small_steps.squared_steps(AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory)
+        self._m[:] = self._margins(self.w)  # without the rounding errors of several steps
+        return int(steps)
 
     def _step(self) -> int:
         """Take a Newton step; return whether there was one, as a number."""
