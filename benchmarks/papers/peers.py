@@ -122,7 +122,7 @@ def sgd(problem: Problem, C: float) -> Cell:
     return {"seconds": cpu() - began, "iterations": 10, "w": how.coef_.ravel(), "finished": True}
 
 
-def libocas(problem: Problem, C: float, *, plain: bool = False) -> Cell:
+def libocas(problem: Problem, C: float, *, plain: bool = False, tol: float = TOL) -> Cell:
     """LIBOCAS: OCAS, or its plain cutting planes. CPU seconds of the solver's share of the process."""
     path = program("svmocas")
     assert path is not None
@@ -130,7 +130,7 @@ def libocas(problem: Problem, C: float, *, plain: bool = False) -> Cell:
 
     with scratch() as folder:
         dump_svmlight_file(problem.X, problem.y, str(folder / "rows"), zero_based=False)
-        command = [path, "-c", repr(C), "-r", str(TOL), "-m", str(int(not plain))]
+        command = [path, "-c", repr(C), "-r", str(tol), "-m", str(int(not plain))]
         command += ["-t", str(LIMIT), str(folder / "rows"), str(folder / "model")]
         before = _children()
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -159,3 +159,15 @@ def test_sums_of_twice_the_precision():
         high, low = precise.dot(a, b)
         size = float(np.abs(a) @ np.abs(b))
         assert abs(Fraction(high) + Fraction(low) - true) <= Fraction(1e-28 * size)
+
+
+@pytest.mark.parametrize("n_features", [100, 6_000, 1_200_000])
+def test_long_planes_keep_the_bound_on_their_rounding_error(n_features):
+    rng = np.random.default_rng(0)
+    X = sp.random(
+        300, n_features, density=2000 / (300 * n_features), format="csr", random_state=rng
+    )
+    risk = ScoreRisk(X, rng.choice([-1.0, 1.0], 300), Hinge())
+    at = risk.evaluate(rng.normal(size=risk.dim))
+    assert at.cut().error > 0.0
+    assert all(part.error > 0.0 for part in at.cuts())

@@ -1,5 +1,6 @@
 """Sparse and dense vectors agree, and sums have one shape."""
 
+import math
 import pickle
 
 import numpy as np
@@ -37,6 +38,25 @@ def test_operations_agree_with_dense(seed):
     out = np.zeros(len(a))
     v.add_scaled(out, 2.0, sa)
     np.testing.assert_array_equal(out, 2 * a)
+
+
+@pytest.mark.parametrize("nonzeros", [v.COMPILED_FROM - 1, v.COMPILED_FROM, v.COMPILED_FROM + 1])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_compiled_operations_agree_with_exact_ones(nonzeros, frozen):
+    rng = np.random.default_rng(nonzeros)
+    dense = np.zeros(5000)
+    dense[rng.choice(5000, nonzeros, replace=False)] = rng.normal(size=nonzeros)
+    sparse, w = v.sparsify(dense), rng.normal(size=5000)
+    assert isinstance(sparse, SparseVector)
+    for array in (sparse.indices, sparse.values, dense, w) if frozen else ():
+        array.setflags(write=False)
+    exact = math.fsum(float(x) for x in dense * w)
+    assert v.dot(sparse, w) == pytest.approx(exact, abs=1e-12)
+    assert v.dot(w, sparse) == v.dot(sparse, w)
+    for vector in (dense, sparse):
+        out = np.ones(5000)
+        v.add_scaled(out, 0.5, vector)  # a product by a power of two is exact
+        np.testing.assert_array_equal(out, 1.0 + 0.5 * dense)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=70))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.rounding import gamma
-from maxmargin.core.summation import add_into, tree_sum
+from maxmargin.core.summation import AddsInPlace, add_into, tree_sum
 from maxmargin.core.vectors import (
     Array,
     SparseVector,
@@ -31,7 +31,7 @@ from maxmargin.core.vectors import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class Cut(AddsInPlace):
     """The affine lower bound ``offset + <plane, v>`` of a risk, with a bound on its rounding error.
 
     Examples

@@ -12,16 +12,19 @@ remaining blocks of all ranges, in order, give the whole sum (:func:`join`).
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
-@runtime_checkable
-class AddsInPlace(Protocol):
+class AddsInPlace(ABC):
     """A part that can be added to in place."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def add_in_place(self, other: Any) -> Any:
         """The sum, computed in the memory of this part if possible."""
 

@@ -13,15 +13,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.compiled import vectors as compiled
+
 Array: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 #: above this fraction of nonzeros a sparse vector costs more than a dense one
-DENSE_ABOVE = 0.25
+DENSE_ABOVE = 0.5
+#: from this number of entries on, compiled loops are used; below it, NumPy, which has nothing to load
+COMPILED_FROM = 1024
 #: a vector at least LONG with at most the fraction FEW of nonzeros is made sparse before it is sent
 LONG, FEW = 1_000_000, 0.1
-#: number of entries of long vectors processed at a time
-BLOCK = 2**15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +133,8 @@ def dot(a: Vector, b: Vector) -> float:
             place = np.minimum(np.searchsorted(b.indices, a.indices), len(b.indices) - 1)
             match = b.indices[place] == a.indices
             return float(a.values[match] @ b.values[place[match]])
+        if len(a.indices) >= COMPILED_FROM:
+            return float(compiled.dot(writable(a.indices), writable(a.values), writable(b)))
         return float(a.values @ b[a.indices])
     if isinstance(b, SparseVector):
         return dot(b, a)
@@ -173,10 +177,14 @@ def for_pickling(v: Vector) -> Vector:
 def add_scaled(out: Array, scale: float, v: Vector) -> None:
     """``out += scale * v`` in place."""
     if isinstance(v, SparseVector):
-        out[v.indices] += scale * v.values
-        return
-    for lo in range(0, len(v), BLOCK):  # temporaries stay in the cache
-        out[lo : lo + BLOCK] += scale * v[lo : lo + BLOCK]
+        if len(v.indices) >= COMPILED_FROM:
+            compiled.add_scaled(out, scale, writable(v.indices), writable(v.values))
+        else:
+            out[v.indices] += scale * v.values
+    elif len(v) >= COMPILED_FROM:
+        compiled.add_scaled_dense(out, scale, writable(v))
+    else:
+        out += scale * v
 
 
 def combine(weights: Iterable[float], vectors: Iterable[Vector], size: int) -> Array:

@@ -334,11 +334,11 @@ def compact(X: Any) -> Design:
 def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
     """Row boundaries of the shards. They depend on the data alone, never on the number of workers.
 
-    There are 32 shards, enough to keep many workers busy, and each has more work than the summation of its
-    cut costs. If each would have seconds of work, there are more. If w is much larger than a cache, an entry
-    costs several times as much, and a shard has fewer entries.
+    There are 32 shards, enough to keep many workers busy, and each has several times the work that the
+    summation of its cut costs. If each would have seconds of work, there are more. If w is much larger than a
+    cache, an entry costs several times as much, and a shard has fewer entries.
     """
-    worth = work // (4 * max(1, dim))
+    worth = work // (8 * max(1, dim))
     if dim >= LONG and 2 * work >= dim:
         worth = max(2, 1 << ((work - 1) // dim).bit_length())
     n_shards = max(1, min(max(32, work // SHARD_WORK), work // 50_000, worth, n_rows))

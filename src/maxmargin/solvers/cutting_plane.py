@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
+from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation, moves_along_lines
 from maxmargin.core.contract.requests import (
     Cuts,
     Evaluate,
@@ -271,7 +271,7 @@ class CuttingPlane:
     ) -> Generator[Request, Any, tuple[Evaluation, float | None]]:
         """Move the incumbent toward the trial; where the next cut is taken, and the step."""
         cached = problem.has_cache and self.use_cache
-        if not (self.line_search and isinstance(trial, LineEvaluation)):
+        if not (self.line_search and moves_along_lines(trial)):
             if cached or _objective(problem, trial) < _objective(problem, incumbent.best):
                 incumbent.best = trial
             return trial, None
@@ -343,7 +343,7 @@ def ahead(step: float) -> float:
 
 
 def _line(evaluation: Evaluation) -> LineEvaluation:
-    if not isinstance(evaluation, LineEvaluation):  # the other end of the line was one
+    if not moves_along_lines(evaluation):  # the other end of the line was one
         raise TypeError(
             f"the risk answers with a {type(evaluation).__name__} here and with evaluations that move along "
             "lines elsewhere: it must do one or the other."

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.contract.evaluation import LineEvaluation
+from maxmargin.core.contract.evaluation import moves_along_lines
 from maxmargin.core.contract.requests import (
     Cuts,
     Evaluate,
@@ -241,7 +241,7 @@ class SampledCuts:
             terms: Terms = yield Weigh(trial, trial, drawn)
             calm = 0 if terms.value > model + epsilon else calm + 1
             at, step = trial, None
-            if self.line_search and len(bundle) and isinstance(trial, LineEvaluation):
+            if self.line_search and len(bundle) and moves_along_lines(trial):
                 best: Any = yield Evaluate(state.w)  # evaluate again: the examples have changed
                 step = yield from search(problem, best, trial, guess)
                 if step > 0.0:

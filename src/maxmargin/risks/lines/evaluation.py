@@ -24,8 +24,8 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
 from maxmargin.risks.lines.shard import LineShard, LostScores, Step
 
-#: below this many entries the dense form of a plane is used: it is faster, and not large
-SPARSE_FROM = 1_000_000
+#: below this many entries the dense form of a plane is used: it is as fast, and small
+SPARSE_FROM = 4096
 #: maximum number of times that lost scores are restored in one call
 MAX_RESTORES = 10
 #: the note on the exception if that was not enough
@@ -357,4 +357,5 @@ def _thin(cut: Cut) -> Cut:
         return cut
     thin = sparsify(plane)
     # planes are kept for long: copy them out of memory owned by the engine
-    return Cut(cut.offset, plane.copy() if thin is plane and plane.base is not None else thin)
+    kept = plane.copy() if thin is plane and plane.base is not None else thin
+    return Cut(cut.offset, kept, cut.error)
