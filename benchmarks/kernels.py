@@ -1,4 +1,4 @@
-"""KernelSVC compared to LIBSVM (scikit-learn's SVC): time to a certified fit, prediction, crossovers, auto.
+"""KernelSVC compared to LIBSVM (scikit-learn's SVC) and oneDAL: time to a certified fit, prediction, crossovers, auto.
 
     python -m benchmarks.kernels                                   all missing cells
     python -m benchmarks.kernels --cell a9a,covtype-20k --methods svc,exact
@@ -7,8 +7,9 @@
 
 Every (cell, seed, method) runs in its own process with one thread. Within a cell the methods alternate, seed
 by seed, so that adjacent entries of a table row ran at nearly the same time. Each run is a line of
-``results/kernels_runs.csv``; existing runs are not repeated. Files: ``kernel_cells.py`` (the problems and one
-fit), ``kernel_tables.py`` (the tables and the plot).
+``results/kernels_runs.csv``; existing runs are not repeated. oneDAL is the SVC of scikit-learn-intelex, if
+that is installed. Files: ``kernel_cells.py`` (the problems and one fit), ``kernel_tables.py`` (the tables and
+the plot).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import csv
 import datetime
 import fcntl
+import importlib.util
 import json
 import signal
 import subprocess
@@ -49,7 +51,9 @@ FIELDS = (
     *("gap", "certificate", "stop_reason", "n_iter", "restricted_gap", "kernel_values"),
     "method_said",
 )
-MAIN_METHODS = ("svc", "exact", "nystrom", "auto")
+#: oneDAL where it is installed, next to the method it is compared with
+_ONEDAL = ("onedal",) if importlib.util.find_spec("sklearnex") else ()
+MAIN_METHODS = ("svc", "exact", *_ONEDAL, "nystrom", "auto")
 Key = tuple[str, int, str]
 
 
@@ -127,7 +131,9 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
     parser.add_argument("--cell", help="some cells: names with commas, 'main' or 'small'")
-    parser.add_argument("--methods", help="some methods: svc, exact, nystrom, auto, sampled, ...")
+    parser.add_argument(
+        "--methods", help="some methods: svc, onedal, exact, nystrom, auto, sampled, ..."
+    )
     parser.add_argument("--forget", help="methods whose runs (of these cells) are measured anew")
     parser.add_argument("--seeds", type=int, default=3, help="at most so many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
