@@ -1,4 +1,4 @@
-"""KernelSVC compared to LIBSVM (scikit-learn's SVC) and oneDAL: time to a certified fit, prediction, crossovers, auto.
+"""KernelSVC compared to LIBSVM (scikit-learn's SVC) and oneDAL: certified fits, prediction, crossovers, auto.
 
     python -m benchmarks.kernels                                   all missing cells
     python -m benchmarks.kernels --cell a9a,covtype-20k --methods svc,exact

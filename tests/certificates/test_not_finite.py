@@ -23,7 +23,15 @@ from maxmargin import (
 )
 from maxmargin.data import DenseDesign, KernelDesign, hstack
 from maxmargin.kernels import RBF, NystromMap
-from maxmargin.losses import EpsilonInsensitive, FBeta, Hinge, Logistic, OneClass, ScoreLoss
+from maxmargin.losses import (
+    EpsilonInsensitive,
+    FBeta,
+    Hinge,
+    Logistic,
+    OneClass,
+    ScoreLoss,
+    SquaredHinge,
+)
 from maxmargin.risks import KernelRisk, ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import (
@@ -281,3 +289,10 @@ def test_sums_that_overflow_are_finite_all_the_same():
 
 def test_a_design_in_memory_is_as_good_as_its_matrix():
     assert LinearSVC().fit(DenseDesign(X), Y).objective_ == LinearSVC().fit(X, Y).objective_
+
+
+def test_the_error_about_a_loss_that_overflows_names_the_features():
+    X = 1e150 * np.random.default_rng(0).normal(size=(40, 3))
+    risk = ScoreRisk(X, np.where(X[:, 0] > 0.0, 1.0, -1.0), SquaredHinge())
+    with pytest.raises(ValueError, match=r"features are too large \(scale them"):
+        risk.evaluate(np.full(3, 1e10)).cut()
