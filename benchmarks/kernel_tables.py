@@ -84,7 +84,8 @@ def report(runs: Runs) -> None:
 
 HEAD = (
     "Seconds are CPU seconds of one thread, after a small fit has loaded the compiled functions; medians of "
-    "three seeds up to 50,000 samples, one above. SVC and oneDAL have a cache of 1 GB and are killed after "
+    "three seeds up to 50,000 samples, one above; of SVC one seed in the main table. SVC and oneDAL have a "
+    "cache of 1 GB and are killed after "
     f"{LIMIT} CPU seconds. RBF kernel, unpenalized intercept, dense double-precision data for all: "
     + "; ".join(f"{name} gamma {p.gamma:g}, C {p.C:g}" for name, p in PROBLEMS.items())
     + ". covtype is class 2 one-vs-rest, standardized; mnist 0–4 against 5–9; mnist10 all digits, "

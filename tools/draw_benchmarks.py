@@ -40,7 +40,8 @@ def read(name: str) -> list[dict[str, str]]:
 
 def linear_points() -> list[Point]:
     rows = [*read("linear_binary"), *read("linear_multiclass")]
-    return [speedup(row["set"], row["ratio"]) for row in rows if row["eps"] == PRECISION]
+    shown = [row for row in rows if row["eps"] == PRECISION and known(row["ratio"])]
+    return [speedup(row["set"], row["ratio"]) for row in shown]
 
 
 def kernel_points() -> list[Point]:
