@@ -189,8 +189,8 @@ def report(bench: Bench) -> None:
     notes = f"""
 {N} examples, {1000 * SECONDS:g} ms per call; seconds are wall time from the start of the fit, each measured
 once. A pass over all examples takes at least {N * SECONDS / 2:.2g} s with 2 workers and half of that with 4.
-*passes* are calls per example and do not depend on the number of workers. A batch has the calls with the same
-weights, at most one chunk (a part of the examples) of them.
+*passes* are calls per example and do not depend on the number of workers. The calls of a batch have the same
+weights.
 """
     deaths = """
 One of 2 workers is killed halfway. Its process restarts within seconds. Dual variables are not lost, because

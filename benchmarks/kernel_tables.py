@@ -63,11 +63,16 @@ def report(runs: Runs) -> None:
     ]
     dates = sorted({run["date"] for run in runs.values()})
     marks = sorted({run["sources"] for run in runs.values() if run["method"] not in PEERS} - {""})
+
+    def methods_on(date: str) -> str:
+        return ", ".join(sorted({run["method"] for run in runs.values() if run["date"] == date}))
+
     lines = [
         "# Kernel machines against LIBSVM and oneDAL",
         "",
         f"Measured {' to '.join(dict.fromkeys([dates[0], dates[-1]])) if dates else '–'}. {machine()}.",
         f"Fits were measured with library sources {', '.join(marks)}." if marks else "",
+        "Methods by date: " + "; ".join(f"{date} {methods_on(date)}" for date in dates) + ".",
         "Made by `python -m benchmarks.kernels`; all runs are in `kernels_runs.csv`. " + HEAD,
     ]
     for slug, heading, rows, notes in sections:

@@ -119,8 +119,9 @@ def from_table(
     for eps, line in told.items():
         if not line["their tol"]:
             places[f"{eps:g}"] = None
-            F = mine["F"] * (1 + float(line["their precision"]))
-            search.cut_short = {"tol": None, "F": F}
+            if line["their precision"]:
+                F = mine["F"] * (1 + float(line["their precision"]))
+                search.cut_short = {"tol": None, "F": F}
             continue
         places[f"{eps:g}"] = place = LADDER.index(float(line["their tol"]))
         fit = search.fits.get(place) or fit_theirs(problem, C, LADDER[place], limit)

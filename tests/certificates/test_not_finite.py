@@ -294,5 +294,5 @@ def test_a_design_in_memory_is_as_good_as_its_matrix():
 def test_the_error_about_a_loss_that_overflows_names_the_features():
     X = 1e150 * np.random.default_rng(0).normal(size=(40, 3))
     risk = ScoreRisk(X, np.where(X[:, 0] > 0.0, 1.0, -1.0), SquaredHinge())
-    with pytest.raises(ValueError, match=r"features are too large \(scale them"):
+    with pytest.raises(ValueError, match=r"features or targets are too large \(scale them"):
         risk.evaluate(np.full(3, 1e10)).cut()

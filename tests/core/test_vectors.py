@@ -59,6 +59,25 @@ def test_compiled_operations_agree_with_exact_ones(nonzeros, frozen):
         np.testing.assert_array_equal(out, 1.0 + 0.5 * dense)
 
 
+@pytest.mark.parametrize("length", [v.COMPILED_FROM // 2, v.COMPILED_FROM])
+def test_indices_and_lengths_that_do_not_fit_are_refused(length):
+    values, size = np.ones(length), 2 * length
+    sparse = SparseVector(np.arange(length, 2 * length), values, size)
+    for wrong in (np.ones(size - 1), np.ones(length)):
+        with pytest.raises((ValueError, IndexError)):
+            v.dot(sparse, wrong)
+        with pytest.raises((ValueError, IndexError)):
+            v.add_scaled(wrong, 1.0, sparse)
+        with pytest.raises(ValueError):
+            v.add_scaled(wrong, 1.0, np.ones(size))
+    if length >= v.COMPILED_FROM:
+        for first in (-1, length + 1):
+            with pytest.raises(ValueError, match="they must be at least 0"):
+                SparseVector(np.arange(first, first + length), values, size)
+        with pytest.raises(ValueError, match="values for"):
+            SparseVector(np.arange(length), values[1:], size)
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=70))
 def test_tree_sum_depends_on_the_number_of_parts_only(parts):
     expected = tree_sum(parts)

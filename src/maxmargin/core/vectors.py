@@ -37,6 +37,18 @@ class SparseVector:
     values: Array
     size: int
 
+    def __post_init__(self) -> None:
+        # only compiled loops trust the indices, and only long vectors get there
+        if len(self.indices) < COMPILED_FROM:
+            return
+        if len(self.values) != len(self.indices):
+            raise ValueError(f"{len(self.values)} values for {len(self.indices)} indices.")
+        if self.indices.min() < 0 or self.indices.max() >= self.size:
+            raise ValueError(
+                f"indices from {self.indices.min()} to {self.indices.max()} in a vector of length "
+                f"{self.size}: they must be at least 0 and smaller than the length."
+            )
+
     def to_dense(self) -> Array:
         out = np.zeros(self.size)
         out[self.indices] = self.values
@@ -134,11 +146,18 @@ def dot(a: Vector, b: Vector) -> float:
             match = b.indices[place] == a.indices
             return float(a.values[match] @ b.values[place[match]])
         if len(a.indices) >= COMPILED_FROM:
+            _require_length(b, a.size)
             return float(compiled.dot(writable(a.indices), writable(a.values), writable(b)))
         return float(a.values @ b[a.indices])
     if isinstance(b, SparseVector):
         return dot(b, a)
     return float(a @ b)
+
+
+def _require_length(dense: Array, size: int) -> None:
+    """Check what compiled loops do not."""
+    if len(dense) != size:
+        raise ValueError(f"a vector of length {len(dense)} does not fit to one of length {size}.")
 
 
 def add(a: Vector, b: Vector) -> Vector:
@@ -178,10 +197,12 @@ def add_scaled(out: Array, scale: float, v: Vector) -> None:
     """``out += scale * v`` in place."""
     if isinstance(v, SparseVector):
         if len(v.indices) >= COMPILED_FROM:
+            _require_length(out, v.size)
             compiled.add_scaled(out, scale, writable(v.indices), writable(v.values))
         else:
             out[v.indices] += scale * v.values
     elif len(v) >= COMPILED_FROM:
+        _require_length(out, len(v))
         compiled.add_scaled_dense(out, scale, writable(v))
     else:
         out += scale * v

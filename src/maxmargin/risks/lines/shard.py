@@ -200,8 +200,8 @@ class LossShard(LineShard):
     def _not_finite(self, what: str) -> ValueError:
         return ValueError(
             f"{type(self._loss).__name__} has a {what} that is not finite at finite scores: losses overflow "
-            "because features are too large (scale them, for example with StandardScaler), labels or weights "
-            "contain NaN or infinite values, or the loss is wrong."
+            "because features or targets are too large (scale them, for example with StandardScaler), labels "
+            "or weights contain NaN or infinite values, or the loss is wrong."
         )
 
     def lengths(self) -> Array | float | None:
