@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from tests.referees.tiny_tasks import TinyMulticlass
-from tests.slow_tasks import examples
+from tests.slow_tasks import Sleepy, examples
 
 from maxmargin import (
     GrammarParser,
@@ -28,6 +30,7 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
+from maxmargin.risks import TaskRisk
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Graph, MultipleInstance
@@ -248,6 +251,32 @@ def test_methods_that_use_the_workers_say_nothing(name, solver, processes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(estimator).set_params(solver=solver, engine=processes, tol=1e-2).fit(*problem)
+
+
+def test_every_batch_is_shared_by_the_workers(processes, tmp_path):
+    X, y = examples(96)
+    task = Sleepy(seconds=0.0, log=str(tmp_path / "calls"))
+    risk = TaskRisk(task, X, y, task.setup(X, y), engine=processes)
+    sets = risk.working_sets(1.0)
+    order = np.random.default_rng(0).permutation(96)
+    visited = risk.in_turn(sets.begin(order, 0.0))
+    assert sorted(visited) == list(range(96))
+    for k in range(0, 96, sets.batch_size):
+        (tmp_path / "calls").write_text("")
+        risk.answers_for(sets.w, visited[k : k + sets.batch_size])
+        calls = (tmp_path / "calls").read_text().splitlines()
+        shares = Counter(line.split()[0] for line in calls)
+        assert sorted(shares.values()) == [2, 2]
+
+
+def test_few_examples_of_an_own_task_use_the_workers(processes, tmp_path):
+    log = tmp_path / "calls"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StructuredSVM(Sleepy(0.0, str(log)), engine=processes).fit(*examples(16))
+    pids = {int(line.split()[0]) for line in log.read_text().splitlines()}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
 
 
 # -- what travels ----------------------------------------------------------------------------------

@@ -101,8 +101,8 @@ class DualCoordinate:
         them at the same time. The result depends on it, and not on the number of workers. ``"all"`` is the
         n-slack algorithm of Joachims, Finley and Yu. The default depends on the task and not on the engine:
         1 if the task's visits are compiled (chains, candidates), so that every call sees the newest weights;
-        16 for other tasks (fewer if there are fewer than 320 examples); 4 if the oracle is expensive (fewer
-        if there are fewer than 80 examples).
+        16 for other tasks (2 to 15 if there are fewer than 320 examples, 1 if there are fewer than 16); 4 if
+        the oracle is expensive (fewer if there are fewer than 80 examples).
     max_epochs : int, default 10
         Sweeps over the cached planes between two passes of the oracle (ten times as many if
         ``batch_size="all"``). With ``dealing="shards"``: epochs of a block in a round.

@@ -95,6 +95,20 @@ def _shard_bounds(n: int, dim: int, kind: str) -> list[int]:
     return [round(k * n / n_shards) for k in range(n_shards + 1)]
 
 
+def _apart(shards: Sequence[int]) -> list[int]:
+    """The shards in an order whose beginnings are spread evenly: halves alternate, and so do their halves.
+
+    A worker holds neighboring shards. With 8 shards the order is 0, 4, 2, 6, 1, 5, 3, 7: the first four
+    keep two workers busy for two calls each, and four workers for one.
+    """
+    if len(shards) <= 2:
+        return list(shards)
+    half = -(-len(shards) // 2)
+    first, second = _apart(shards[:half]), _apart(shards[half:])
+    order = [k for pair in zip(first, second, strict=False) for k in pair]
+    return order + first[len(second) :]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
     """A point where the oracle was asked, ``told`` points after the model came into use (or before: -1)."""
@@ -326,7 +340,7 @@ class TaskRisk:
         return [answers for shard in parts for answers in shard]
 
     def in_turn(self, examples: IntArray) -> IntArray:
-        """One example of each shard after the other; the order within a shard stays."""
+        """One example of each shard in turn, neighboring shards far apart; the order within a shard stays."""
         if self._expensive:  # any shard can answer for any example
             return examples
         owners = np.searchsorted(self._bounds, examples, side="right") - 1
@@ -334,7 +348,9 @@ class TaskRisk:
         for k in range(self.n_blocks):
             mine = np.flatnonzero(owners == k)
             turns[mine] = np.arange(len(mine))
-        return examples[np.argsort(turns, kind="stable")]
+        places = np.empty(self.n_blocks, dtype=np.int64)
+        places[_apart(range(self.n_blocks))] = np.arange(self.n_blocks)
+        return examples[np.lexsort((places[owners], turns))]
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:
         """The oracle's answers for these examples, one each, in this order; quick ones will do if asked."""

@@ -36,8 +36,9 @@ from maxmargin.tasks.base import Task
 #: initial capacity of planes per example, including that of the true output
 FIRST_ROOM = 4
 #: examples whose oracle calls see the same w: an engine answers them in parallel, for few more calls
-#: (decision 129); at most this many, and fewer if a pass would have fewer than BATCHES batches
-BATCH, BATCHES = 16, 20
+#: (decision 129); at most this many, and fewer if a pass would have fewer than BATCHES batches, but two once
+#: there are enough examples for two shards
+BATCH, BATCHES, TWO_FROM = 16, 20, 16
 #: number of planes compared with the task's when sets are restored
 CHECKED = 20
 _NO_INDICES = np.empty(0, dtype=np.int64)
@@ -134,7 +135,8 @@ class PlainWorkingSets:
     @property
     def batch_size(self) -> int:
         """See :class:`maxmargin.core.WorkingSets`."""
-        return max(1, min(BATCH, self.n_examples // BATCHES))
+        fewest = 2 if self.n_examples >= TWO_FROM else 1
+        return max(fewest, min(BATCH, self.n_examples // BATCHES))
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
