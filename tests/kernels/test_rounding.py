@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from maxmargin import KernelSVC
-from maxmargin.kernels import RBF, KernelRows, Polynomial, center_of
+from maxmargin.kernels import RBF, KernelRows, NystromMap, Polynomial, center_of
+from maxmargin.risks import KernelRisk
 from maxmargin.testing import solve_kernel_qp
 
 
@@ -76,6 +77,40 @@ def test_the_error_of_a_value_is_bounded(kernel, scale):
         gamma, coef0 = np.longdouble(kernel.gamma), np.longdouble(kernel.coef0)
         K = (gamma * (long @ long.T) + coef0) ** kernel.degree
     assert np.abs(rows.block(rows) - K).max() <= rows.rounding().value
+
+
+def parted():
+    """A first part is not far enough from the center for differences, but one of the other rows is."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(5000, 1))
+    X[:2100] += 100.0
+    X[-1] = 1e4
+    return X
+
+
+def test_a_range_without_rows_far_off_has_the_error_bound_of_all_rows():
+    X = parted()
+    risk = KernelRisk(RBF(1.0), X, np.where(np.arange(len(X)) % 2, 1.0, -1.0), fit_intercept=False)
+    beta = np.zeros(len(X))
+    beta[:200] = np.random.default_rng(3).choice([-1.0, 1.0], 200)
+    some = values(X[:200], 1.0) @ beta[:200]
+    assert np.abs(risk.values(beta)[:200] - some).max() <= risk.rounding.of_scores(beta)
+
+
+def test_landmarks_and_samples_have_the_error_bound_of_all_rows():
+    X = parted()
+    rows = KernelRows(RBF(1.0), X, np.float64, center_of(X))
+    features = NystromMap(RBF(1.0), X[:20], rows.center, rows.far)
+    K = values(X[:200], 1.0)
+    assert np.abs(features.values(X[:200]) - K[:, features.kept]).max() <= rows.rounding().value
+    part = rows.take(slice(0, 200))
+    assert np.abs(part.block(part) - K).max() <= rows.rounding().value
+
+
+def test_the_center_is_the_median():
+    X = board(61)[0]
+    for part in (X, X[:-1], X[:1], X[:2], X.astype(np.float32)):
+        assert np.array_equal(center_of(part), np.median(part.astype(np.float64), axis=0))
 
 
 def test_the_center_is_among_the_rows():

@@ -112,7 +112,7 @@ class RowRange:
     def _in(self, rows: KernelRows, dtype: Any) -> KernelRows:
         if rows.dtype == dtype and self._keep:
             return rows
-        return KernelRows(rows.kernel, rows.X, dtype, rows.center)
+        return rows.in_precision(dtype)
 
 
 class KernelColumns:

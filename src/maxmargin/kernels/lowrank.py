@@ -126,6 +126,9 @@ class NystromMap:
         The rows B.
     center : array of shape (d,), optional
         Subtracted from all rows first; see :class:`maxmargin.kernels.KernelRows`.
+    far : bool, optional
+        Whether kernel values are computed from differences of rows; see
+        :class:`maxmargin.kernels.KernelRows`. By default the landmarks and the rows decide.
 
     Attributes
     ----------
@@ -151,9 +154,15 @@ class NystromMap:
     True
     """
 
-    def __init__(self, kernel: Kernel, landmarks: Any, center: Array | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        landmarks: Any,
+        center: Array | None = None,
+        far: bool | None = None,
+    ) -> None:
         self.kernel, self.center = kernel, center if kernel.shift_invariant else None
-        rows = KernelRows(kernel, checked(landmarks, "landmarks"), np.float64, center)
+        rows = KernelRows(kernel, checked(landmarks, "landmarks"), np.float64, center, far)
         K = np.asarray(rows.block(rows), dtype=np.float64)
         K = 0.5 * (K + K.T)
         top = float(K.diagonal().max(initial=0.0))

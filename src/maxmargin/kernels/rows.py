@@ -6,11 +6,13 @@ are never converted (see :mod:`maxmargin.kernels.thin`).
 
 If rows are far from the center compared with their distances, a shift-invariant kernel loses digits by
 cancellation. The bounds of a fit use values in double precision, so there such blocks are computed from
-differences of rows instead.
+differences of rows instead. All rows decide this together, and subsets inherit it: the bound of the rounding
+error is one of all rows.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -35,9 +37,13 @@ NOT_FINITE = "some kernel values are not finite. Check the kernel's parameters a
 def center_of(X: Any) -> Array:
     """The medians of the features over a sample of the rows. (A mean would follow outliers.)"""
     n = X.shape[0]
-    some = X[np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))]
-    middle: Array = np.median(some.toarray() if sp.issparse(some) else np.asarray(some), axis=0)
-    return middle.astype(np.float64)
+    some = X if n <= SAMPLE else X[np.linspace(0, n - 1, SAMPLE).astype(np.int64)]
+    some = some.toarray() if sp.issparse(some) else np.asarray(some)
+    # np.median takes three times as long for few rows
+    middle = [(len(some) - 1) // 2, len(some) // 2]
+    low, high = np.partition(some, middle, axis=0)[middle].astype(np.float64)
+    center: Array = 0.5 * low + 0.5 * high
+    return center
 
 
 class KernelRows:
@@ -54,6 +60,9 @@ class KernelRows:
     center : array of shape (d,), optional
         Subtracted from the rows first; both sides of a block need the same center. Used by shift-invariant
         kernels only.
+    far : bool, optional
+        Whether values in double precision are computed from differences of rows; by default, if rows are
+        far from the center.
 
     Examples
     --------
@@ -67,26 +76,40 @@ class KernelRows:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, dtype: Any = np.float32, center: Array | None = None
+        self,
+        kernel: Kernel,
+        X: Any,
+        dtype: Any = np.float32,
+        center: Array | None = None,
+        far: bool | None = None,
     ) -> None:
         self.kernel, self.X, self.dtype = kernel, X, np.dtype(dtype)
         self.center = center if kernel.shift_invariant else None
         self._left: Block | None = None
         self._right: Block | None = None
         self._thin = not isinstance(kernel, FromCallable) and is_thin(X)
-        self._far: bool | None = None if self.dtype == np.float64 else False
+        self._far = far if isinstance(kernel, RBF) else False
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def take(self, rows: IntArray | slice) -> Self:
         """A subset of the rows."""
-        out = type(self)(self.kernel, self.X[rows], self.dtype, self.center)
-        out._thin, out._far = self._thin, self._far
+        out = self._with(self.X[rows], self.dtype)
         if self._left is not None:
             out._left = self._left[rows]
         if self._right is not None:
             out._right = self._right[rows]
+        return out
+
+    def in_precision(self, dtype: Any) -> Self:
+        """The same rows in this precision; what was stored by :meth:`keep` is left out."""
+        return self._with(self.X, dtype)
+
+    def _with(self, X: Any, dtype: Any) -> Self:
+        far = self.far if dtype == np.float64 else self._far
+        out = type(self)(self.kernel, X, dtype, self.center, far)
+        out._thin = self._thin
         return out
 
     def keep(self) -> Self:
@@ -168,31 +191,35 @@ class KernelRows:
         """Rounding errors of kernel values between these rows in double precision."""
         if isinstance(self.kernel, FromCallable):
             return Rounding(0.0, 0.0)
-        largest, d = self._largest(), int(self.X.shape[1])
+        largest, d = self._largest, int(self.X.shape[1])
         top = float(np.abs(self.kernel.diagonal(np.array([largest])))[0])
         value = self.kernel.rounding(largest, d)
-        if value > NOTICED and isinstance(self.kernel, RBF) and not self._thin:
+        if self.far and not self._thin:
             value = (d + 8) * UNIT
         return Rounding(value, top)
 
+    @property
+    def far(self) -> bool:
+        """Whether values in double precision are computed from differences of rows."""
+        if self._far is None:
+            error = self.kernel.rounding(self._largest, int(self.X.shape[1]))
+            self._far = bool(error > NOTICED)
+        return self._far
+
+    @cached_property
     def _largest(self) -> float:
         """The largest |x|^2 after centering."""
         if self._thin:
             return float(thin_squares(self.X).max(initial=0.0))
-        parts = (self.take(slice(lo, lo + STEP)) for lo in range(0, len(self), STEP))
-        return max((float(self._squares(p._dense(np.float64)).max()) for p in parts), default=0.0)
+        parts = (self.X[lo : lo + STEP] for lo in range(0, len(self), STEP))
+        dense = (
+            KernelRows(self.kernel, X, np.float64, self.center)._dense(np.float64) for X in parts
+        )
+        return max((float(self._squares(X).max()) for X in dense), default=0.0)
 
     def _by_differences(self, other: KernelRows) -> bool:
         """Whether a block must be computed from differences of rows."""
-        if self.dtype != np.float64 or not isinstance(self.kernel, RBF):
-            return False
-        return self._is_far() or other._is_far()
-
-    def _is_far(self) -> bool:
-        if self._far is None:
-            error = self.kernel.rounding(self._largest(), int(self.X.shape[1]))
-            self._far = bool(error > NOTICED)
-        return self._far
+        return self.dtype == np.float64 and (self.far or other.far)
 
     def _plain(self, dtype: Any) -> Block:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)

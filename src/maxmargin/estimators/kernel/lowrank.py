@@ -159,7 +159,7 @@ def fit_map(
         coef = made.factor @ linear.W
         audit = risk_on(problem, DenseDesign(made.K), engine).evaluate(_flat(problem, coef, linear))
     norm = 0.5 * float(np.vdot(coef, made.K @ coef))
-    rounding = problem.rounding()
+    rounding = problem.packed().rounding()
     F = norm + problem.C * audit.upper
     objective = problem.upper(F, rounding, coef, linear.intercept)
     largest = problem.C * float(problem.weight.max(initial=0.0))
@@ -183,7 +183,8 @@ def fit_nystrom(
     chosen = choose_landmarks(settings, problem.X, problem.memory, seed, problem.draw, problem.rows)
     # one BLAS thread everywhere, so that results do not depend on the number of workers
     with one_blas_thread, estimator._workers() as engine:
-        features = NystromMap(problem.kernel, problem.X[chosen], problem.center())
+        rows = problem.packed()
+        features = NystromMap(problem.kernel, problem.X[chosen], rows.center, rows.far)
         implicit = KernelDesign(features, problem.X)
         largest = float(np.sqrt(implicit.largest_square)) * (1.0 + 1e-6)
         design, error = _features(estimator, problem, implicit, engine)
@@ -193,7 +194,7 @@ def fit_nystrom(
         coef = features.coefficients(linear.W)
         norm = 0.5 * float(np.vdot(coef, features.gram @ coef))
         audit = risk_on(problem, implicit, engine).evaluate(linear.result.w)
-        rounding = problem.rounding()
+        rounding = rows.rounding()
         F = norm + problem.C * audit.upper
         objective = problem.upper(F, rounding, coef, linear.intercept)
     several = 1.0 if problem.n_classes is None else float(np.sqrt(2.0))

@@ -53,9 +53,9 @@ class KernelProblem:
         """The center of all rows, if the kernel is shift-invariant."""
         return center_of(self.X) if self.kernel.shift_invariant else None
 
-    def rounding(self) -> Rounding:
-        """Bounds of rounding errors of kernel values in double precision."""
-        return KernelRows(self.kernel, self.X, np.float64, self.center()).rounding()
+    def packed(self) -> KernelRows:
+        """All rows, for kernel values in double precision."""
+        return KernelRows(self.kernel, self.X, np.float64, self.center())
 
     def upper(self, F: float, rounding: Rounding, coef: Array, intercept: Array) -> float:
         """An upper bound of the objective of a function, from its computed value."""

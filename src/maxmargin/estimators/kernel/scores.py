@@ -59,20 +59,32 @@ class KernelScores:
         self, kernel: Kernel, rows: Any, segments: Sequence[Segment], intercept: Array
     ) -> None:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
-        movable = kernel.shift_invariant and not is_thin(rows) and rows.shape[0]
-        # differences of rows far from zero would lose precision
-        self._center = center_of(rows) if movable else None
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
-        pieces = (rows[lo : lo + TILE] for lo in range(0, rows.shape[0], TILE))
+
+    # What follows is computed once, at the first prediction: fits do not need it, and predictions of single
+    # rows are fast.
+
+    @cached_property
+    def _center(self) -> Array | None:
+        """Subtracted from all rows: differences of rows far from zero would lose precision."""
+        movable = self.kernel.shift_invariant and not is_thin(self.rows) and self.rows.shape[0]
+        return center_of(self.rows) if movable else None
+
+    @cached_property
+    def _furthest(self) -> float:
+        """The largest |z - center|^2 of a support vector."""
+        pieces = (self.rows[lo : lo + TILE] for lo in range(0, self.rows.shape[0], TILE))
         squares = (float(_squares(some, self._center).max()) for some in pieces)
-        self._furthest = max(squares, default=0.0)
-        self._all = sum(float(np.abs(part.coef).max(axis=1).sum()) for part in segments)
+        return max(squares, default=0.0)
+
+    @cached_property
+    def _all(self) -> float:
+        """The sum of the largest coefficients of the support vectors."""
+        return sum(float(np.abs(part.coef).max(axis=1).sum()) for part in self.segments)
 
     @cached_property
     def _tiles(self) -> list[Tile]:
-        """Tiles that are packed once, when they are first needed, so that predictions of single rows are
-        fast.
-        """
+        """The support vectors, packed."""
         return self._packed(np.float64 if self._double else np.float32)
 
     def __call__(

@@ -119,7 +119,7 @@ class KernelRisk:
         engine: Engine | None = None,
     ) -> None:
         X, weight = checked(X), check_weights(sample_weight, len(y))
-        if X.shape[0] != len(y) or not np.isin(y, (-1.0, 1.0)).all():
+        if X.shape[0] != len(y) or not (np.abs(y) == 1.0).all():
             raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, each -1 or +1.")
         #: indices of the samples with positive weight
         self.here: IntArray = np.flatnonzero(weight > 0.0)
@@ -135,7 +135,8 @@ class KernelRisk:
         self.center = center_of(X) if kernel.shift_invariant else None
         #: single precision if it can represent the kernel's values
         self.dtype = precision(kernel, X)
-        self.rounding = self.rows(slice(None), np.float64).rounding()
+        self._all = KernelRows(kernel, X, np.float64, self.center)
+        self.rounding = self._all.rounding()
         #: number of kernel values computed so far
         self.kernel_values = looked_at(kernel, self.n_examples)
         self.engine: Engine = engine or SerialEngine()
@@ -156,7 +157,7 @@ class KernelRisk:
 
     def rows(self, which: Any, dtype: Any = None) -> KernelRows:
         """A subset of the rows, packed."""
-        return KernelRows(self.kernel, self.X[which], dtype or self.dtype, self.center)
+        return self._all.take(which).in_precision(dtype or self.dtype)
 
     def products(self, basis: KernelRows, coef: Array) -> Array:
         """sum_j coef_j k(x_i, z_j) for all rows, in the precision of the basis."""
