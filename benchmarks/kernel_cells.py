@@ -30,7 +30,7 @@ ERROR_SECONDS = 600
 #: megabytes of LIBSVM's and oneDAL's cache
 CACHE = 1_000
 #: the methods that are not ours: scikit-learn's SVC (LIBSVM), and that of scikit-learn-intelex (oneDAL)
-PEERS = ("svc", "onedal")
+PEERS = ("svc", "onedal", "onedal (2 threads)")
 #: rows of the fit that loads the compiled functions
 WARM = 400
 
@@ -128,15 +128,19 @@ def model(cell: str, method: str) -> Any:
     problem = PROBLEMS[CELLS[cell][0]]
     if method == "svc":
         return SVC(C=problem.C, gamma=problem.gamma, cache_size=CACHE)
+    method, _, several = method.partition(" (")
+    threads = int(several[0]) if several else 1
     if method == "onedal":
         import daal4py
         import sklearnex.svm
 
-        daal4py.daalinit(1)  # threads
+        daal4py.daalinit(threads)
         return sklearnex.svm.SVC(C=problem.C, gamma=problem.gamma, cache_size=CACHE)
     from maxmargin import KernelSVC
 
-    return KernelSVC(problem.C, gamma=problem.gamma, method=method, max_seconds=LIMIT)
+    return KernelSVC(
+        problem.C, gamma=problem.gamma, method=method, max_seconds=LIMIT, n_jobs=threads
+    )
 
 
 def cache_misses() -> int:

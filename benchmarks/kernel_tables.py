@@ -56,6 +56,7 @@ def report(runs: Runs) -> None:
     """Write all tables for which there are runs."""
     sections = [
         ("fits", "Fits", fits(runs), FITS),
+        ("two_threads", "Two threads", two_threads(runs), TWO_THREADS),
         ("prediction", "Prediction", predictions(runs), PREDICTION),
         ("crossovers", "Where one method overtakes another", crossovers(runs), CROSSOVER),
         ("small_fits", "Small fits, which the crossovers are read from", small(runs), ""),
@@ -104,6 +105,10 @@ FITS = f"""
 - **nystrom** solves a restricted problem with at most 1,000 landmarks: the gap is that of this problem, and
   there is no lower bound for the full one. **SVs** are samples with a nonzero coefficient, **values**
   computed kernel values, **GB** the peak resident memory of the process, including data.
+"""
+TWO_THREADS = """
+Wall seconds of one seed. **times faster** compares two threads of ours with one, **oneDAL ratio** is the time
+of two threads of oneDAL divided by that of two of ours. Our weights do not depend on the number of threads.
 """
 PREDICTION = f"""
 Microseconds per sample for the same {TIMED_ROWS:,} test samples in one call, one thread, after a call with
@@ -157,6 +162,33 @@ def fits(runs: Runs) -> list[Row]:
             }
         )
     return rows
+
+
+def two_threads(runs: Runs) -> list[Row]:
+    """Wall times of one and two threads."""
+    rows: list[Row] = []
+    for cell in MAIN:
+        names = ("exact (1 thread)", "exact (2 threads)", "onedal (2 threads)")
+        keys = [(cell, 0, name) for name in names]
+        if keys[1] not in runs:
+            continue
+        one, two, theirs = (_wall(runs.get(key)) for key in keys)
+        late = keys[2] in runs and runs[keys[2]]["status"] == "limit"
+        rows.append(
+            {
+                "cell": cell,
+                "exact, 1 thread": _figure(one),
+                "exact, 2 threads": _figure(two),
+                "times faster": _figure(_ratio(one, two)),
+                "oneDAL, 2 threads": f"> {LIMIT} CPU s" if late else _figure(theirs),
+                "oneDAL ratio": _figure(_ratio(theirs, two)),
+            }
+        )
+    return rows
+
+
+def _wall(run: Cell | None) -> float | None:
+    return float(run["wall"]) if run and run.get("wall") not in ("", None) else None
 
 
 def predictions(runs: Runs) -> list[Row]:

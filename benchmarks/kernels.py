@@ -5,11 +5,13 @@
     python -m benchmarks.kernels --forget exact,auto --jobs 2      measure these again, two cells at a time
     python -m benchmarks.kernels --report                          only the tables and the plot
 
-Every (cell, seed, method) runs in its own process with one thread. Within a cell the methods alternate, seed
-by seed, so that adjacent entries of a table row ran at nearly the same time. Each run is a line of
-``results/kernels_runs.csv``; existing runs are not repeated. oneDAL is the SVC of scikit-learn-intelex, if
-that is installed. Files: ``kernel_cells.py`` (the problems and one fit), ``kernel_tables.py`` (the tables and
-the plot).
+    python -m benchmarks.kernels --cell main --two-threads         "exact" and oneDAL with one and two threads
+
+Every (cell, seed, method) runs in its own process with one thread, unless the method says "2 threads". Within
+a cell the methods alternate, seed by seed, so that adjacent entries of a table row ran at nearly the same
+time. Each run is a line of ``results/kernels_runs.csv``; existing runs are not repeated. oneDAL is the SVC of
+scikit-learn-intelex, if that is installed. Files: ``kernel_cells.py`` (the problems and one fit),
+``kernel_tables.py`` (the tables and the plot).
 """
 
 from __future__ import annotations
@@ -54,6 +56,12 @@ FIELDS = (
 #: oneDAL where it is installed, next to the method it is compared with
 _ONEDAL = ("onedal",) if importlib.util.find_spec("sklearnex") else ()
 MAIN_METHODS = ("svc", "exact", *_ONEDAL, "nystrom", "auto")
+#: compared by wall time, one after the other
+TWO_THREADS = (
+    "exact (1 thread)",
+    "exact (2 threads)",
+    *(f"{method} (2 threads)" for method in _ONEDAL),
+)
 Key = tuple[str, int, str]
 
 
@@ -122,11 +130,6 @@ def work(cell: str, methods: Iterable[str], most: int) -> None:
                 measure(cell, seed, method)
 
 
-def methods_of(cell: str) -> tuple[str, ...]:
-    """The methods compared by default."""
-    return MAIN_METHODS
-
-
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
@@ -137,6 +140,9 @@ def main() -> None:
     parser.add_argument("--forget", help="methods whose runs (of these cells) are measured anew")
     parser.add_argument("--seeds", type=int, default=3, help="at most so many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
+    parser.add_argument(
+        "--two-threads", action="store_true", help="one seed with one and with two threads"
+    )
     parser.add_argument("--report", action="store_true", help="write the tables only")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -152,9 +158,11 @@ def main() -> None:
         if options.forget:
             forget = options.forget.split(",")
             write({key: None for key in read() if key[0] in cells and key[2] in forget})
-        some = options.methods.split(",") if options.methods else None
+        some = options.methods.split(",") if options.methods else MAIN_METHODS
+        if options.two_threads:
+            some, options.seeds, options.jobs = TWO_THREADS, 1, 1
         with ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(lambda c: work(c, some or methods_of(c), options.seeds), cells))
+            list(pool.map(lambda c: work(c, some, options.seeds), cells))
     report(read())
 
 
