@@ -209,12 +209,12 @@ class _Columns:
         """The columns of the names in the tokens of sequence i, from token ``first`` on."""
         names = list(chain.from_iterable(tokens))
         found = list(map(self.names.get, names, repeat(-1)))
+        if -1 in found and not {str}.issuperset(map(type, names)):
+            for t, token in enumerate(tokens, first):
+                features_of(token, i, t)  # raises an error unless these are strings
         k = -1
         for _ in range(found.count(-1)):
             k = found.index(-1, k + 1)
-            if type(names[k]) is not str:
-                for t, token in enumerate(tokens, first):
-                    features_of(token, i, t)  # raises an error unless these are strings
             found[k] = self.of(names[k])
         return found
 

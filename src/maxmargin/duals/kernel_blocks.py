@@ -274,9 +274,8 @@ class KernelDuals:
 
     def _moved(self, beta: Array, rows: IntArray, change: Array, known: IntArray) -> Array:
         """The scores after the multipliers of some rows changed to ``beta``; arbitrary for ``known`` rows."""
-        if (
-            len(known) == self.n_active and not self._hold
-        ):  # all scores are known, and no columns are cached
+        if len(known) == self.n_active and not self._hold:
+            # all scores are known, and no columns are cached
             self._move = 0.0
             return self._now[1].copy()
         worth = self._free(beta) if self._hold else np.zeros(self.n_examples, dtype=bool)

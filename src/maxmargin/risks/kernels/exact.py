@@ -118,15 +118,15 @@ class KernelRisk:
         memory: int = 2**31,
         engine: Engine | None = None,
     ) -> None:
-        X, weight = checked(X), check_weights(sample_weight, len(y))
-        if X.shape[0] != len(y) or not (np.abs(y) == 1.0).all():
+        X, y, weight = checked(X), np.asarray(y), check_weights(sample_weight, len(y))
+        if X.shape[0] != len(y) or not ((y == 1.0) | (y == -1.0)).all():
             raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, each -1 or +1.")
         #: indices of the samples with positive weight
         self.here: IntArray = np.flatnonzero(weight > 0.0)
         if len(self.here) < len(y):
             X = X[self.here]
         self.X, self.kernel, self.memory, self.fit_intercept = X, kernel, memory, fit_intercept
-        self.y = np.ascontiguousarray(np.asarray(y)[self.here], dtype=np.float64)
+        self.y = np.ascontiguousarray(y[self.here], dtype=np.float64)
         self.weight = weight[self.here]
         self.n_examples = len(self.y)
         self.dim = self.n_examples + int(fit_intercept)
