@@ -2,7 +2,7 @@
 
 A benchmark is a table of *cells*. A cell runs in a process of its own (so that its peak memory is its own
 and nothing is warm but what it warmed itself) and leaves one small JSON file; a rerun takes finished
-cells from there. Import this module before numpy: it pins BLAS to one thread.
+cells from there. Import this module before numpy: it pins BLAS to one thread, or to BENCHMARK_THREADS.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[_name] = "1"
+    os.environ[_name] = os.environ.get("BENCHMARK_THREADS", "1")
 
 import argparse
 import contextlib

@@ -10,7 +10,6 @@ from __future__ import annotations
 from benchmarks.common import Cell, cpu, peak_memory_gb
 
 # ruff: isort: split
-import os
 import resource
 import sys
 import time
@@ -132,7 +131,6 @@ def model(cell: str, method: str) -> Any:
     method, _, several = method.partition(" (")
     threads = int(several[0]) if several else 1
     if method == "onedal":
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # oneDAL reads it, too, when it is loaded
         import daal4py
         import sklearnex.svm
 

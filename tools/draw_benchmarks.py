@@ -236,6 +236,31 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
             },
         ),
     ],
+    "Kernels with two threads, wall time": [
+        (
+            "kernels_two_threads",
+            {
+                "cell": "data",
+                "exact, 1 thread": "maxmargin, 1 thread, s",
+                "exact, 2 threads": "2 threads, s",
+                "times faster": "times faster with 2",
+                "oneDAL, 2 threads": "oneDAL, 2 threads, s",
+                "oneDAL ratio": "times faster than oneDAL",
+            },
+        ),
+    ],
+    "Memory of linear fits, in sizes of X": [
+        (
+            "memory_layouts",
+            {
+                "X": "X",
+                "MB": "X, MB",
+                "sizes of X, LinearSVC": "LinearSVC",
+                "sizes of X, LinearSVC, CuttingPlane": "LinearSVC by CuttingPlane",
+                "sizes of X, scikit-learn": "scikit-learn",
+            },
+        ),
+    ],
     "Sequences against crfsuite": [
         (
             "sequence_training",
