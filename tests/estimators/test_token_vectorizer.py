@@ -76,25 +76,6 @@ def test_forms_of_a_token():
     np.testing.assert_array_equal(rows, expected)
 
 
-@pytest.mark.parametrize("n_hashed", [None, 50])
-@pytest.mark.parametrize("form", ["lists", "dicts"])
-def test_tokens_processed_together_have_the_rows_of_single_ones(form, n_hashed):
-    rng = np.random.default_rng(0)
-
-    def names(n):
-        return [f"n{k}" for k in rng.integers(n, size=rng.integers(0, 8))]  # some are repeated
-
-    def token(n):
-        return names(n) if form == "lists" else {name: name + "v" for name in names(n)}
-
-    train = [[token(20) for _ in range(rng.integers(0, 5))] for _ in range(30)]
-    test = [[token(40) for _ in range(rng.integers(0, 5))] for _ in range(30)]
-    ours, single = TokenVectorizer(n_hashed), TokenVectorizer(n_hashed)
-    same(ours.fit_transform(train), single.fit_transform([tuple(x) for x in train]))
-    for _ in range(2):
-        same(ours.transform(test), single.transform([tuple(x) for x in test]))
-
-
 def test_one_name_is_one_column_however_it_is_written():
     vectorizer = TokenVectorizer()
     X = [[{"a": "b"}, {"a=b": 2.0}, ["a=b"], {"a": ["b", "b"]}]]

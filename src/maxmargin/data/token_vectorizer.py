@@ -8,8 +8,8 @@ filled from the vocabulary when a feature first occurs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, count, repeat
 from typing import Any, Self
 from zlib import crc32
 
@@ -192,58 +192,45 @@ class _Columns:
     is remembered.
     """
 
-    #: whether a name that is repeated in a list has as many codes
-    repeats = True
-
     def __init__(self, names: dict[Any, int], room: float = float("inf")) -> None:
         self.names, self.room = names, room
         self.codes: dict[Any, dict[Any, int]] = {}
         self.table: Array = np.zeros((NUMBERS, 2))
-        self._rows = count()
+        self._rows = itertools.count()
 
     def of(self, name: Any) -> int:
         """The column of a name, -1 if there is none."""
         raise NotImplementedError
 
-    def of_lists(self, tokens: Sequence[list[Any]], i: int, first: int = 0) -> list[int]:
-        """The columns of the names in the tokens of sequence i, from token ``first`` on."""
-        names = list(chain.from_iterable(tokens))
-        found = list(map(self.names.get, names, repeat(-1)))
-        if -1 in found and not {str}.issuperset(map(type, names)):
-            for t, token in enumerate(tokens, first):
-                features_of(token, i, t)  # raises an error unless these are strings
-        k = -1
-        for _ in range(found.count(-1)):
-            k = found.index(-1, k + 1)
-            found[k] = self.of(names[k])
+    def of_list(self, token: list[Any], i: int, t: int) -> list[int]:
+        """The columns of a list of names, token t of sequence i."""
+        get = self.names.get
+        found = [get(name, -1) for name in token]
+        if -1 in found:
+            for k, name in enumerate(token):
+                if found[k] < 0:
+                    if type(name) is not str:
+                        features_of(token, i, t)  # raises an error unless these are strings
+                    found[k] = self.of(name)
         return found
 
-    def of_dicts(
-        self, tokens: Sequence[dict[Any, Any]], more: list[tuple[int, float]]
-    ) -> list[int] | None:
-        """The codes of the features in all tokens of a sequence; None if a name is new or a value not plain,
-        so that the tokens must be processed one by one."""
-        names, values = chain.from_iterable(tokens), chain.from_iterable(map(dict.values, tokens))
+    def of_dict(
+        self, token: Mapping[Any, Any], i: int, t: int, more: list[tuple[int, float]]
+    ) -> list[int]:
+        """The codes of a dict of features, token t of sequence i."""
+        codes = self.codes
         try:
-            found: list[Any] = list(map(dict.get, map(self.codes.__getitem__, names), values))
-        except (KeyError, TypeError):
-            return None
+            found: list[Any] = [codes[name].get(value) for name, value in token.items()]
+        except (KeyError, TypeError, AttributeError):
+            # a new name, a value that is not plain, or a token that is no dict
+            return self._of_features(features_of(token, i, t), more)
         if None in found:  # values that are not remembered
-            features = list(chain.from_iterable(map(dict.items, tokens)))
-            k = -1
-            for _ in range(found.count(None)):
-                k = found.index(None, k + 1)
-                if type(features[k][1]) not in PLAIN:
-                    return None
-                found[k] = self.code(*features[k], more)
+            for k, (name, value) in enumerate(token.items()):
+                if found[k] is None:
+                    if type(value) not in PLAIN:
+                        return self._of_features(features_of(token, i, t), more)
+                    found[k] = self.code(name, value, more)
         return found
-
-    def of_token(self, token: Any, i: int, t: int, more: list[tuple[int, float]]) -> list[int]:
-        """The codes of the features of token t of sequence i, of any form."""
-        if type(token) is list:
-            return self.of_lists([token], i, t)
-        found = self.of_dicts([token], more) if type(token) is dict else None
-        return self._of_features(features_of(token, i, t), more) if found is None else found
 
     def _of_features(self, token: Mapping[Any, Any], more: list[tuple[int, float]]) -> list[int]:
         """The codes of features whose values are numbers, strings or lists of strings."""
@@ -303,16 +290,12 @@ class _KnownNames(_Columns):
 class _HashedNames(_Columns):
     """The columns of hashed names."""
 
-    repeats = False
-
     def __init__(self, n_columns: int) -> None:
         super().__init__({}, REMEMBERED)
         self.n_columns = n_columns
 
-    def of_lists(self, tokens: Sequence[list[Any]], i: int, first: int = 0) -> list[int]:
-        return super().of_lists(
-            [list(features_of(token, i, t)) for t, token in enumerate(tokens, first)], i, first
-        )
+    def of_list(self, token: list[Any], i: int, t: int) -> list[int]:
+        return super().of_list(list(features_of(token, i, t)), i, t)
 
     def of(self, name: Any) -> int:
         column = crc32(str(name).encode("utf-8", "surrogatepass")) % self.n_columns
@@ -339,23 +322,13 @@ def _entries(X: Iterable[Any], names: _Columns) -> tuple[IntArray, Array, IntArr
                 f"sequence {i} of X is {cut(sequence)}, which is one token: X must be a list of sequences of "
                 "tokens. For one sequence, pass [X]."
             )
-        # tokens of one form at once: the loops over their features are then loops of the interpreter's own
-        kinds = set(map(type, sequence)) if type(sequence) is list else set()
-        found = None
-        if kinds == {list} and names.repeats:
-            lists += range(len(ends) - 1, len(ends) - 1 + len(sequence))
-            found = names.of_lists(sequence, i)
-        elif kinds == {dict}:
-            found = names.of_dicts(sequence, more)
-        if found is not None:
-            ends += list(accumulate(map(len, sequence), initial=ends[-1]))[1:]
-            codes += found
-        else:
-            for t, token in enumerate(sequence):
-                if type(token) is list:
-                    lists.append(len(ends) - 1)
-                codes += names.of_token(token, i, t, more)
-                ends.append(before + len(codes))
+        for t, token in enumerate(sequence):
+            if type(token) is list:
+                lists.append(len(ends) - 1)
+                codes += names.of_list(token, i, t)
+            else:
+                codes += names.of_dict(token, i, t, more)
+            ends.append(before + len(codes))
         if len(codes) >= CHUNK:
             parts.append(np.array(codes, dtype=np.int32))
             before += len(codes)
