@@ -8,13 +8,14 @@ code. So one stamp covers all sources of this folder; when it changes, the cache
 from __future__ import annotations
 
 import contextlib
+import warnings
 import zlib
 from pathlib import Path
 
-from numba import njit
+from maxmargin.compiled.jit import entry
 
 
-@njit(cache=True)
+@entry
 def _probe():  # pragma: no cover - never called; its cache path is that of this folder
     return 0
 
@@ -27,6 +28,11 @@ def _forget_stale_code() -> None:
     text = f"{stamp:08x}"
     location = _probe.stats.cache_path
     if location is None:
+        warnings.warn(
+            "compiled code cannot be cached, because no folder is writable: every process compiles again, "
+            "for seconds. Set NUMBA_CACHE_DIR to a folder that can be written.",
+            stacklevel=2,
+        )
         return
     folder = Path(location)
     file = folder / "maxmargin-sources.txt"

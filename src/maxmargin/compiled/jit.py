@@ -1,4 +1,4 @@
-"""Compilation options: functions release the GIL and are cached on disk.
+"""Compilation options: functions release the GIL and are cached on disk if a folder is writable.
 
 ``entry`` functions are called from Python. ``leaf`` functions are called only by compiled code: they have no
 Python wrapper, which saves a sixth of the compile time of a first fit.
@@ -6,6 +6,7 @@ Python wrapper, which saves a sixth of the compile time of a first fit.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from numba import njit
@@ -23,20 +24,29 @@ IN_ORDER = {"contract", "nsz"}
 #: for maxima of many numbers without nan (inf is respected), so that they are vectorized
 MAXIMA = {"reassoc", "nnan", "nsz"}
 
-_common: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-}
-_njit: Any = njit  # Numba's annotations lack two of the options
-entry = _njit(**_common)
-entry_products = _njit(fastmath=PRODUCTS, **_common)
-entry_in_order = _njit(fastmath=IN_ORDER, **_common)
+
+def _compiled(**options: Any) -> Any:
+    """A decorator with these options of Numba."""
+    compile_later: Any = njit(  # type: ignore[call-overload] # Numba's annotations lack two of the options
+        nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options
+    )
+
+    def decorate(function: Any) -> Any:
+        dispatcher = compile_later(function)
+        with suppress(RuntimeError):  # no folder is writable; `maxmargin.compiled` warns of it
+            dispatcher.enable_caching()
+        return dispatcher
+
+    return decorate
+
+
+entry = _compiled()
+entry_products = _compiled(fastmath=PRODUCTS)
+entry_in_order = _compiled(fastmath=IN_ORDER)
 #: for leaves called once per row with arrays: a real call would count references, which takes 100 ns
-inlined = _njit(no_cpython_wrapper=True, forceinline=True, **_common)
-inlined_products = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=PRODUCTS, **_common)
-inlined_in_order = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=IN_ORDER, **_common)
-inlined_maxima = _njit(no_cpython_wrapper=True, forceinline=True, fastmath=MAXIMA, **_common)
-leaf = _njit(no_cpython_wrapper=True, **_common)
-leaf_in_order = _njit(no_cpython_wrapper=True, fastmath=IN_ORDER, **_common)
+inlined = _compiled(no_cpython_wrapper=True, forceinline=True)
+inlined_products = _compiled(no_cpython_wrapper=True, forceinline=True, fastmath=PRODUCTS)
+inlined_in_order = _compiled(no_cpython_wrapper=True, forceinline=True, fastmath=IN_ORDER)
+inlined_maxima = _compiled(no_cpython_wrapper=True, forceinline=True, fastmath=MAXIMA)
+leaf = _compiled(no_cpython_wrapper=True)
+leaf_in_order = _compiled(no_cpython_wrapper=True, fastmath=IN_ORDER)

@@ -22,20 +22,21 @@ inexact solve never invalidates a certificate.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled.jit import entry
 
 #: relative pivot below which a plane is treated as linearly dependent on the free ones
 SINGULAR = 1e-13
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _column(G, block, shift, F, n_free, j, out):
     for i in range(n_free):
         f = F[i]
         out[i] = G[f, j] + (shift if block[f] == block[j] else 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _forward(L, n_free, x):
     for i in range(n_free):
         s = x[i]
@@ -44,7 +45,7 @@ def _forward(L, n_free, x):
         x[i] = s / L[i, i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _backward(L, n_free, x):
     """Solve L' y = x in place, by rows of L so that memory is read in order."""
     for i in range(n_free - 1, -1, -1):
@@ -54,7 +55,7 @@ def _backward(L, n_free, x):
             x[k] -= L[i, k] * xi
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _solve_definite(S, p, x):
     """Solve S x = x in place by Cholesky; S is destroyed."""
     for i in range(p):
@@ -67,7 +68,7 @@ def _solve_definite(S, p, x):
     _backward(S, p, x)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _delete(L, Y, F, n_free, k):
     """Remove position k of the free set; returns the new size."""
     for i in range(k, n_free - 1):
@@ -89,7 +90,7 @@ def _delete(L, Y, F, n_free, k):
     return n_free - 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
     """Add plane j to the free set; returns (new size, True if j is in it).
 
@@ -145,7 +146,7 @@ def enter(G, c, block, shift, beta, F, n_free, L, Y, j, slope):
         n_free = _delete(L, Y, F, n_free, hit)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _normalize(beta, block, m, p):
     """Remove accumulated rounding: beta >= 0, and every block sums to one up to rounding."""
     sums = np.zeros(p)
@@ -160,7 +161,7 @@ def _normalize(beta, block, m, p):
         beta[j] /= sums[block[j]]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def _gradient(G, c, beta, m, grad):
     for j in range(m):
         grad[j] = -c[j]
@@ -171,7 +172,7 @@ def _gradient(G, c, beta, m, grad):
                 grad[j] += G[k, j] * bk
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def refresh_offsets(c, p, F, n_free, L, Y):
     """Recompute the column L^-1 c_F after the offsets changed (another C or another center)."""
     work = np.empty(n_free)
@@ -182,7 +183,7 @@ def refresh_offsets(c, p, F, n_free, L, Y):
         Y[i, p] = work[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def descend(G, c, block, p, m, beta, F, n_free, L, Y):
     """Minimize on the free set, stepping to the boundary and dropping planes until the minimizer is feasible.
 
