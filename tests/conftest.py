@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,3 +24,32 @@ _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=12, derandomize=True, **_common)
 settings.register_profile("nightly", max_examples=200, **_common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+class _Compiled(logging.Handler):
+    """What was compiled although the installation has precompiled code."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.found: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        self.found.add(record.getMessage())
+
+
+#: functions that tests/precompiled calls with types which no fit has; they may compile
+UNLISTED = ("vectors.dot", "vectors.add_scaled")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_missing_in_the_table_of_signatures():
+    """With precompiled code: every function that tests call has its types in signatures.txt."""
+    logger, handler = logging.getLogger("maxmargin.compiled.function"), _Compiled()
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield
+    missing = sorted(text for text in handler.found if text.split()[1] not in UNLISTED)
+    assert not missing, "not in signatures.txt (see tools/record_signatures.py):\n" + "\n".join(
+        missing
+    )

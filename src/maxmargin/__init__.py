@@ -14,24 +14,22 @@ if TYPE_CHECKING:
     from maxmargin.command_line.commands.versions import show_versions
     from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
-    from maxmargin.estimators import (
-        GaussianPrior,
-        GrammarParser,
-        GraphLabeler,
-        KernelSVC,
-        LatentStructuredSVM,
-        LinearSVC,
-        LinearSVCCV,
-        LinearSVR,
-        MeasureSVC,
-        MultiLabelSVC,
-        RankSVM,
-        SequenceTagger,
-        StructuredSVM,
-        StructuredSVMCV,
-        svc_path,
-    )
+    from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+    from maxmargin.estimators.linear.linear_svc import LinearSVC
+    from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
+    from maxmargin.estimators.linear.linear_svr import LinearSVR
+    from maxmargin.estimators.linear.measure_svc import MeasureSVC
+    from maxmargin.estimators.linear.path import svc_path
+    from maxmargin.estimators.linear.rank_svm import RankSVM
+    from maxmargin.estimators.prior import GaussianPrior
+    from maxmargin.estimators.structured.grammar_parser import GrammarParser
+    from maxmargin.estimators.structured.graph_labeler import GraphLabeler
+    from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
+    from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
     from maxmargin.estimators.structured.path import structured_path
+    from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
+    from maxmargin.estimators.structured.structured_svm import StructuredSVM
+    from maxmargin.estimators.structured.structured_svm_cv import StructuredSVMCV
     from maxmargin.onnx_export import to_onnx
     from maxmargin.persistence import load
     from maxmargin.solvers import minimize
@@ -87,10 +85,26 @@ _PACKAGES = [
 _HOMES = {
     "Checkpoint": "checkpoints",
     "CheckpointError": "checkpoints",
+    "GaussianPrior": "estimators.prior",
+    "GrammarParser": "estimators.structured.grammar_parser",
+    "GraphLabeler": "estimators.structured.graph_labeler",
+    "KernelSVC": "estimators.kernel.kernel_svc",
+    "LatentStructuredSVM": "estimators.structured.latent_structured_svm",
+    "LinearSVC": "estimators.linear.linear_svc",
+    "LinearSVCCV": "estimators.linear.linear_svc_cv",
+    "LinearSVR": "estimators.linear.linear_svr",
+    "MeasureSVC": "estimators.linear.measure_svc",
+    "MultiLabelSVC": "estimators.structured.multilabel_svc",
+    "RankSVM": "estimators.linear.rank_svm",
+    "SequenceTagger": "estimators.structured.sequence_tagger",
+    "StructuredSVM": "estimators.structured.structured_svm",
+    "StructuredSVMCV": "estimators.structured.structured_svm_cv",
     "load": "persistence",
     "minimize": "solvers",
     "return_on_interrupt": "core.interrupts",
     "show_versions": "command_line.commands.versions",
+    "structured_path": "estimators.structured.path",
+    "svc_path": "estimators.linear.path",
     "to_onnx": "onnx_export",
     "warm_up": "command_line.warm_up",
 }
@@ -101,9 +115,8 @@ def __getattr__(name: str) -> Any:
     # start with them
     if name in _PACKAGES:
         return import_module(f"maxmargin.{name}")
-    if name in __all__:
-        home = _HOMES.get(name, "estimators")
-        value = globals()[name] = getattr(import_module(f"maxmargin.{home}"), name)
+    if name in _HOMES:
+        value = globals()[name] = getattr(import_module(f"maxmargin.{_HOMES[name]}"), name)
         return value
     raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
 

@@ -29,7 +29,7 @@ print(notice.functions)
 
 
 def fit_elsewhere(cache):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "MAXMARGIN_JIT": "1"}
     environment.pop("MAXMARGIN_QUIET", None)
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FIT],
@@ -53,6 +53,7 @@ def test_the_first_process_says_once_that_it_compiles_and_the_second_compiles_no
 @pytest.mark.nightly
 def test_after_a_warm_up_a_fit_compiles_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("MAXMARGIN_JIT", "1")
     seconds = maxmargin.warm_up([maxmargin.LinearSVC])
     assert list(seconds) == ["LinearSVC"]
     assert seconds["LinearSVC"] > 0.0

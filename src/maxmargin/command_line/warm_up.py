@@ -9,13 +9,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import maxmargin
 from maxmargin.command_line.common_estimators import COMMON
 from maxmargin.command_line.tiny_fits import TINY_FITS
+from maxmargin.compiled.precompiled import precompiled
 from maxmargin.engines.choice import EngineOptions
 
 
@@ -24,10 +24,11 @@ def warm_up(
 ) -> dict[str, float]:
     """Compile for this machine now, so that first fits do not.
 
-    The first fit on a machine compiles for 2 to 21 seconds; later fits, also in other processes, load the
-    compiled code from a cache on disk. This function fills the cache: it fits each estimator to tiny data of
-    the usual types (dense and sparse, binary and multiclass) in processes of its own. Call it when you build
-    an image or before you start many processes. ``maxmargin warmup`` does the same on the command line.
+    Wheels for a platform have compiled code, and need no warm-up. With the pure wheel, the first fit on a
+    machine compiles for about 20 seconds; later fits, also in other processes, load the compiled code from a
+    cache on disk. This function fills the cache: it fits each estimator to tiny data of the usual types
+    (dense and sparse, binary and multiclass) in processes of its own. Call it when you build an image or
+    before you start many processes. ``maxmargin warmup`` does the same on the command line.
 
     What depends on unusual parameters is still compiled when it is first used.
 
@@ -55,7 +56,10 @@ def warm_up(
     names = _names(estimators)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: use None or 1 for one process, -1 for all cores.")
-    import_module("maxmargin.compiled")  # clears code of older sources before the processes start
+    if not precompiled().functions:
+        from maxmargin.compiled.cache import prepare_cache
+
+        prepare_cache()  # clears code of older sources before the processes start
     workers = EngineOptions(n_jobs=n_jobs).n_workers
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         seconds = list(pool.map(lambda name: _fit_elsewhere(name, folder), names))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.compiled.jit import entry, leaf, leaf_in_order
+from maxmargin.compiled.jit import entry, inlined, leaf
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 
 FloatArray = npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ class Scratch(NamedTuple):
     distances: FloatArray
 
 
-@leaf_in_order
+@inlined
 def row_dot(c: Candidates, w: FloatArray, row: int) -> Any:
     """<w, x_row>."""
     total = 0.0

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.compiled.jit import entry, leaf, leaf_in_order
+from maxmargin.compiled.jit import entry, inlined_in_order, leaf
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ def parts(w: FloatArray, n_features: int, K: int) -> Any:
     return w[: n_features * K].reshape(n_features, K), w[n_features * K :]
 
 
-@leaf_in_order
+@inlined_in_order
 def emissions(
     indptr: IntArray,
     indices: Indices,
@@ -82,7 +82,7 @@ def emissions(
                 out[row, s] += x * W[feature, s]
 
 
-@leaf_in_order
+@inlined_in_order
 def emission(
     indptr: IntArray, indices: Indices, data: Data, W: FloatArray, token: int, label: int
 ) -> Any:

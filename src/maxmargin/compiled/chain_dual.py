@@ -45,7 +45,7 @@ from maxmargin.compiled.chain import (
 )
 from maxmargin.compiled.chain_insert import Places, insert
 from maxmargin.compiled.chain_planes import Planes, block
-from maxmargin.compiled.jit import entry, entry_products, leaf
+from maxmargin.compiled.jit import entry, entry_products, inlined, leaf
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
 
 #: a visit ends when the gap of the example has dropped to this fraction of its initial value
@@ -79,7 +79,7 @@ class Scratch(NamedTuple):
     tail: FloatArray
 
 
-@leaf
+@inlined
 def cached_scores(
     indptr: IntArray,
     indices: Indices,

@@ -27,7 +27,7 @@ from maxmargin.compiled.chain import (
     tail_difference,
 )
 from maxmargin.compiled.chain_planes import Planes, block, copy_labels, find, label_code
-from maxmargin.compiled.jit import entry, leaf, leaf_in_order
+from maxmargin.compiled.jit import entry, leaf
 
 Places = npt.NDArray[np.int32]
 
@@ -58,7 +58,7 @@ def scatter(
     add_tail_difference(tail, V.shape[1], y, z, 1.0)
 
 
-@leaf_in_order
+@leaf
 def difference_product(
     indptr: IntArray,
     indices: Indices,

@@ -35,7 +35,6 @@ import numpy.typing as npt
 
 from maxmargin.compiled import simd
 from maxmargin.compiled.jit import entry, entry_products, inlined
-from maxmargin.compiled.prefetch import prefetch
 from maxmargin.compiled.row_dual import draw
 
 FloatArray = npt.NDArray[np.float64]
@@ -192,7 +191,7 @@ def demand(cost: FloatArray, offset: Any, i: int, truth: int, k: int) -> Any:
 def fetch_offset(offset: Any, at: int) -> None:
     """Prefetch the offsets of a row. (A separate function, so that Numba specializes on None.)"""
     if offset is not None:
-        prefetch(offset, at)
+        simd.prefetch(offset, at)
 
 
 @inlined
@@ -200,24 +199,24 @@ def fetch_indices(indices: Any, first: Any, last: Any) -> None:
     """Prefetch the indices of a sparse row. (A separate function, so that Numba specializes on None.)"""
     if indices is not None:
         for p in range(first, last, np.uint64(16)):
-            prefetch(indices, p)
+            simd.prefetch(indices, p)
 
 
 @inlined
 def fetch(rows: ClassRows, caps: FloatArray, alpha: FloatArray, near: int, far: int) -> None:
     """Prefetch the data of two later visits."""
     K = alpha.shape[1]
-    prefetch(rows.indptr, far)
-    prefetch(rows.y, far)
-    prefetch(rows.square, far)
-    prefetch(caps, far)
-    prefetch(alpha, far * K)
-    prefetch(alpha, near * K + K - 1)
+    simd.prefetch(rows.indptr, far)
+    simd.prefetch(rows.y, far)
+    simd.prefetch(rows.square, far)
+    simd.prefetch(caps, far)
+    simd.prefetch(alpha, far * K)
+    simd.prefetch(alpha, near * K + K - 1)
     fetch_offset(rows.offset, far * K)
     first = np.uint64(rows.indptr[near])
     last = min(np.uint64(rows.indptr[near + 1]), first + REACH)
     for p in range(first, last, np.uint64(8)):
-        prefetch(rows.data, p)
+        simd.prefetch(rows.data, p)
     fetch_indices(rows.indices, first, last)
 
 

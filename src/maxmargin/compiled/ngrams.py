@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.compiled import simd
 from maxmargin.compiled.jit import entry, inlined
-from maxmargin.compiled.prefetch import prefetch
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -70,10 +70,10 @@ def ngrams_dot(tokens, indptr, first, last, n_features, signed, w, k, lo, hi, ou
                 )
                 at += 1
             for j in range(min(AHEAD, filled)):
-                prefetch(w, columns[j] * k)
+                simd.prefetch(w, columns[j] * k)
             for j in range(filled):
                 if j + AHEAD < filled:
-                    prefetch(w, columns[j + AHEAD] * k)
+                    simd.prefetch(w, columns[j + AHEAD] * k)
                 for c in range(k):
                     out[c, i - lo] += signs[j] * w[np.uint64(columns[j] * k + c)]
 
@@ -98,10 +98,10 @@ def ngrams_accumulate(tokens, indptr, first, last, n_features, signed, coef, k, 
                 )
                 at += 1
             for j in range(min(AHEAD, filled)):
-                prefetch(out, columns[j] * k)
+                simd.prefetch(out, columns[j] * k)
             for j in range(filled):
                 if j + AHEAD < filled:
-                    prefetch(out, columns[j + AHEAD] * k)
+                    simd.prefetch(out, columns[j + AHEAD] * k)
                 for c in range(k):
                     out[np.uint64(columns[j] * k + c)] += signs[j] * coef[c, i - lo]
 

@@ -17,7 +17,7 @@ from numba.core import event
 #: seconds of compilation after which the notice is written
 PATIENCE = 2.0
 NOTICE = (
-    "maxmargin: compiling for this machine, once; later fits load the compiled code from a cache "
+    "maxmargin: compiling for this machine, about 20 s, once; later fits load the code from a cache "
     "(MAXMARGIN_QUIET=1 hides this line).\n"
 )
 

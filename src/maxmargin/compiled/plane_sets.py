@@ -127,7 +127,7 @@ def gradients(sets: PlaneSets, i: int, w: FloatArray, g: FloatArray) -> None:
         g[j] = sets.loss[base + j] + product(sets, base + j, w)
 
 
-@leaf
+@inlined
 def block_step(
     sets: PlaneSets,
     u: FloatArray,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import simd
-from maxmargin.compiled.jit import entry_in_order, entry_products, inlined, leaf_in_order
+from maxmargin.compiled.jit import entry_in_order, entry_products, inlined, inlined_in_order
 
 
 @entry_in_order
@@ -32,7 +32,7 @@ def csr_accumulate(indptr, indices, data, coef, lo, hi, out):
                 out[np.uint64(indices[k])] += c * data[k]
 
 
-@leaf_in_order
+@inlined_in_order
 def _dot_8(indptr, indices, data, W, lo, hi, out, c):
     n_columns = W.shape[1]
     here, zero = simd.first(n_columns - c), simd.fill(0.0)
@@ -44,7 +44,7 @@ def _dot_8(indptr, indices, data, W, lo, hi, out, c):
         simd.store(out, (i - lo) * n_columns + c, here, s)
 
 
-@leaf_in_order
+@inlined_in_order
 def _dot_16(indptr, indices, data, W, lo, hi, out, c):
     n_columns = W.shape[1]
     there, zero = simd.first(n_columns - c - simd.LANES), simd.fill(0.0)
@@ -70,7 +70,7 @@ def csr_dot_columns(indptr, indices, data, W, lo, hi, out):
             _dot_8(indptr, indices, data, W, lo, hi, out, c)
 
 
-@leaf_in_order
+@inlined_in_order
 def _add_row(indices, data, start, end, coef, at, out):
     """Add one row times the coefficients starting at element ``at``, all columns."""
     n_columns, zero = out.shape[1], simd.fill(0.0)

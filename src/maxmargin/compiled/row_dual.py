@@ -41,8 +41,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.compiled import simd
 from maxmargin.compiled.jit import entry, entry_in_order, entry_products, inlined, leaf
-from maxmargin.compiled.prefetch import prefetch
 
 #: columns of a row's state
 ALPHA, CAP, SQUARE, LABEL = range(4)
@@ -182,18 +182,18 @@ def csr_epoch(
     gap, total, gain, bend = 0.0, 0.0, 0.0, 0.0
     for p in range(count):
         if p + 2 * AHEAD < count:
-            prefetch(indptr, rows[p + 2 * AHEAD])
+            simd.prefetch(indptr, rows[p + 2 * AHEAD])
         if p + AHEAD < count:
             j = np.uint64(rows[p + AHEAD])
-            prefetch(state, j * np.uint64(4))
+            simd.prefetch(state, j * np.uint64(4))
             if margins is not None:
-                prefetch(margins, j)
+                simd.prefetch(margins, j)
             lo, hi = np.uint64(indptr[j]), np.uint64(indptr[j + np.uint64(1)])
             hi = min(hi, lo + np.uint64(8 * LINES))
             for k in range(lo, hi, np.uint64(8)):
-                prefetch(data, k)
+                simd.prefetch(data, k)
             for k in range(lo, hi, np.uint64(16)):
-                prefetch(indices, k)
+                simd.prefetch(indices, k)
         i = np.uint64(rows[p])
         lo, hi = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
         s = intercept * w[last] if intercept != 0.0 else 0.0
@@ -274,11 +274,11 @@ def dense_epoch(
     for p in range(count):
         if p + AHEAD < count:
             j = np.uint64(rows[p + AHEAD])
-            prefetch(state, j * np.uint64(4))
+            simd.prefetch(state, j * np.uint64(4))
             if margins is not None:
-                prefetch(margins, j)
+                simd.prefetch(margins, j)
             for k in range(n_lines):
-                prefetch(X, j * np.uint64(d) + np.uint64(k * line))
+                simd.prefetch(X, j * np.uint64(d) + np.uint64(k * line))
         i = np.uint64(rows[p])
         s = intercept * w[d] if intercept != 0.0 else 0.0
         for k in range(d):

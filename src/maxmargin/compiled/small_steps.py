@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from maxmargin.compiled import interior, smooth
-from maxmargin.compiled.jit import entry_in_order, leaf_in_order
+from maxmargin.compiled.jit import entry_in_order, inlined_in_order
 
 #: number of vectors by row and by column that the functions need memory for
 INTERIOR_VECTORS, SQUARED_VECTORS = (8, 4), (4, 3)
@@ -116,7 +116,7 @@ def squared_steps(
     return count
 
 
-@leaf_in_order
+@inlined_in_order
 def residuals(Z, penalty, alpha, w, residual):
     """residual = P w - Z' alpha; return w' P w / 2 and |residual|^2 / 2."""
     n, d = Z.shape
@@ -132,7 +132,7 @@ def residuals(Z, penalty, alpha, w, residual):
     return omega, off
 
 
-@leaf_in_order
+@inlined_in_order
 def factorize(Z, theta, penalty, factor, scale):
     """The Cholesky factor of P + Z' diag(theta) Z scaled to a unit diagonal, below the diagonal, as
     :class:`maxmargin.duals.gram.Factor` computes it; whether there is one.
@@ -173,7 +173,7 @@ def factorize(Z, theta, penalty, factor, scale):
     return True
 
 
-@leaf_in_order
+@inlined_in_order
 def direction(Z, Zt, factor, scale, residual, coef, dw, dm):
     """dw = H^-1 (-residual - Z' coef) and dm = Z dw."""
     n, d = Z.shape

@@ -17,15 +17,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators import (
-    KernelSVC,
-    LinearSVC,
-    LinearSVCCV,
-    LinearSVR,
-    MeasureSVC,
-    RankSVM,
-)
 from maxmargin.estimators.kernel.classes import pairs
+from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
+from maxmargin.estimators.linear.linear_svr import LinearSVR
+from maxmargin.estimators.linear.measure_svc import MeasureSVC
+from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.kernels.functions import RBF, FromCallable, Linear, Polynomial, Sigmoid
 from maxmargin.kernels.rows import center_of
 from maxmargin.onnx_export.graph import Graph

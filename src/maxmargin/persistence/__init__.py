@@ -15,19 +15,17 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import (
-    GrammarParser,
-    GraphLabeler,
-    KernelSVC,
-    LatentStructuredSVM,
-    LinearSVC,
-    LinearSVR,
-    MeasureSVC,
-    MultiLabelSVC,
-    RankSVM,
-    SequenceTagger,
-    StructuredSVM,
-)
+from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.linear.linear_svr import LinearSVR
+from maxmargin.estimators.linear.measure_svc import MeasureSVC
+from maxmargin.estimators.linear.rank_svm import RankSVM
+from maxmargin.estimators.structured.grammar_parser import GrammarParser
+from maxmargin.estimators.structured.graph_labeler import GraphLabeler
+from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
+from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
+from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
+from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.files import codec, container
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.losses import ScoreLoss

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators import GrammarParser
+from maxmargin.estimators.structured.grammar_parser import GrammarParser
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.persistence._fields import Field, Fields, Sizes, array, integers, labels
 from maxmargin.tasks.parsing.grammar import Grammar, Rule, Symbol

@@ -14,11 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin import estimators
 from maxmargin.core.result import Certificate, StopReason
 from maxmargin.data.token_vectorizer import TokenVectorizer
 from maxmargin.duals.one_pass import SupportStream
-from maxmargin.estimators import GraphLabeler, KernelSVC, SequenceTagger
+from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.linear.linear_svr import LinearSVR
+from maxmargin.estimators.linear.measure_svc import MeasureSVC
+from maxmargin.estimators.linear.rank_svm import RankSVM
+from maxmargin.estimators.structured.grammar_parser import GrammarParser
+from maxmargin.estimators.structured.graph_labeler import GraphLabeler
+from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
+from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
+from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
+from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.estimators.structured.tagged_data import label_functions
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.kernels.features import KernelFeatures
@@ -380,16 +389,16 @@ class Model(NamedTuple):
 MODELS: dict[str, Model] = {
     model.cls.__name__: model
     for model in (
-        Model(estimators.GrammarParser, PARSER, read_parser, parser_values),
+        Model(GrammarParser, PARSER, read_parser, parser_values),
         Model(GraphLabeler, _GRAPHS, _read_graphs, _graph_values),
         Model(KernelSVC, _KERNEL, _read_kernel_svc, _kernel_svc_values),
-        Model(estimators.LatentStructuredSVM, _LATENT, _read_structured, _task_name),
-        Model(estimators.LinearSVC, _CLASSIFIER, _read_classifier),
-        Model(estimators.LinearSVR, _REGRESSION, _read_linear),
-        Model(estimators.MeasureSVC, _CLASSIFIER, _read_classifier),
-        Model(estimators.MultiLabelSVC, _MULTILABEL, _read_multilabel),
-        Model(estimators.RankSVM, _RANKER, _read_ranker),
+        Model(LatentStructuredSVM, _LATENT, _read_structured, _task_name),
+        Model(LinearSVC, _CLASSIFIER, _read_classifier),
+        Model(LinearSVR, _REGRESSION, _read_linear),
+        Model(MeasureSVC, _CLASSIFIER, _read_classifier),
+        Model(MultiLabelSVC, _MULTILABEL, _read_multilabel),
+        Model(RankSVM, _RANKER, _read_ranker),
         Model(SequenceTagger, _TAGGER, _read_tagger, _tagger_values),
-        Model(estimators.StructuredSVM, _STRUCTURED, _read_structured, _task_name),
+        Model(StructuredSVM, _STRUCTURED, _read_structured, _task_name),
     )
 }

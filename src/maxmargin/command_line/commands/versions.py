@@ -28,7 +28,7 @@ def run(arguments: Any) -> int:
 
 
 def show_versions() -> None:
-    """Print the versions of maxmargin, Python and packages, the machine, and where compiled code is kept.
+    """Print the versions of maxmargin, Python and packages, the machine, and which compiled code is used.
 
     Put the output into a bug report. ``maxmargin versions`` prints the same in a shell.
 
@@ -40,25 +40,39 @@ def show_versions() -> None:
     Python ...
     numpy ...
     """
-    from llvmlite import binding  # not before it is needed: the help of the command is fast
-    from numba.core import config
-
     lines = {"maxmargin": __version__, "Python": platform.python_version()}
     lines |= {name: _version(name) or "missing" for name in REQUIRED}
     lines |= {name: found for name in OPTIONAL if (found := _version(name)) is not None}
     lines["platform"] = platform.platform()
-    cpu = getattr(config, "CPU_NAME", None) or binding.get_host_cpu_name()
-    lines["CPU"] = f"{cpu}, {os.cpu_count()} cores"
-    lines["compiled code"] = compile_cache()
+    lines["CPU"] = f"{_processor()}, {os.cpu_count()} cores"
+    lines["compiled code"] = compiled_code()
     for name, text in lines.items():
         print(f"{name:14} {text}")
 
 
-def compile_cache() -> str:
-    """The folder with the compiled code."""
-    from maxmargin.compiled import _probe
+def compiled_code() -> str:
+    """Which compiled code is used, and why."""
+    from maxmargin.compiled.precompiled import precompiled
 
-    return _probe.stats.cache_path or "not cached: no folder is writable (set NUMBA_CACHE_DIR)"
+    found = precompiled()
+    if found.functions:
+        return found.reason
+    from maxmargin.compiled.cache import cache_folder  # imports Numba
+
+    folder = cache_folder() or "not cached: no folder is writable (set NUMBA_CACHE_DIR)"
+    return f"{found.reason}; in {folder}"
+
+
+def _processor() -> str:
+    """The processor as Numba calls it; without Numba, the kind of machine."""
+    from maxmargin.compiled.precompiled import precompiled
+
+    if precompiled().functions:
+        return platform.machine()
+    from llvmlite import binding
+    from numba.core import config
+
+    return str(getattr(config, "CPU_NAME", None) or binding.get_host_cpu_name())
 
 
 def _version(name: str) -> str | None:

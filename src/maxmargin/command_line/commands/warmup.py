@@ -34,14 +34,14 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: Any) -> int:
     """Warm up and print the seconds of each estimator."""
-    from maxmargin.command_line.commands.versions import compile_cache
+    from maxmargin.command_line.commands.versions import compiled_code
     from maxmargin.command_line.warm_up import warm_up
 
     chosen = "all" if arguments.all else arguments.estimators or None
     seconds = warm_up(chosen, n_jobs=arguments.jobs)
     for name, value in seconds.items():
         print(f"{name:20} {value:6.1f} s")
-    print(f"compiled code in {compile_cache()}")
+    print(f"compiled code: {compiled_code()}")
     return 0
 
 

@@ -28,7 +28,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, relative_gap
@@ -256,6 +255,8 @@ def choose_landmarks(
     if settings.landmarks == "random":
         return np.sort(rng.choice(n, size=k, replace=False))
     if settings.landmarks == "kmeans++":
+        from sklearn.cluster import kmeans_plusplus  # takes as long to import as all of maxmargin
+
         pool = np.sort(rng.choice(n, size=min(n, POOL * k), replace=False))
         _, which = kmeans_plusplus(X[pool], k, random_state=int(rng.integers(2**31)))
         return np.unique(pool[which])

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 
 from maxmargin.core.vectors import Array
 
@@ -36,6 +34,8 @@ def calibration_table(margins: Array, right: npt.NDArray[np.bool_], method: str)
     finite = margins[np.isfinite(margins)]
     margins = np.minimum(margins, finite.max(initial=0.0))
     if method == "isotonic":
+        from sklearn.isotonic import IsotonicRegression
+
         found: Any = IsotonicRegression(y_min=0.0, y_max=1.0).fit(margins, right)
         table = np.stack([found.X_thresholds_, found.y_thresholds_])
     else:
@@ -49,6 +49,8 @@ def _sigmoid_table(margins: Array, right: npt.NDArray[np.bool_]) -> Array:
     if right.all() or not right.any():
         return np.array([[0.0], [float(right[0])]])
     scale = margins.mean() or 1.0
+    from sklearn.linear_model import LogisticRegression  # not before it is needed: it imports much
+
     found: Any = LogisticRegression(C=1e6).fit(margins[:, None] / scale, right)
     slope, offset = max(0.0, float(found.coef_[0, 0])) / scale, float(found.intercept_[0])
     # from margin 0 to the largest, but not far into the flat part, where knots would be wasted

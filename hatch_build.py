@@ -1,0 +1,47 @@
+"""Platform wheels: with MAXMARGIN_PLATFORM_WHEEL=1 the wheel has code that is compiled ahead of time.
+
+Without that variable the wheel is pure: it has the sources only, and Numba compiles them on demand.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+#: numba.pycc is deprecated, so one version that is known to work compiles all wheels
+COMPILERS = ["numba==0.68.1", "numpy>=2.1", "setuptools>=77"]
+
+
+class PlatformWheel(BuildHookInterface):  # type: ignore[type-arg]
+    """Compile, and add the extension modules to the wheel."""
+
+    def is_wanted(self) -> bool:
+        """Whether a platform wheel was asked for."""
+        return os.environ.get("MAXMARGIN_PLATFORM_WHEEL", "0") not in ("", "0")
+
+    def dependencies(self) -> list[str]:
+        """What the build requires, in addition to the requirements of pyproject.toml."""
+        return COMPILERS if self.is_wanted() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called before the wheel is written."""
+        if not self.is_wanted() or version == "editable":
+            return
+        self._folder = tempfile.TemporaryDirectory()
+        tool = Path(self.root, "tools", "build_kernels.py")
+        subprocess.run([sys.executable, tool, self._folder.name], check=True)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        for path in Path(self._folder.name).iterdir():
+            build_data["force_include"][str(path)] = f"maxmargin/compiled/{path.name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Called after the wheel is written."""
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()
