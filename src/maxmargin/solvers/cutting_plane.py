@@ -6,8 +6,8 @@ Algorithms 3 and 4 of Joachims, Finley and Yu (1-slack) and the optimized cuttin
 and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 
     w_t   solves the reduced problem over the cuts so far; its dual value is the lower bound
-    w_b   CPA: the best point seen.   OCA: the minimizer of F on the ray from w_b through w_t
-    (exact) w_c   CPA: w_t.   OCA: (1 - mu) w_b + mu w_t;   the next cut is taken at w_c
+    w_b   CPA: the best point seen.   OCA: the minimizer of F on the ray from w_b through w_t (exact)
+    w_c   CPA: w_t.                   OCA: (1 - mu) w_b + mu w_t;   the next cut is taken at w_c
 
 If scores are linear in w, the values along the line and at w_c need no pass over the data. An iteration then
 costs one product with X and one transposed product over the margin violators.
