@@ -56,7 +56,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MethodChoice:
     """The name of a method, and why it was chosen."""
 
     method: str
@@ -103,7 +103,7 @@ def choose(
     budget: float,
     memory: int,
     expected: Forecast | None,
-) -> Choice | None:
+) -> MethodChoice | None:
     """Choose the method for a problem; None if a forecast is required and missing.
 
     Examples
@@ -113,16 +113,20 @@ def choose(
     """
     if joint:
         if n <= MAPPED:
-            return Choice("map", f"several classes at once, {n} rows: the map of all rows is exact")
+            return MethodChoice(
+                "map", f"several classes at once, {n} rows: the map of all rows is exact"
+            )
         why = f"several classes at once, and {n} rows are too many for the map of all of them"
-        return Choice("nystrom", f"{why}: a restricted problem was solved")
+        return MethodChoice("nystrom", f"{why}: a restricted problem was solved")
     if not semidefinite:
-        return Choice("exact", "the kernel is not positive semidefinite: there are no landmarks")
+        return MethodChoice(
+            "exact", "the kernel is not positive semidefinite: there are no landmarks"
+        )
     if n <= 2 * FEWEST:
-        return Choice("exact", f"{n} rows are few")
+        return MethodChoice("exact", f"{n} rows are few")
     if ROW_BYTES * n <= memory and PASSES * n * n <= budget:
         why = f"{n} rows, and were they all support vectors, within max_kernel_values={budget:.1e}"
-        return Choice("exact", why)
+        return MethodChoice("exact", why)
     if expected is None:
         return None
     counted = (
@@ -134,8 +138,8 @@ def choose(
     elif expected.kernel_values > budget:
         why = f"an exact fit takes {counted}, max_kernel_values={budget:.1e}"
     else:
-        return Choice("exact", f"{counted}, within max_kernel_values={budget:.1e}")
-    return Choice("nystrom", f"{why}: a restricted problem was solved")
+        return MethodChoice("exact", f"{counted}, within max_kernel_values={budget:.1e}")
+    return MethodChoice("nystrom", f"{why}: a restricted problem was solved")
 
 
 def fit_automatically(
