@@ -173,6 +173,11 @@ def test_a_score_can_stop_the_fit(name):
     assert (est.stop_reason_, est.n_iter_, len(watch.scores)) == ("callback", 1, 1)
 
 
+def test_a_second_fit_begins_its_scores_anew():
+    svc = LinearSVC(callbacks=[ValidationScore(X, Y)]).fit(X, Y).fit(X, Y)
+    assert [iteration for iteration, _ in svc.callbacks[0].scores] == [*range(1, svc.n_iter_ + 1)]
+
+
 @pytest.mark.parametrize("name", ONLY_RECORDS)
 def test_estimators_that_cannot_predict_yet_refuse(name):
     make, data = ONLY_RECORDS[name]
