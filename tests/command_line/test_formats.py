@@ -323,7 +323,7 @@ def test_folders_are_read_in_parts_and_give_the_same_model(run, files, tmp_path)
         assert (read(back).y == read(files[kind]).y).all()
 
 
-def test_sequences_in_folders(run, files, tmp_path):
+def test_sequences_in_folders(run, refused, files, tmp_path):
     folder = tmp_path / "sequences"
     assert run("convert", files["sequences"], folder, "--format", "svm-hmm").code == 0
     one = run("fit", files["sequences"], "--format", "svm-hmm", "--json").json
@@ -331,6 +331,11 @@ def test_sequences_in_folders(run, files, tmp_path):
     assert one["objective"] == two["objective"]
     assert run("evaluate", tmp_path / "m", folder).code == 0
     assert run("cv", folder, "--Cs", "1", "--folds", 3).code == 0
+    assert run("convert", files["two classes"], tmp_path / "samples").code == 0
+    assert "holds no sequences" in refused("evaluate", tmp_path / "m", tmp_path / "samples")
+    assert run("convert", folder, tmp_path / "back.svm").code == 0
+    back = read(tmp_path / "back.svm", format="svm-hmm")
+    assert back.y == read(files["sequences"], format="svm-hmm").y
 
 
 def test_a_data_set_is_not_replaced_by_accident(run, refused, files, tmp_path):

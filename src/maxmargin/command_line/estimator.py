@@ -64,6 +64,8 @@ def suited(examples: Examples, name: str, path: str) -> Examples:
     """The examples in the form that the estimator takes."""
     if isinstance(examples, Samples) and name == "SequenceTagger":
         return as_sequences(examples, path)
+    if name == "SequenceTagger" and not are_sequences(examples):
+        raise CommandError(f"{path} holds no sequences, which a SequenceTagger needs.")
     if are_sequences(examples) and name != "SequenceTagger":
         raise CommandError(
             f"{path} holds sequences, which {name} cannot learn: use SequenceTagger."

@@ -52,7 +52,7 @@ def best_of(found: list[Setting]) -> Setting:
 
 def refit(template: Any, C: float, examples: Examples) -> Any:
     """The estimator with this C, fitted to all examples."""
-    return _fitted(template, C, fitting.training(template, in_memory(examples)))
+    return _fitted(template, C, fitting.training(template, examples))
 
 
 def in_words(found: list[Setting], name: str, scoring: str | None) -> str:
