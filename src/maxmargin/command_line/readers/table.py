@@ -26,7 +26,7 @@ from maxmargin.command_line.readers.text import opened_text, plain_name
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")
 #: lines that are converted to numbers at a time
-LINES = 10_000
+LINES = 1_000
 #: a batch: the keys X, y, weight and group
 Batches = Iterator[dict[str, Any]]
 
@@ -163,10 +163,10 @@ def _csv_batches(
 def _numbers(texts: Sequence[str], lines: Sequence[int], name: str, path: str) -> AnyArray:
     """A column of features."""
     try:
-        return np.array(texts, dtype=np.float64)
+        return np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:
         pairs = zip(lines, texts, strict=True)
-        line, text = next((pair for pair in pairs if not _is_number(pair[1])), (lines[0], texts[0]))
+        line, text = next(pair for pair in pairs if not _is_number(pair[1]))
     what = f"{text!r} is not a number" if text.strip() else "a value is missing"
     raise CommandError(
         f"{path}, line {line}, column {name!r}: {what}. Features must be numbers: encode categories as 0/1 "
