@@ -56,7 +56,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodChoice:
+class Choice:
     """The name of a method, and why it was chosen."""
 
     method: str
@@ -103,7 +103,7 @@ def choose(
     budget: float,
     memory: int,
     expected: Forecast | None,
-) -> MethodChoice | None:
+) -> Choice | None:
     """Choose the method for a problem; None if a forecast is required and missing.
 
     Examples
@@ -113,20 +113,16 @@ def choose(
     """
     if joint:
         if n <= MAPPED:
-            return MethodChoice(
-                "map", f"several classes at once, {n} rows: the map of all rows is exact"
-            )
+            return Choice("map", f"several classes at once, {n} rows: the map of all rows is exact")
         why = f"several classes at once, and {n} rows are too many for the map of all of them"
-        return MethodChoice("nystrom", f"{why}: a restricted problem was solved")
+        return Choice("nystrom", f"{why}: a restricted problem was solved")
     if not semidefinite:
-        return MethodChoice(
-            "exact", "the kernel is not positive semidefinite: there are no landmarks"
-        )
+        return Choice("exact", "the kernel is not positive semidefinite: there are no landmarks")
     if n <= 2 * FEWEST:
-        return MethodChoice("exact", f"{n} rows are few")
+        return Choice("exact", f"{n} rows are few")
     if ROW_BYTES * n <= memory and PASSES * n * n <= budget:
         why = f"{n} rows, and were they all support vectors, within max_kernel_values={budget:.1e}"
-        return MethodChoice("exact", why)
+        return Choice("exact", why)
     if expected is None:
         return None
     counted = (
@@ -138,8 +134,8 @@ def choose(
     elif expected.kernel_values > budget:
         why = f"an exact fit takes {counted}, max_kernel_values={budget:.1e}"
     else:
-        return MethodChoice("exact", f"{counted}, within max_kernel_values={budget:.1e}")
-    return MethodChoice("nystrom", f"{why}: a restricted problem was solved")
+        return Choice("exact", f"{counted}, within max_kernel_values={budget:.1e}")
+    return Choice("nystrom", f"{why}: a restricted problem was solved")
 
 
 def fit_automatically(
