@@ -130,7 +130,7 @@ def fit(spec: Cell) -> Cell:
     """Cutting planes for a fixed time, and the certificate of the result."""
     import maxmargin.data
     from maxmargin import minimize
-    from maxmargin.data.columns import Stored
+    from maxmargin.data.columns import StoredColumn
     from maxmargin.engines import RayEngine
     from maxmargin.losses import Hinge
     from maxmargin.risks import ScoreRisk
@@ -138,7 +138,7 @@ def fit(spec: Cell) -> Cell:
 
     data = maxmargin.data.open(spec["path"])
     engine = RayEngine(2, threads=1)
-    risk = ScoreRisk(data.design, Stored(data.y, np.float64), Hinge(), engine=engine)
+    risk = ScoreRisk(data.design, StoredColumn(data.y, np.float64), Hinge(), engine=engine)
     before = memory()
     began = time.perf_counter()
     with Watch() as watch:

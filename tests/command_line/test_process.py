@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+import maxmargin
 from maxmargin.command_line import main
 
 COMMAND = [sys.executable, "-m", "maxmargin"]
@@ -35,17 +36,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_every_subcommand_has_help_that_fits_a_terminal(run):
-    names = [
-        "fit",
-        "predict",
-        "evaluate",
-        "cv",
-        "inspect",
-        "convert",
-        "verify",
-        "warmup",
-        "versions",
-    ]
+    names = ["fit", "predict", "evaluate", "cv", "convert", "warmup", "versions"]
     listed = run("--help").out
     for name in names:
         assert f"\n    {name} " in listed
@@ -122,5 +113,5 @@ def test_ctrl_c_writes_what_was_found(run, endless, tmp_path):
     assert child.returncode == 130, out
     assert "not certified" in out
     assert "stopped by Ctrl-C" in out
-    assert run("inspect", model, "--json").json["stop_reason"] == "interrupted"
+    assert maxmargin.load(model).stop_reason_ == "interrupted"
     assert len(run("predict", model, endless).out.splitlines()) == 3000

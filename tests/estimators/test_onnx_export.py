@@ -30,7 +30,7 @@ from maxmargin import (
     SequenceTagger,
 )
 from maxmargin.onnx_export.formulas import outputs
-from maxmargin.onnx_export.graph import Graph
+from maxmargin.onnx_export.graph import OnnxGraph
 
 TYPES = {1: np.float32, 7: np.int64, 11: np.float64}
 OPERATORS: dict[str, Any] = {
@@ -55,7 +55,7 @@ OPERATORS: dict[str, Any] = {
 
 def evaluate(estimator: Any, X: Any, dtype: Any) -> list[Any]:
     """The outputs of the operators, by NumPy."""
-    graph = Graph(np.dtype(dtype))
+    graph = OnnxGraph(np.dtype(dtype))
     names = outputs(graph, estimator, "X")
     values: dict[str, Any] = {"X": X.astype(dtype), **graph.constants}
     for node in graph.nodes:
@@ -137,7 +137,7 @@ def test_operators_give_the_predictions(case: str, dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", CASES)
 def test_onnxruntime_gives_the_predictions(case: str, dtype: Any) -> None:
-    pytest.importorskip("onnx")
+    pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
     model = maxmargin.to_onnx(fitted(case), dtype=dtype)
     session = runtime.InferenceSession(model.SerializeToString())
@@ -175,7 +175,7 @@ def test_labels_keep_their_values(classes: list[Any]) -> None:
     labels = np.array(classes)[y]
     svc = LinearSVC().fit(X, labels)
     np.testing.assert_array_equal(evaluate(svc, X, np.float64)[0], svc.predict(X))
-    if find_spec("onnx") and find_spec("onnxruntime"):
+    if find_spec("skl2onnx") and find_spec("onnxruntime"):
         import onnxruntime
 
         model = maxmargin.to_onnx(svc, dtype=np.float64).SerializeToString()

@@ -184,7 +184,7 @@ def test_labels_ruled_out_are_in_no_best_labeling(batch):
     ruled_out = 0
     for _ in range(250):
         graph, scores = draw(rng, rng.integers(3, 6), 3, 9)
-        state = methods._State(graph, scores)
+        state = methods._Messages(graph, scores)
         methods._pass(graph, scores, state, 1e-10)
         alive = state.alive
         labelings, values = enumerate_all(scores)

@@ -8,8 +8,6 @@ from math import isfinite
 from os import PathLike, fspath
 from typing import Any
 
-from maxmargin.callbacks.validation_score import ValidationScore
-
 __all__ = ["JsonLines"]
 
 
@@ -23,8 +21,6 @@ class JsonLines:
     ----------
     path : str or path
         The file. Lines are added at its end.
-    score : ValidationScore, optional
-        A callback of the same fit, whose scores are added as ``score`` (null in records without one).
 
     Examples
     --------
@@ -39,17 +35,11 @@ class JsonLines:
     (True, True)
     """
 
-    def __init__(self, path: str | PathLike[str], *, score: ValidationScore | None = None) -> None:
-        self.path, self.score = path, score
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = path
 
     def __call__(self, record: Any) -> None:
         values = {field.name: _plain(getattr(record, field.name)) for field in fields(record)}
-        if self.score is not None:
-            latest = self.score.scores[-1:]
-            values["score"] = next(
-                (_plain(score) for iteration, score in latest if iteration == record.iteration),
-                None,
-            )
         # opened for each line: an open file could not be copied or pickled with the estimator
         with open(fspath(self.path), "a", encoding="utf-8") as file:
             file.write(json.dumps(values, allow_nan=False) + "\n")

@@ -8,7 +8,7 @@ import time
 from typing import Any, TextIO
 
 from maxmargin.callbacks.cells import CellRecord
-from maxmargin.callbacks.progress import INTERVAL, Progress
+from maxmargin.callbacks.progress import INTERVAL, FitProgress
 from maxmargin.core.result import IterationRecord
 
 __all__ = ["ProgressLine"]
@@ -17,7 +17,7 @@ __all__ = ["ProgressLine"]
 REFRESH = 0.1
 
 
-class ProgressLine(Progress):
+class ProgressLine(FitProgress):
     """Shows the progress of a fit on standard error. Used by ``verbose=1``.
 
     On a terminal, one line is updated in place: method, objective, gap, passes over the data, elapsed time,

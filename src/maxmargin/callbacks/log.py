@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from maxmargin.callbacks.cells import CellRecord
-from maxmargin.callbacks.progress import INTERVAL, Progress
+from maxmargin.callbacks.progress import INTERVAL, FitProgress
 from maxmargin.core.result import IterationRecord
 
 __all__ = ["Log"]
@@ -14,7 +14,7 @@ __all__ = ["Log"]
 logging.getLogger("maxmargin").addHandler(logging.NullHandler())
 
 
-class Log(Progress):
+class Log(FitProgress):
     """Writes the progress of a fit to the logger ``maxmargin``. Every estimator does this.
 
     There is a message of level INFO every ten seconds and one at the end, and a message of level DEBUG per

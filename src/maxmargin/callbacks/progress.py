@@ -17,7 +17,7 @@ INTERVAL = 10.0
 FAR = 30.0
 
 
-class Progress:
+class FitProgress:
     """Follows a fit: its last record, and the time that is left."""
 
     def __init__(self) -> None:

@@ -16,7 +16,6 @@ exit codes:
   0    done; a fit is certified: its bounds prove that --tol was reached
   2    wrong arguments or wrong input; one line on standard error says what
   3    the fit ended before --tol was reached; the model is written
-  4    verify found something wrong
   130  Ctrl-C; what was found until then is written
 """
 
@@ -53,9 +52,7 @@ def _filled(text: str) -> str:
 
 def add_model_and_data(parser: argparse.ArgumentParser) -> None:
     """A model, and examples for it."""
-    parser.add_argument(
-        "model", metavar="MODEL", help="a file of maxmargin, LIBLINEAR or SVM-light"
-    )
+    parser.add_argument("model", metavar="MODEL", help="a file that fit or cv wrote")
     parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
 
 

@@ -15,8 +15,6 @@ class ExitCode(IntEnum):
     USAGE = 2
     #: the fit ended without reaching its tolerance; its model is written
     NOT_CERTIFIED = 3
-    #: ``verify`` found something wrong
-    NOT_VERIFIED = 4
     #: Ctrl-C; what was found is written
     INTERRUPTED = 130
     #: the program that reads our output has ended

@@ -12,32 +12,21 @@ import numpy as np
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import (
     Examples,
-    Rows,
+    OnDisk,
+    Samples,
     Sequences,
-    Stored,
+    are_sequences,
     as_sequences,
 )
 
 NAMES = ("LinearSVC", "LinearSVR", "RankSVM", "SequenceTagger", "MeasureSVC", "KernelSVC")
 
 #: options whose value is a parameter of the same meaning
-_PARAMETERS = {
-    "tol": "tol",
-    "loss": "loss",
-    "measure": "measure",
-    "epsilon": "epsilon",
-    "kernel": "kernel",
-    "gamma": "gamma",
-    "class_weight": "class_weight",
-    "multi_class": "multi_class",
-    "order": "order",
-    "solver": "solver",
-    "n_jobs": "n_jobs",
-    "engine": "engine",
+_SAME = ("tol", "loss", "measure", "epsilon", "kernel", "gamma", "class_weight", "multi_class",
+         "order", "solver", "n_jobs", "engine", "max_iter", "checkpoint")  # fmt: skip
+_PARAMETERS = dict(zip(_SAME, _SAME, strict=True)) | {
     "seconds": "max_seconds",
-    "max_iter": "max_iter",
     "seed": "random_state",
-    "checkpoint": "checkpoint",
 }
 _SOLVERS = {
     "cutting_plane": "CuttingPlane",
@@ -59,12 +48,11 @@ def chosen_name(chosen: argparse.Namespace, examples: Examples) -> str:
 
 def default_name(examples: Examples) -> str:
     """The estimator for the kind of examples."""
-    if isinstance(examples, Sequences) or (isinstance(examples, Stored) and examples.data.ragged):
+    if are_sequences(examples) or isinstance(examples, Sequences):
         return "SequenceTagger"
-    data = examples if isinstance(examples, Rows) else examples.data
-    if data.group is not None:
+    if examples.group is not None:
         return "RankSVM"
-    if isinstance(examples, Rows):
+    if isinstance(examples, Samples):
         y = examples.y
         return "LinearSVR" if y is not None and y.dtype.kind == "f" else "LinearSVC"
     classes = examples.data.classes
@@ -74,12 +62,11 @@ def default_name(examples: Examples) -> str:
 
 def suited(examples: Examples, name: str, path: str) -> Examples:
     """The examples in the form that the estimator takes."""
-    if isinstance(examples, Rows) and name == "SequenceTagger":
+    if isinstance(examples, Samples) and name == "SequenceTagger":
         return as_sequences(examples, path)
-    sequences = isinstance(examples, Sequences) or (
-        isinstance(examples, Stored) and examples.data.ragged
-    )
-    if sequences and name != "SequenceTagger":
+    if name == "SequenceTagger" and not are_sequences(examples):
+        raise CommandError(f"{path} holds no sequences, which a SequenceTagger needs.")
+    if are_sequences(examples) and name != "SequenceTagger":
         raise CommandError(
             f"{path} holds sequences, which {name} cannot learn: use SequenceTagger."
         )
@@ -133,12 +120,9 @@ def number_of_C(text: str, name: str, examples: Examples) -> float:
 
 def n_examples(name: str, examples: Examples) -> int:
     """The number of samples, of queries of a ranking, or of sequences."""
-    if name != "RankSVM":
+    if name != "RankSVM" or isinstance(examples, Sequences):
         return len(examples)
-    if isinstance(examples, Sequences):
-        return len(examples)
-    group = examples.group if isinstance(examples, Rows) else examples.data.group
-    return 1 if group is None else len(np.unique(np.asarray(group[:])))
+    return 1 if examples.group is None else len(np.unique(examples.group))
 
 
 def literal(text: str) -> Any:
@@ -178,12 +162,8 @@ def _converted(option: str, value: Any, examples: Examples) -> Any:
 
 def _class_weight(text: str, examples: Examples) -> dict[Any, float]:
     """Multipliers by class. Labels may be numbers or strings, as in the data."""
-    data = examples.data if isinstance(examples, Stored) else examples
-    strings = (
-        not isinstance(examples, Sequences)
-        and data.y is not None
-        and (np.asarray(data.y[:1]).dtype.kind in "US")
-    )
+    data = examples.data if isinstance(examples, OnDisk) else examples
+    strings = data.y is not None and np.asarray(data.y[:1]).dtype.kind in "US"
     out: dict[Any, float] = {}
     for part in text.split(","):
         label, colon, weight = part.rpartition(":")

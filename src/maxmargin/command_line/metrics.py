@@ -8,36 +8,32 @@ from typing import Any
 import numpy as np
 
 from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import AnyArray, Examples, Rows, Sequences
+from maxmargin.command_line.readers.examples import AnyArray, Examples, Sequences, are_sequences
 
 #: name of a metric and its value
 Metrics = dict[str, float]
 
 
-def evaluate(estimator: Any, options: dict[str, Any], examples: Examples) -> Metrics:
-    """All metrics of a model on labeled examples; ``options`` are the arguments of ``predict``."""
-    name = type(estimator).__name__
-    if name == "SequenceTagger":
-        return _of_sequences(estimator, options, examples)
-    if isinstance(examples, Sequences):
-        raise CommandError(f"a {name} cannot label sequences.")
-    data = examples if isinstance(examples, Rows) else examples.data
-    if data.y is None:
+def evaluate(estimator: Any, X: Any, examples: Examples) -> Metrics:
+    """All metrics of a model on labeled examples; ``X`` is the argument of ``predict``."""
+    y: Any = examples.y
+    if y is None:
         raise CommandError("the input has no labels. Name their column with --label.")
-    y = np.asarray(data.y[:])
+    if isinstance(examples, Sequences) or are_sequences(examples):
+        return _of_sequences(y, estimator.predict(X))
+    name = type(estimator).__name__
     if name == "RankSVM":
-        group = None if data.group is None else np.asarray(data.group[:])
-        return _of_ranking(estimator, options, y, group)
+        return _of_ranking(estimator, X, y, examples.group)
     if name == "LinearSVR":
-        return _of_regression(y, np.asarray(estimator.predict(**options)))
-    return _of_classes(estimator, options, y)
+        return _of_regression(y, estimator.predict(X))
+    return _of_classes(estimator, X, y)
 
 
-def _of_classes(estimator: Any, options: dict[str, Any], y: AnyArray) -> Metrics:
+def _of_classes(estimator: Any, X: Any, y: AnyArray) -> Metrics:
     from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
 
     classes = list(estimator.classes_)
-    predicted = np.asarray(estimator.predict(**options))
+    predicted = np.asarray(estimator.predict(X))
     if y.dtype.kind in "US" or predicted.dtype.kind in "US":
         y, predicted = y.astype(str), predicted.astype(str)
         classes = [str(label) for label in classes]
@@ -51,7 +47,7 @@ def _of_classes(estimator: Any, options: dict[str, Any], y: AnyArray) -> Metrics
         out[f"recall of {classes[1]}"] = float(recall_score(y, predicted, **positive))
         out[f"F1 of {classes[1]}"] = float(f1_score(y, predicted, **positive))
         if len(np.unique(y)) == 2:
-            scores = estimator.decision_function(**options)
+            scores = estimator.decision_function(X)
             out["ROC AUC"] = float(roc_auc_score(y == classes[1], scores))
     else:
         out["F1, mean over classes"] = float(
@@ -72,16 +68,13 @@ def _of_regression(y: AnyArray, predicted: AnyArray) -> Metrics:
     return out
 
 
-def _of_ranking(
-    estimator: Any, options: dict[str, Any], y: AnyArray, group: AnyArray | None
-) -> Metrics:
-    scores = np.asarray(estimator.predict(**options))
-    stored = hasattr(options["X"], "group")  # a data set has its own groups
-    right = estimator.score(**options, y=None if stored else y, groups=None if stored else group)
+def _of_ranking(estimator: Any, X: Any, y: AnyArray, group: AnyArray | None) -> Metrics:
+    own = hasattr(X, "group")  # a data set has its own labels and groups
+    right = estimator.score(X) if own else estimator.score(X, y, group)
     group = np.zeros(len(y)) if group is None else group
     return {
         "pairs in the right order": float(right),
-        "NDCG@10": _ndcg(scores, y, group, 10),
+        "NDCG@10": _ndcg(estimator.predict(X), y, group, 10),
     }
 
 
@@ -100,8 +93,7 @@ def _ndcg(scores: AnyArray, y: AnyArray, group: AnyArray, k: int) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def _of_sequences(estimator: Any, options: dict[str, Any], examples: Examples) -> Metrics:
-    truth, predicted = labels_of(examples), by_sequence(estimator.predict(**options), options)
+def _of_sequences(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics:
     pairs = [
         (a, b) for y, p in zip(truth, predicted, strict=True) for a, b in zip(y, p, strict=True)
     ]
@@ -117,27 +109,6 @@ def _of_sequences(estimator: Any, options: dict[str, Any], examples: Examples) -
     if _is_bio(truth):
         out |= _of_spans(truth, predicted)
     return out
-
-
-def labels_of(examples: Examples) -> list[list[Any]]:
-    """The true labels of sequences."""
-    if isinstance(examples, Sequences):
-        if examples.y is None:
-            raise CommandError("the input has no labels.")
-        return examples.y
-    if isinstance(examples, Rows) or examples.data.y is None:
-        raise CommandError("the input has no labels.")
-    found = examples.data.sequences(0, len(examples))[1] or []
-    return [labels.tolist() for labels in found]
-
-
-def by_sequence(predicted: Any, options: dict[str, Any]) -> list[list[Any]]:
-    """Predictions as one list per sequence, also where the sequences are one matrix with lengths."""
-    lengths = options.get("lengths")
-    if lengths is None:
-        return [list(labels) for labels in predicted]
-    flat, ends = list(predicted), np.cumsum(lengths).tolist()
-    return [flat[end - n : end] for n, end in zip(lengths.tolist(), ends, strict=True)]
 
 
 def _is_bio(sequences: Iterable[Sequence[Any]]) -> bool:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from maxmargin.command_line.errors import ExitCode
-from maxmargin.command_line.readers.examples import Examples, Rows, Sequences
+from maxmargin.command_line.readers.examples import Examples, OnDisk, Sequences
 
 _SCALE = ", or scale the features to similar ranges"
 _ONE = {
@@ -23,7 +23,6 @@ _STOPPED = {
     "max_seconds": "stopped by --seconds",
     "interrupted": "stopped by Ctrl-C",
     "stalled": "stalled: rounding errors allow no further progress",
-    "partial": "no fit of maxmargin",
 }
 _ADVICE = {
     "max_iter": f"raise --max-iter or --tol{_SCALE}",
@@ -35,9 +34,10 @@ _ADVICE = {
 def sizes(estimator: Any, examples: Examples) -> dict[str, int]:
     """The sizes of a training problem."""
     out = {"n_samples": len(examples)}
-    if isinstance(examples, Sequences) or (not isinstance(examples, Rows) and examples.data.ragged):
-        tokens = examples.n_tokens if isinstance(examples, Sequences) else examples.data.shape[0]
-        out = {"n_sequences": len(examples), "n_tokens": tokens}
+    if isinstance(examples, OnDisk) and examples.data.ragged:
+        out = {"n_sequences": len(examples), "n_tokens": examples.data.shape[0]}
+    elif isinstance(examples, Sequences):
+        out = {"n_sequences": len(examples), "n_tokens": examples.n_tokens}
     out["n_features"] = int(estimator.n_features_in_)
     if hasattr(estimator, "n_queries_"):
         out["n_queries"] = int(estimator.n_queries_)

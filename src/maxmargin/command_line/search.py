@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,25 +14,15 @@ from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import (
     AnyArray,
     Examples,
-    Rows,
+    Samples,
     Sequences,
-    Stored,
+    in_memory,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One fit: a value of C, the score on the fold that was left out, and the certificate."""
-
-    C: float
-    score: float
-    gap: float
-    converged: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """All folds of one value of C."""
+class Setting:
+    """One value of C: the scores on the folds, the largest gap, and whether all fits are certified."""
 
     C: float
     mean: float
@@ -42,61 +31,31 @@ class Row:
     converged: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a search; cells are ordered by C."""
-
-    cells: list[Cell]
-
-    @property
-    def rows(self) -> list[Row]:
-        out = []
-        for C, group in groupby(self.cells, key=lambda cell: cell.C):
-            cells = list(group)
-            scores = np.array([cell.score for cell in cells])
-            gap = max(cell.gap for cell in cells)
-            converged = all(cell.converged for cell in cells)
-            out.append(Row(C, float(scores.mean()), float(scores.std()), gap, converged))
-        return out
-
-    @property
-    def best(self) -> Row:
-        return max(self.rows, key=lambda row: (row.mean, -row.C))
-
-    @property
-    def best_C(self) -> float:
-        return self.best.C
-
-    @property
-    def best_score(self) -> float:
-        return self.best.mean
-
-
 def search(
     template: Any, values: list[float], folds: int, scoring: str | None, examples: Examples
-) -> Found:
-    """Fit every value of C on every fold."""
+) -> list[Setting]:
+    """Fit every value of C, in ascending order, on every fold."""
     examples = in_memory(examples)
-    if examples.y is None:
-        raise CommandError("the input has no labels. Name their column with --label.")
+    options = fitting.training(template, examples)
     if type(template).__name__ == "LinearSVC":
-        return _linear(template, values, folds, scoring, examples)
-    cells = [
-        _cell(template, C, taken(examples, train), taken(examples, test), scoring)
-        for C in values
-        for train, test in splits(template, examples, folds)
+        return _linear(template, values, folds, scoring, options)
+    parts = list(splits(template, examples, folds))
+    return [
+        _setting(C, [_cell(template, C, options, *part, scoring) for part in parts]) for C in values
     ]
-    return Found(cells)
+
+
+def best_of(found: list[Setting]) -> Setting:
+    """The best mean score; of equal ones the smallest C."""
+    return max(found, key=lambda setting: (setting.mean, -setting.C))
 
 
 def refit(template: Any, C: float, examples: Examples) -> Any:
     """The estimator with this C, fitted to all examples."""
-    from sklearn.base import clone
-
-    return _fitted(clone(template).set_params(C=C), examples)
+    return _fitted(template, C, fitting.training(template, examples))
 
 
-def in_words(found: Found, name: str, scoring: str | None) -> str:
+def in_words(found: list[Setting], name: str, scoring: str | None) -> str:
     """A table, and the best value."""
     from maxmargin.command_line.tables import table
 
@@ -104,9 +63,9 @@ def in_words(found: Found, name: str, scoring: str | None) -> str:
     rows += [
         [f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}",
          "certified" if row.converged else "not certified"]
-        for row in found.rows
+        for row in found
     ]  # fmt: skip
-    best = found.best
+    best = best_of(found)
     return f"{table(rows)}\nbest: C={best.C:g}, {scoring or _SCORES[name]} {best.mean:.4f}"
 
 
@@ -118,11 +77,18 @@ _SCORES = {
     "RankSVM": "pairs in the right order",
     "SequenceTagger": "accuracy over tokens",
 }
+#: score, gap, and whether the fit is certified
+_Cell = tuple[float, float, bool]
+
+
+def _setting(C: float, cells: list[_Cell]) -> Setting:
+    scores, gaps, converged = zip(*cells, strict=True)
+    return Setting(C, float(np.mean(scores)), float(np.std(scores)), max(gaps), all(converged))
 
 
 def _linear(
-    template: Any, values: list[float], folds: int, scoring: str | None, examples: Rows | Sequences
-) -> Found:
+    template: Any, values: list[float], folds: int, scoring: str | None, options: dict[str, Any]
+) -> list[Setting]:
     """All cells of a linear classifier together, each from the solution of the one before."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -131,83 +97,80 @@ def _linear(
     params = template.get_params(deep=False)
     shared = [*("loss", "tol", "fit_intercept", "intercept_scaling", "penalize_intercept"),
               *("max_iter", "max_seconds", "n_jobs", "random_state", "callbacks")]  # fmt: skip
-    other = {
-        name: value
-        for name, value in params.items()
-        if name not in (*shared, "C", "class_weight") and _differs(value, template, name)
-    }
-    if other:
-        raise CommandError(f"cv of LinearSVC has no parameter {next(iter(other))}.")
+    defaults = type(template)().get_params(deep=False)
+    for name in set(params) - {*shared, "C", "class_weight"}:
+        if params[name] is not defaults[name] and params[name] != defaults[name]:
+            raise CommandError(f"cv of LinearSVC has no parameter {name}.")
     model = LinearSVCCV(
         values, cv=folds, scoring=scoring, class_weights=[params["class_weight"]], refit=False,
         **{name: params[name] for name in shared},
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(examples.X, examples.y, sample_weight=examples.weight)
-    table = model.cv_results_
-    cells = [
-        Cell(
-            float(C),
-            float(table[f"split{k}_test_score"][at]),
-            float(table[f"split{k}_gap"][at]),
-            bool(table[f"split{k}_converged"][at]),
-        )
-        for at, C in enumerate(table["param_C"])
-        for k in range(model.n_splits_)
+        model.fit(**options)
+    columns = [
+        [model.cv_results_[f"split{k}_{name}"].tolist() for k in range(model.n_splits_)]
+        for name in ("test_score", "gap", "converged")
     ]
-    return Found(sorted(cells, key=lambda cell: cell.C))
-
-
-def _differs(value: Any, template: Any, name: str) -> bool:
-    default = type(template)().get_params(deep=False)[name]
-    return value is not default and value != default
+    found = [
+        _setting(
+            C, [(score[at], gap[at], done[at]) for score, gap, done in zip(*columns, strict=True)]
+        )
+        for at, C in enumerate(model.cv_results_["param_C"].tolist())
+    ]
+    return sorted(found, key=lambda setting: setting.C)
 
 
 def _cell(
-    template: Any, C: float, train: Rows | Sequences, test: Rows | Sequences, scoring: str | None
-) -> Cell:
-    from sklearn.base import clone
+    template: Any,
+    C: float,
+    options: dict[str, Any],
+    train: AnyArray,
+    test: AnyArray,
+    scoring: str | None,
+) -> _Cell:
     from sklearn.metrics import get_scorer
 
-    fitted = _fitted(clone(template).set_params(C=C), train)
-    options = fitting.training(test)
-    options.pop("sample_weight", None)
-    if type(template).__name__ != "RankSVM":
-        options.pop("groups", None)
+    fitted = _fitted(template, C, _taken(options, train))
+    rest = _taken(options, test)
+    rest.pop("sample_weight", None)
     if scoring is None:
-        score = fitted.score(**options)
-    elif isinstance(test, Sequences):
+        score = fitted.score(**rest)
+    elif type(template).__name__ == "SequenceTagger":
         raise CommandError(
             "--scoring is not for sequences, which are scored by the accuracy over tokens."
         )
     else:
-        score = get_scorer(scoring)(fitted, options["X"], options["y"])
-    return Cell(C, float(score), float(fitted.gap_), bool(fitted.converged_))
+        score = get_scorer(scoring)(fitted, rest["X"], rest["y"])
+    return float(score), float(fitted.gap_), bool(fitted.converged_)
 
 
-def _fitted(estimator: Any, examples: Examples) -> Any:
+def _fitted(template: Any, C: float, options: dict[str, Any]) -> Any:
+    from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
 
-    options = fitting.training(examples)
-    if type(estimator).__name__ != "RankSVM":
-        options.pop("groups", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(**options)
+        return clone(template).set_params(C=C).fit(**options)
 
 
-# -- folds -----------------------------------------------------------------------------------------
+def _taken(options: dict[str, Any], which: AnyArray) -> dict[str, Any]:
+    """The arguments of ``fit`` for some of the examples."""
+    return {
+        name: [values[k] for k in which] if isinstance(values, list) else values[which]
+        for name, values in options.items()
+        if values is not None
+    }
 
 
 def splits(
-    template: Any, examples: Rows | Sequences, folds: int
+    template: Any, examples: Samples | Sequences, folds: int
 ) -> Iterator[tuple[AnyArray, AnyArray]]:
     """Indices of the training and the test part of each fold."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
     n = len(examples)
-    group = examples.group if isinstance(examples, Rows) else None
+    group = examples.group if isinstance(examples, Samples) else None
     places = np.zeros(n)
     if group is not None:
         if len(np.unique(group)) < folds:
@@ -215,42 +178,8 @@ def splits(
         yield from GroupKFold(folds).split(places, groups=group)
     elif n < folds:
         raise CommandError(f"--folds {folds}: there are only {n} examples.")
-    elif isinstance(examples, Rows) and hasattr(template, "decision_function"):
+    elif isinstance(examples, Samples) and hasattr(template, "decision_function"):
         yield from StratifiedKFold(folds).split(places, examples.y)
     else:
         seed = 0  # sequences and samples of a file are often in order
         yield from KFold(folds, shuffle=True, random_state=seed).split(places)
-
-
-def taken(examples: Rows | Sequences, which: AnyArray) -> Rows | Sequences:
-    """Some of the examples."""
-    weight = None if examples.weight is None else examples.weight[which]
-    if isinstance(examples, Rows):
-        group = None if examples.group is None else examples.group[which]
-        y = None if examples.y is None else examples.y[which]
-        return replace(examples, X=examples.X[which], y=y, weight=weight, group=group)
-    labels = None if examples.y is None else [examples.y[k] for k in which]
-    if examples.lengths is None:
-        tokens: Any = examples.X
-        return Sequences([tokens[k] for k in which], labels, weight)
-    ends = np.cumsum(examples.lengths)
-    rows = np.concatenate([np.arange(ends[k] - examples.lengths[k], ends[k]) for k in which])
-    matrix: Any = examples.X
-    return Sequences(matrix[rows], labels, weight, examples.lengths[which])
-
-
-def in_memory(examples: Examples) -> Rows | Sequences:
-    """Examples whose parts can be taken: a data set on disk is loaded."""
-    if not isinstance(examples, Stored):
-        return examples
-    X, y, weight = examples.data.load()
-    if examples.data.ragged:
-        import scipy.sparse as sp
-
-        lengths = np.array([part.shape[0] for part in X])
-        stacked = sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X)
-        return Sequences(
-            stacked, None if y is None else [part.tolist() for part in y], weight, lengths
-        )
-    group = None if examples.data.group is None else np.asarray(examples.data.group[:])
-    return Rows(X, y, weight, group, examples.data.feature_names)

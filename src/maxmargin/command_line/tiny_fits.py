@@ -1,21 +1,14 @@
-"""Fits of every estimator to tiny data of the usual types. ``warm_up`` runs this in other processes."""
+"""Fits of every estimator to tiny data of the usual types."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 import maxmargin
-from maxmargin.compiled.precompiled import precompiled
 
 _RNG = np.random.default_rng(0)
 _ROWS = _RNG.normal(size=(60, 5))
@@ -128,49 +121,3 @@ TINY_FITS: dict[str, Callable[[], None]] = {
     "StructuredSVMCV": _structured_svm_cv,
     "LatentStructuredSVM": _latent_structured_svm,
 }
-
-
-def main(name: str, folder: str) -> None:
-    """Fit one estimator and print the seconds."""
-    if not precompiled().functions:
-        _save_one_at_a_time(Path(folder))
-    warnings.simplefilter("ignore")
-    start = time.perf_counter()
-    TINY_FITS[name]()
-    sys.stdout.write(json.dumps(time.perf_counter() - start) + "\n")
-
-
-def _save_one_at_a_time(folder: Path) -> None:
-    # Numba numbers the files of a function's types by an index that it reads and writes without a lock. Two
-    # processes that save different types of one function at the same moment could use the same number.
-    from numba.core.caching import IndexDataCacheFile
-
-    save = IndexDataCacheFile.save
-
-    def locked(self: Any, key: Any, data: Any) -> None:
-        with _lock(folder / "lock"):
-            save(self, key, data)
-
-    setattr(IndexDataCacheFile, "save", locked)  # noqa: B010 - mypy refuses the assignment
-
-
-@contextlib.contextmanager
-def _lock(path: Path, patience: float = 10.0) -> Iterator[None]:
-    """Hold a lock of processes: whoever makes the folder has it."""
-    until = time.monotonic() + patience  # its holder may have been killed
-    while time.monotonic() < until:
-        try:
-            path.mkdir()
-        except FileExistsError:
-            time.sleep(0.002)
-        else:
-            break
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            path.rmdir()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -23,7 +23,7 @@ _FIELDS = ("X", "y", "weight", "group")
 
 
 @dataclass(slots=True)
-class Batch:
+class CheckedBatch:
     """A validated batch. ``lengths`` holds the lengths of the sequences; None for independent samples."""
 
     number: int
@@ -36,7 +36,7 @@ class Batch:
     squares: npt.NDArray[np.float64]
 
 
-def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[Batch]:
+def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[CheckedBatch]:
     """Validate the batches one by one; an error names the batch."""
     kind = None if dtype is None else _float(np.dtype(dtype))
     for number, batch in enumerate(batches):
@@ -53,7 +53,7 @@ def about(number: int, error: ValueError | TypeError) -> ValueError | TypeError:
     return kind(f"batch {number}: {error}")
 
 
-def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> Batch:
+def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> CheckedBatch:
     X, y, weight, group = _fields(batch)
     lengths = None
     if isinstance(X, list | tuple):
@@ -62,7 +62,7 @@ def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> Batch:
     n = X.shape[0]
     labels = None if y is None else _labels(y, n)
     units = n if lengths is None else len(lengths)
-    return Batch(
+    return CheckedBatch(
         number,
         X,
         labels,

@@ -67,7 +67,7 @@ class Window(LazyColumn):
         return self._column[self._lo + lo : self._lo + hi]
 
 
-class Stored(LazyColumn):
+class StoredColumn(LazyColumn):
     """A column of a data set, optionally cast to another type. The writer has checked its values."""
 
     checked = True

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.data.batches import Batch, about, uniform
+from maxmargin.data.batches import CheckedBatch, about, uniform
 from maxmargin.data.labels import LabelBook
 from maxmargin.data.manifest import NAME, OURS, ColumnFile, Manifest, Shard, checksum
 from maxmargin.data.storage import Storage
@@ -31,7 +31,7 @@ def next_generation(names: Iterable[str]) -> int:
 
 
 @dataclass(slots=True)
-class Column:
+class ColumnWriter:
     """A column file being written."""
 
     name: str
@@ -62,7 +62,7 @@ class OpenShard:
         self, storage: Storage, prefix: str, known_classes: int, index: np.dtype[Any]
     ) -> None:
         self._storage, self._prefix = storage, prefix
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, ColumnWriter] = {}
         self.known_classes, self.index = known_classes, index
         self.rows = self.stored = self.sequences = self.bytes = 0
 
@@ -71,7 +71,7 @@ class OpenShard:
         if column not in self.columns:
             name, kind = f"{self._prefix}.{column}.bin", np.dtype(dtype).newbyteorder("<")
             file = self._storage.create(name)
-            self.columns[column] = Column(name, kind, values.shape[1:], file)
+            self.columns[column] = ColumnWriter(name, kind, values.shape[1:], file)
             if start is not None:
                 self.columns[column].add(np.array([start]))
         self.columns[column].add(values)
@@ -127,7 +127,7 @@ class Writer:
         self._clean(manifest)
         return manifest
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: CheckedBatch) -> None:
         try:
             self._check(batch)
             X, lengths = batch.X, batch.lengths
@@ -150,7 +150,7 @@ class Writer:
         except (ValueError, TypeError) as error:
             raise about(batch.number, error) from error
 
-    def _check(self, batch: Batch) -> None:
+    def _check(self, batch: CheckedBatch) -> None:
         """Check that the batch is consistent with earlier ones; record what may grow."""
         X, layout = batch.X, "csr" if sp.issparse(batch.X) else "dense"
         ragged, parts = (
@@ -189,7 +189,7 @@ class Writer:
         return entries * (X.dtype.itemsize + index.itemsize) + rows * 8
 
     def _add_piece(
-        self, batch: Batch, first: int, last: int, rows: AnyArray, index: np.dtype[Any]
+        self, batch: CheckedBatch, first: int, last: int, rows: AnyArray, index: np.dtype[Any]
     ) -> None:
         """Add the units ``first .. last-1`` to the open shard."""
         if self._open is None:

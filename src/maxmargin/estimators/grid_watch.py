@@ -6,7 +6,7 @@ import time
 from typing import Any, Literal, Self
 
 from maxmargin.callbacks import CellRecord
-from maxmargin.callbacks.progress import Progress
+from maxmargin.callbacks.progress import FitProgress
 from maxmargin.core.result import relative_gap
 from maxmargin.core.stopping import stops
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
@@ -68,7 +68,7 @@ class GridWatch(Watch):
             elapsed=self.elapsed,
         )
         for callback in [*(self.estimator.callbacks or []), *self.own]:
-            if isinstance(callback, Progress):
+            if isinstance(callback, FitProgress):
                 callback.begin(seconds=self.estimator.max_seconds)
             if stops(callback(record)):
                 self.stop = self.stop or "callback"

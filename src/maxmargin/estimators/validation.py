@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from maxmargin.core.matrices import check_dense, first_not_finite, is_finite
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, Stored, chunks, signs
+from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, StoredColumn, chunks, signs
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import (
     CSRDesign,
@@ -131,8 +131,10 @@ def training(
         raise ValueError(
             "sample_weight is given, but the data set has weights of its own: leave it out."
         )
-    labels = _labels(y if data.y is None else Stored(data.y), n, estimator, numeric)
-    weight = _weights(sample_weight, n) if data.weight is None else Stored(data.weight, np.float64)
+    labels = _labels(y if data.y is None else StoredColumn(data.y), n, estimator, numeric)
+    weight = (
+        _weights(sample_weight, n) if data.weight is None else StoredColumn(data.weight, np.float64)
+    )
     return Training(data, labels, weight)
 
 
@@ -202,9 +204,9 @@ def classes_of(data: Training, X: Any) -> Classes:
         texts = X.classes.dtype.kind not in "iufb"
         return Classes(
             X.classes,
-            Stored(X.codes, np.int64),
+            StoredColumn(X.codes, np.int64),
             np.asarray(X.class_counts),
-            Stored(X.codes if texts else X.y),
+            StoredColumn(X.codes if texts else X.y),
             np.arange(len(X.classes)) if texts else X.classes,
         )
     y = data.y[:]

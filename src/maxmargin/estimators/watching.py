@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from maxmargin.callbacks import Log, ProgressLine
-from maxmargin.callbacks.progress import Progress
+from maxmargin.callbacks.progress import FitProgress
 from maxmargin.core.result import IterationRecord
 from maxmargin.core.stopping import StoppingRule, stops
 from maxmargin.core.vectors import Array
@@ -35,7 +35,7 @@ class Watch:
         self.estimator._watch = self
         given = self.estimator.callbacks  # not checked yet
         for callback in given if isinstance(given, list | tuple) else ():
-            if isinstance(callback, Progress):
+            if isinstance(callback, FitProgress):
                 callback.start()
         return self
 
@@ -77,7 +77,7 @@ def watchers(
     everyone = [*(estimator.callbacks or []), *(() if watch is None else watch.own)]
     label = "" if watch is None else watch.label
     for callback in everyone:
-        if isinstance(callback, Progress):
+        if isinstance(callback, FitProgress):
             callback.begin(label, number, rule, seconds)
     plain = [callback for callback in everyone if not hasattr(callback, "on_estimator")]
     return plain, [callback for callback in everyone if hasattr(callback, "on_estimator")]

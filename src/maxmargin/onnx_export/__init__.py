@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin._version import __version__
-from maxmargin.onnx_export.formulas import (
-    CLASSIFIERS,
-    REGRESSORS,
-    label_values,
-    outputs,
-    scores_shape,
-)
-from maxmargin.onnx_export.graph import IR_VERSION, OPSET, Graph, onnx_type
+from maxmargin.onnx_export.formulas import CLASSIFIERS, REGRESSORS
+from maxmargin.onnx_export.graph import OPSET
 from maxmargin.onnx_export.skl2onnx_converters import register
 
 if TYPE_CHECKING:
@@ -51,7 +44,7 @@ def to_onnx(estimator: Any, *, dtype: Any = np.float32) -> ModelProto:
     Raises
     ------
     ImportError
-        If onnx is not installed, or skl2onnx for a pipeline: ``pip install "maxmargin[onnx]"``.
+        If skl2onnx is not installed: ``pip install "maxmargin[onnx]"``.
     TypeError
         For estimators whose predictions ONNX cannot express, such as taggers and kernels that are Python
         functions.
@@ -75,16 +68,24 @@ def to_onnx(estimator: Any, *, dtype: Any = np.float32) -> ModelProto:
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be numpy.float32 or numpy.float64, got {dtype}.")
-    if not isinstance(estimator, CLASSIFIERS + REGRESSORS):
-        return _by_skl2onnx(estimator, dtype)
+    own = isinstance(estimator, CLASSIFIERS + REGRESSORS)
+    if not own and type(estimator).__module__.startswith("maxmargin."):
+        known = ", ".join(cls.__name__ for cls in CLASSIFIERS + REGRESSORS)
+        raise TypeError(
+            f"{type(estimator).__name__} cannot be exported to ONNX. These estimators can: {known}."
+        )
     check_is_fitted(estimator)
-    try:
-        import onnx
-    except ImportError as error:
-        raise _missing("onnx") from error
-    graph = Graph(dtype)
-    names = outputs(graph, estimator, "X")
-    return _model(onnx, graph, names, estimator)
+    register_converters()
+    import onnx
+    import skl2onnx
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    kind = FloatTensorType if dtype == np.float32 else DoubleTensorType
+    types = [("X", kind([None, estimator.n_features_in_]))]
+    model = skl2onnx.to_onnx(estimator, initial_types=types, target_opset=OPSET)
+    if own:
+        onnx.helper.set_model_props(model, _certificate(estimator))
+    return model
 
 
 def register_converters() -> None:
@@ -101,54 +102,9 @@ def register_converters() -> None:
     try:
         register()
     except ImportError as error:
-        raise _missing("skl2onnx") from error
-
-
-def _by_skl2onnx(estimator: Any, dtype: np.dtype[Any]) -> ModelProto:
-    if type(estimator).__module__.startswith("maxmargin."):
-        known = ", ".join(cls.__name__ for cls in CLASSIFIERS + REGRESSORS)
-        raise TypeError(
-            f"{type(estimator).__name__} cannot be exported to ONNX. These estimators can: {known}."
-        )
-    check_is_fitted(estimator)
-    register_converters()
-    import skl2onnx
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
-    kind = FloatTensorType if dtype == np.float32 else DoubleTensorType
-    types = [("X", kind([None, estimator.n_features_in_]))]
-    return skl2onnx.to_onnx(estimator, initial_types=types, target_opset=OPSET)
-
-
-def _model(onnx: Any, graph: Graph, names: tuple[str, ...], estimator: Any) -> ModelProto:
-    helper, real = onnx.helper, onnx_type(graph.dtype)
-    nodes = [
-        helper.make_node(node.op, node.inputs, [node.output], **node.attributes)
-        for node in graph.nodes
-    ]
-    constants = [onnx.numpy_helper.from_array(v, name) for name, v in graph.constants.items()]
-    columns = scores_shape(estimator)
-    scores_axes: list[str | int] = ["n"] if columns is None else ["n", columns]
-    if isinstance(estimator, REGRESSORS):
-        results = [("prediction", real, scores_axes)]
-    else:
-        label = onnx_type(label_values(estimator.classes_).dtype)
-        results = [("label", label, ["n"]), ("scores", real, scores_axes)]
-    for (name, _, _), inner in zip(results, names, strict=True):
-        nodes.append(helper.make_node("Identity", [inner], [name]))
-    inputs = [helper.make_tensor_value_info("X", real, ["n", estimator.n_features_in_])]
-    infos = [helper.make_tensor_value_info(*result) for result in results]
-    inside = helper.make_graph(nodes, type(estimator).__name__, inputs, infos, constants)
-    model = helper.make_model(
-        inside,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="maxmargin",
-        producer_version=__version__,
-    )
-    helper.set_model_props(model, _certificate(estimator))
-    onnx.checker.check_model(model)
-    return model
+        raise ImportError(
+            'ONNX models need the package skl2onnx. Install it with: pip install "maxmargin[onnx]"'
+        ) from error
 
 
 def _certificate(estimator: Any) -> dict[str, str]:
@@ -159,9 +115,3 @@ def _certificate(estimator: Any) -> dict[str, str]:
         "objective": repr(float(fitted.objective_)),
         "stop_reason": str(fitted.stop_reason_),
     }
-
-
-def _missing(package: str) -> ImportError:
-    return ImportError(
-        f'to_onnx needs the package {package}. Install it with: pip install "maxmargin[onnx]"'
-    )

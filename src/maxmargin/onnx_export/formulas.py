@@ -26,7 +26,7 @@ from maxmargin.estimators.linear.measure_svc import MeasureSVC
 from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.kernels.functions import RBF, FromCallable, Linear, Polynomial, Sigmoid
 from maxmargin.kernels.rows import center_of
-from maxmargin.onnx_export.graph import Graph
+from maxmargin.onnx_export.graph import OnnxGraph
 
 #: with labels and scores
 CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC)
@@ -34,7 +34,7 @@ CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC)
 REGRESSORS = (LinearSVR, RankSVM)
 
 
-def outputs(graph: Graph, estimator: Any, x: str) -> tuple[str, ...]:
+def outputs(graph: OnnxGraph, estimator: Any, x: str) -> tuple[str, ...]:
     """Append the predictions for the rows of ``x``: names of labels and scores, or of the predictions."""
     if isinstance(estimator, REGRESSORS):
         return (_flat(graph, _linear(graph, estimator, x)),)
@@ -70,7 +70,7 @@ def label_values(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     )
 
 
-def _linear(graph: Graph, estimator: Any, x: str) -> str:
+def _linear(graph: OnnxGraph, estimator: Any, x: str) -> str:
     W = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     b = 0.0 if isinstance(estimator, RankSVM) else estimator.intercept_
     b = np.broadcast_to(np.asarray(b, dtype=np.float64).ravel(), len(W))
@@ -78,7 +78,7 @@ def _linear(graph: Graph, estimator: Any, x: str) -> str:
     return graph.add("Add", products, graph.constant("intercept", b))
 
 
-def _decided(graph: Graph, classes: npt.NDArray[Any], scores: str) -> tuple[str, str]:
+def _decided(graph: OnnxGraph, classes: npt.NDArray[Any], scores: str) -> tuple[str, str]:
     """Labels by the sign of one score, or by the largest of several."""
     if len(classes) > 2:
         return _label(graph, classes, scores), scores
@@ -88,16 +88,16 @@ def _decided(graph: Graph, classes: npt.NDArray[Any], scores: str) -> tuple[str,
     return graph.add("Gather", _classes(graph, classes), which), scores
 
 
-def _label(graph: Graph, classes: npt.NDArray[Any], scores: str) -> str:
+def _label(graph: OnnxGraph, classes: npt.NDArray[Any], scores: str) -> str:
     which = graph.add("ArgMax", scores, axis=1, keepdims=0)
     return graph.add("Gather", _classes(graph, classes), which)
 
 
-def _classes(graph: Graph, classes: npt.NDArray[Any]) -> str:
+def _classes(graph: OnnxGraph, classes: npt.NDArray[Any]) -> str:
     return graph.raw_constant("classes", label_values(classes))
 
 
-def _flat(graph: Graph, scores: str) -> str:
+def _flat(graph: OnnxGraph, scores: str) -> str:
     """One column as a vector."""
     return graph.add("Squeeze", scores, graph.raw_constant("columns", np.array([1])))
 
@@ -105,7 +105,7 @@ def _flat(graph: Graph, scores: str) -> str:
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-def _kernel_classifier(graph: Graph, svc: KernelSVC, x: str) -> tuple[str, str]:
+def _kernel_classifier(graph: OnnxGraph, svc: KernelSVC, x: str) -> tuple[str, str]:
     values = _kernel_values(graph, svc, x)
     coef = np.zeros((svc.dual_coef_.shape[1], len(svc.intercept_)))
     for rows, part, where in svc._segments():
@@ -117,7 +117,7 @@ def _kernel_classifier(graph: Graph, svc: KernelSVC, x: str) -> tuple[str, str]:
     return _voted(graph, svc, scores)
 
 
-def _kernel_values(graph: Graph, svc: KernelSVC, x: str) -> str:
+def _kernel_values(graph: OnnxGraph, svc: KernelSVC, x: str) -> str:
     kernel, Z = svc.kernel_, svc.support_vectors_
     if isinstance(kernel, FromCallable):
         raise TypeError(
@@ -138,7 +138,7 @@ def _kernel_values(graph: Graph, svc: KernelSVC, x: str) -> str:
     return graph.add("Pow", products, graph.constant("degree", kernel.degree))
 
 
-def _rbf(graph: Graph, kernel: RBF, Z: Any, x: str) -> str:
+def _rbf(graph: OnnxGraph, kernel: RBF, Z: Any, x: str) -> str:
     center = np.asarray(center_of(Z), dtype=np.float64).ravel()
     Z = _dense(Z) - center
     x = graph.add("Sub", x, graph.constant("center", center))
@@ -154,7 +154,7 @@ def _rbf(graph: Graph, kernel: RBF, Z: Any, x: str) -> str:
     return graph.add("Exp", graph.add("Min", exponent, graph.constant("zero", 0.0)))
 
 
-def _voted(graph: Graph, svc: KernelSVC, scores: str) -> tuple[str, str]:
+def _voted(graph: OnnxGraph, svc: KernelSVC, scores: str) -> tuple[str, str]:
     """Labels by the votes of the pairs of classes, and scores as ``decision_function`` returns them."""
     K = len(svc.classes_)
     signs = np.zeros((len(svc.intercept_), K))

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-#: what the graphs need: ReduceSum takes its axes as an input since 13. onnxruntime 1.10 reads these versions
-OPSET, IR_VERSION = 15, 8
+#: what the graphs need: ReduceSum takes its axes as an input since 13. onnxruntime 1.10 reads this version
+OPSET = 15
 
 Attribute: TypeAlias = int | float | str
 
@@ -25,7 +25,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Graph:
+class OnnxGraph:
     """Operators in the order of evaluation, over constants of one floating-point type."""
 
     dtype: np.dtype[Any]

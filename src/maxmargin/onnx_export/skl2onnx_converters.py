@@ -14,7 +14,7 @@ from maxmargin.onnx_export.formulas import (
     outputs,
     scores_shape,
 )
-from maxmargin.onnx_export.graph import OPSET, Graph, onnx_type
+from maxmargin.onnx_export.graph import OPSET, OnnxGraph, onnx_type
 
 
 def register() -> None:
@@ -66,7 +66,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             f"maxmargin's estimators need an input of floating-point numbers, not {source}."
         )
     dtype = np.dtype(np.float64 if isinstance(source, DoubleTensorType) else np.float32)
-    graph = Graph(dtype)
+    graph = OnnxGraph(dtype)
     names = outputs(graph, operator.raw_operator, "X")
     unique = {"X": operator.inputs[0].full_name}
     for name, value in graph.constants.items():

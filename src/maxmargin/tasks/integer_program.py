@@ -60,7 +60,7 @@ class WeightedSolution(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Known:
+class _KnownSolutions:
     """A program and its known solutions. It keeps a reference to ``x``, whose id is the key."""
 
     x: Any
@@ -88,7 +88,7 @@ def _holds(solutions: list[Array], y: Array) -> bool:
     return any(np.array_equal(y, other) for other in solutions)
 
 
-class _Memory(dict[int, _Known]):
+class _Memory(dict[int, _KnownSolutions]):
     """What is known about each input, by its id. This is a cache, so pickled copies are empty."""
 
     def __reduce__(self) -> Any:
@@ -187,7 +187,7 @@ class IntegerProgram(Task):
                 self._check_label(program, values, weights)
             except ValueError as error:
                 raise ValueError(f"example {i}: {str(error).rstrip('.')}.") from error
-            self._known[id(x)] = _Known(x, program)
+            self._known[id(x)] = _KnownSolutions(x, program)
             widths.add(program.features.shape[1])
         if len(widths) != 1:
             raise ValueError(
@@ -298,15 +298,15 @@ class IntegerProgram(Task):
     # -- helpers -----------------------------------------------------------------------------------
 
     @staticmethod
-    def _fresh(x: Any) -> _Known:
+    def _fresh(x: Any) -> _KnownSolutions:
         try:
-            return _Known(x, read_program(x))
+            return _KnownSolutions(x, read_program(x))
         except ValueError as error:
             raise ValueError(
                 f"the input is not an integer program: {str(error).rstrip('.')}."
             ) from error
 
-    def _recall(self, x: Any, keep: bool = False) -> _Known:
+    def _recall(self, x: Any, keep: bool = False) -> _KnownSolutions:
         known = self._known.get(id(x))
         if known is not None and known.x is x:
             return known
@@ -323,7 +323,7 @@ class IntegerProgram(Task):
         slope = np.where(label <= program.low, weights, -weights)
         return self._costs(program, w) - slope, -float(slope @ label), label
 
-    def _remembered(self, known: _Known, costs: Array) -> Outcome:
+    def _remembered(self, known: _KnownSolutions, costs: Array) -> Outcome:
         """Solve, unless the costs are the same as the last time."""
         last = known.last  # read once: another thread may replace it
         if last is not None and np.array_equal(last[0], costs):
@@ -344,7 +344,7 @@ class IntegerProgram(Task):
         costs = np.asarray(program.features @ w, dtype=np.float64)
         return costs if self.sense == "minimize" else -costs
 
-    def _solve(self, known: _Known, costs: Array) -> Outcome:
+    def _solve(self, known: _KnownSolutions, costs: Array) -> Outcome:
         if self.solver is None:
             return solve_program(known.program, costs, self.time_limit, self.mip_rel_gap)
         answer = self.solver(costs, known.x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maxmargin.command_line.arguments import (
     add_estimator_options,
@@ -12,6 +12,9 @@ from maxmargin.command_line.arguments import (
     reader_options,
 )
 from maxmargin.command_line.errors import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from maxmargin.command_line.search import Setting
 
 DESCRIPTION = """
 Train for several values of C on all folds but one, and score on that one. The certificate of every
@@ -64,19 +67,23 @@ def run(chosen: argparse.Namespace) -> int:
     examples = estimators.suited(read.examples, name, chosen.data)
     template = estimators.make(name, chosen, examples)
     found = search.search(template, values, chosen.folds, chosen.scoring, examples)
-    certified = all(cell.converged for cell in found.cells)
+    best = search.best_of(found)
+    certified = all(setting.converged for setting in found)
     final: Any = None
     if chosen.output is not None:
-        final = search.refit(template, found.best_C, examples)
+        final = search.refit(template, best.C, examples)
         fit.write(final, chosen.output, Read(examples, read.options))
         certified = certified and bool(final.converged_)
     if chosen.json:
-        _print_json(found, name, final, chosen.output, certified)
+        out = {"estimator": name, "certified": certified, **_as_json(found, best)}
+        if final is not None:
+            out |= {"model": report.certificate(final), "output": chosen.output}
+        report.print_json(out)
     else:
         print(search.in_words(found, name, chosen.scoring))
         if final is not None:
             print(report.certificate_in_words(final))
-            print(f"model of C={found.best_C:g} written to {chosen.output}")
+            print(f"model of C={best.C:g} written to {chosen.output}")
     return int(ExitCode.DONE if certified else ExitCode.NOT_CERTIFIED)
 
 
@@ -90,25 +97,17 @@ def _values(text: str) -> list[float]:
     return values
 
 
-def _print_json(found: Any, name: str, final: Any, output: str | None, certified: bool) -> None:
-    from maxmargin.command_line import report
+def _as_json(found: list[Setting], best: Setting) -> dict[str, Any]:
+    from maxmargin.command_line.report import finite
 
-    out: dict[str, Any] = {
-        "estimator": name,
-        "best_C": found.best_C,
-        "best_score": found.best_score,
-        "certified": certified,
-        "table": [
-            {
-                "C": row.C,
-                "mean_score": report.finite(row.mean),
-                "std_score": report.finite(row.std),
-                "largest_gap": report.finite(row.gap),
-                "certified": row.converged,
-            }
-            for row in found.rows
-        ],
-    }
-    if final is not None:
-        out |= {"model": report.certificate(final), "output": output}
-    report.print_json(out)
+    table = [
+        {
+            "C": setting.C,
+            "mean_score": finite(setting.mean),
+            "std_score": finite(setting.std),
+            "largest_gap": finite(setting.gap),
+            "certified": setting.converged,
+        }
+        for setting in found
+    ]
+    return {"best_C": best.C, "best_score": best.mean, "table": table}

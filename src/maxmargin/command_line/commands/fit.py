@@ -18,7 +18,7 @@ from maxmargin.command_line.arguments import (
     reader_options,
 )
 from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import Examples, Read, Rows, Stored
+from maxmargin.command_line.readers.examples import Examples, OnDisk, Read, Samples
 
 DESCRIPTION = """
 Train a model. The fit ends with a certificate: a lower and an upper bound of the best value that
@@ -110,8 +110,7 @@ def _fit(estimator: Any, examples: Examples, chosen: argparse.Namespace) -> bool
 
     from maxmargin.command_line import fitting
 
-    options = fitting.training(examples)
-    _check_groups(estimator, options)
+    options = fitting.training(estimator, examples)
     if chosen.resume and os.path.exists(chosen.checkpoint):
         options["resume_from"] = chosen.checkpoint
     try:
@@ -125,21 +124,12 @@ def _fit(estimator: Any, examples: Examples, chosen: argparse.Namespace) -> bool
     return False
 
 
-def _check_groups(estimator: Any, options: dict[str, Any]) -> None:
-    """Only rankings have queries."""
-    if "groups" in options and type(estimator).__name__ != "RankSVM":
-        del options["groups"]
-
-
 def write(estimator: Any, path: str, read: Read) -> None:
     """Write the model, with the options that read its training data."""
     from maxmargin.command_line.model_files import save
 
-    names = read.examples.names if isinstance(read.examples, Rows) else None
-    if isinstance(read.examples, Stored):
-        notes = {}
-    else:
-        notes = read.options.notes()
+    names = read.examples.names if isinstance(read.examples, Samples) else None
+    notes = {} if isinstance(read.examples, OnDisk) else read.options.notes()
     save(estimator, path, notes, names)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TextIO
 
 import numpy as np
@@ -28,8 +30,6 @@ EXAMPLES = """
 maxmargin predict model.safetensors test.svm --output labels.txt
 # decision values; with several classes, a column per class
 maxmargin predict model.safetensors test.svm --scores
-# models of LIBLINEAR's train and of svm_learn work, too
-maxmargin predict liblinear.model test.svm
 # from standard input, which may lack the column of labels
 cut -d' ' -f1,2 test.conll | maxmargin predict chunks.safetensors -
 """
@@ -60,9 +60,8 @@ def run(chosen: argparse.Namespace) -> int:
 
     check_output(chosen.output)
     model = load_model(chosen.model)
-    examples = read_for(model, chosen)
-    options = fitting.inputs(model, examples)
-    lines = _lines(model.estimator, options, examples, scores=chosen.scores)
+    X = fitting.inputs(model, read_for(model, chosen))
+    lines = _lines(model.estimator, X, scores=chosen.scores)
     with _output(chosen.output) as file:
         file.writelines(f"{line}\n" for line in lines)
     return 0
@@ -71,74 +70,54 @@ def run(chosen: argparse.Namespace) -> int:
 def read_for(model: Any, chosen: argparse.Namespace) -> Examples:
     """The examples of the command for a model, read as its training data were."""
     from maxmargin.command_line.estimator import suited
-    from maxmargin.command_line.readers.reading import find_format, read_examples
+    from maxmargin.command_line.readers.reading import read_examples
 
     options = reader_options(chosen)
     if options.format is None and chosen.data != "-":
-        from dataclasses import replace
-
-        trained = model.notes.get("format")
-        found = _found(find_format, chosen.data, trained)
-        options = replace(options, format=found)
+        options = replace(options, format=_format(chosen.data, model.notes.get("format")))
     read = read_examples(chosen.data, options.after(model.notes))
     return suited(read.examples, model.name, chosen.data)
 
 
-def _found(find: Any, path: str, trained: str | None) -> str | None:
+def _format(path: str, trained: str | None) -> str:
     """The format of a file: that of the training data, unless the name of the file says otherwise."""
+    from maxmargin.command_line.readers.reading import find_format
+
     try:
-        found: str = find(path)
+        found = find_format(path)
     except CommandError:
-        if trained is None or not _exists(path):
+        if trained is None or not (os.path.exists(path) or "://" in path):
             raise
         return trained
     return "svm-hmm" if (found, trained) == ("svmlight", "svm-hmm") else found
 
 
-def _exists(path: str) -> bool:
-    import os
-
-    return os.path.exists(path) or "://" in path
-
-
-def _lines(
-    estimator: Any, options: dict[str, Any], examples: Examples, *, scores: bool
-) -> Iterable[str]:
+def _lines(estimator: Any, X: Any, *, scores: bool) -> Iterable[str]:
     if type(estimator).__name__ == "SequenceTagger":
         if scores:
             raise CommandError("--scores is for single labels; a tagger predicts sequences.")
-        return _sequences(estimator, options)
+        return _sequences(estimator.predict(X))
     if scores and hasattr(estimator, "decision_function"):
-        values = np.asarray(estimator.decision_function(**options))
+        values = np.asarray(estimator.decision_function(X))
         if values.ndim == 2:
             head = "# " + " ".join(map(str, estimator.classes_))
-            return (head, *(" ".join(map(_number, row)) for row in values.tolist()))
-        return map(_number, values.tolist())
-    predicted = np.asarray(estimator.predict(**options))
+            return (head, *(" ".join(map(repr, row)) for row in values.tolist()))
+        return map(repr, values.tolist())
+    predicted = np.asarray(estimator.predict(X))
     if predicted.dtype.kind == "f" and not hasattr(estimator, "classes_"):
-        return map(_number, predicted.tolist())
-    return map(label_text, predicted.tolist())
+        return map(repr, predicted.tolist())
+    return map(_label, predicted.tolist())
 
 
-def _sequences(estimator: Any, options: dict[str, Any]) -> Iterator[str]:
-    predicted = estimator.predict(**options)
-    lengths = options.get("lengths")
-    if lengths is not None:
-        flat, ends = list(predicted), np.cumsum(lengths)
-        predicted = [flat[end - n : end] for n, end in zip(lengths, ends, strict=True)]
+def _sequences(predicted: Iterable[Iterable[Any]]) -> Iterator[str]:
     for labels in predicted:
-        for label in labels:
-            yield label_text(label)
+        yield from map(_label, labels)
         yield ""
 
 
-def label_text(label: Any) -> str:
+def _label(label: Any) -> str:
     """A label as it was in the file: 1 and not 1.0."""
     return f"{label:g}" if isinstance(label, float) and label == int(label) else str(label)
-
-
-def _number(value: float) -> str:
-    return repr(float(value))
 
 
 @contextmanager

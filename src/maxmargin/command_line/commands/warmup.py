@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from maxmargin.command_line.common_estimators import COMMON
@@ -22,13 +21,6 @@ def add_parser(subparsers: Any) -> None:
         help=f"names of estimators (default: {', '.join(COMMON)})",
     )
     parser.add_argument("--all", action="store_true", help="warm up all estimators")
-    parser.add_argument(
-        "--jobs",
-        type=_jobs,
-        default=-1,
-        metavar="N",
-        help="number of processes (default: one per core)",
-    )
     parser.set_defaults(run=run)
 
 
@@ -38,15 +30,7 @@ def run(arguments: Any) -> int:
     from maxmargin.command_line.warm_up import warm_up
 
     chosen = "all" if arguments.all else arguments.estimators or None
-    seconds = warm_up(chosen, n_jobs=arguments.jobs)
-    for name, value in seconds.items():
+    for name, value in warm_up(chosen).items():
         print(f"{name:20} {value:6.1f} s")
     print(f"compiled code: {compiled_code()}")
     return 0
-
-
-def _jobs(text: str) -> int:
-    value = int(text)
-    if value == 0:
-        raise argparse.ArgumentTypeError("must not be 0: use -1 for one process per core")
-    return value

@@ -43,7 +43,7 @@ def _read(path: str, options: ReaderOptions, *, conllu: bool) -> Read:
 
 
 class _Sentences:
-    """The columns of each sequence. The first one settles the names of the columns."""
+    """The columns of each sequence. The names of the columns follow from the first one."""
 
     def __init__(self, path: str, options: ReaderOptions, conllu: bool) -> None:
         self.path, self.options, self._conllu = path, options, conllu
@@ -58,7 +58,7 @@ class _Sentences:
             if not rows:
                 continue
             if not self.templates:
-                self._settle(rows[0][1])
+                self._name_columns(rows[0][1])
             for number, row in rows:
                 if len(row) != self._width:
                     raise CommandError(
@@ -74,7 +74,7 @@ class _Sentences:
         row = line.split("\t")
         return [] if line.startswith("#") or not row[0].isdigit() else row
 
-    def _settle(self, row: Sequence[str]) -> None:
+    def _name_columns(self, row: Sequence[str]) -> None:
         options, self._width = self.options, len(row)
         names = options.fields.split() if options.fields else _default_names(row)
         label = options.label or names[-1]

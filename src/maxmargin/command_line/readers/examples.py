@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from maxmargin.command_line.errors import CommandError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -21,7 +24,7 @@ Token: TypeAlias = "list[str] | dict[str, float]"
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Samples:
     """Samples in memory, one row each.
 
     ``group`` is the query of each sample. ``names`` are the names of the features, if the file has names.
@@ -33,47 +36,82 @@ class Rows:
     group: AnyArray | None = None
     names: list[str] | None = None
 
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
-
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Sequences in memory: a list of tokens each, or one matrix with ``lengths``.
+    """Sequences in memory: each is a list of tokens with named features, or a matrix with a row per token."""
 
-    ``y`` holds a list of labels for each sequence, also with ``lengths``.
-    """
-
-    X: list[list[Token]] | Matrix
+    X: list[list[Token]] | list[Matrix]
+    #: a list of labels for each sequence
     y: list[list[Any]] | None
     weight: AnyArray | None = None
-    lengths: AnyArray | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether the features are names."""
+        return isinstance(self.X[0], list)
 
     @property
     def n_tokens(self) -> int:
-        if self.lengths is not None:
-            return int(self.lengths.sum())
-        return sum(len(x) for x in self.X)
+        return sum(len(x) if isinstance(x, list) else x.shape[0] for x in self.X)
 
     def __len__(self) -> int:
-        return len(self.X) if self.lengths is None else len(self.lengths)  # type: ignore[arg-type]
+        return len(self.X)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A data set on disk, which estimators read in parts."""
+class OnDisk:
+    """A data set on disk, which estimators read in parts. Its labels and queries are read when needed."""
 
     data: Dataset
+
+    @property
+    def y(self) -> AnyArray | list[list[Any]] | None:
+        if self.data.ragged:
+            return self.part(0, len(self)).y
+        return None if self.data.y is None else np.asarray(self.data.y[:])
+
+    @property
+    def group(self) -> AnyArray | None:
+        return None if self.data.group is None else np.asarray(self.data.group[:])
+
+    def part(self, lo: int, hi: int) -> Samples | Sequences:
+        """The samples or sequences ``lo .. hi-1`` in memory."""
+        data = self.data
+        weight = None if data.weight is None else np.asarray(data.weight[lo:hi])
+        if data.ragged:
+            X, labels = data.sequences(lo, hi)
+            return Sequences(X, None if labels is None else [y.tolist() for y in labels], weight)
+        y = None if data.y is None else np.asarray(data.y[lo:hi])
+        group = None if data.group is None else np.asarray(data.group[lo:hi])
+        return Samples(self._matrix(lo, hi), y, weight, group, data.feature_names)
+
+    def _matrix(self, lo: int, hi: int) -> Matrix:
+        import scipy.sparse as sp
+
+        block: Any = self.data.block(lo, hi)
+        if self.data.layout == "dense":
+            return block.X  # type: ignore[no-any-return]
+        return sp.csr_matrix((block.data, block.indices, block.indptr), shape=block.shape)
 
     def __len__(self) -> int:
         return len(self.data)
 
 
-Examples: TypeAlias = Rows | Sequences | Stored
+Examples: TypeAlias = Samples | Sequences | OnDisk
+
+
+def are_sequences(examples: Examples) -> bool:
+    """Whether an example has a label for each of its tokens."""
+    return examples.data.ragged if isinstance(examples, OnDisk) else isinstance(examples, Sequences)
+
+
+def in_memory(examples: Examples) -> Samples | Sequences:
+    """Examples whose parts can be taken: a data set on disk is loaded."""
+    return examples.part(0, len(examples)) if isinstance(examples, OnDisk) else examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,31 +182,19 @@ def whole_numbers(values: AnyArray) -> AnyArray:
     return rounded.astype(np.int64)
 
 
-def run_lengths(group: AnyArray) -> AnyArray:
-    """Lengths of the runs of equal numbers."""
-    starts = (
-        np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else np.array([], int)
-    )
-    return np.diff(starts, append=len(group))
-
-
-def as_sequences(rows: Rows, name: str) -> Sequences:
+def as_sequences(samples: Samples, path: str) -> Sequences:
     """Samples with groups as sequences: consecutive samples of a group."""
-    from maxmargin.command_line.errors import CommandError
-
-    if rows.group is None:
+    group = samples.group
+    if group is None:
         raise CommandError(
-            f"{name} has no sequences: a line needs a qid (label qid:1 index:value ...) that numbers them."
+            f"{path} has no sequences: a line needs a qid (label qid:1 index:value ...) that numbers them."
         )
-    lengths = run_lengths(rows.group)
-    if len(lengths) != len(np.unique(rows.group)):
+    starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+    if len(starts) != len(np.unique(group)):
         raise CommandError(
-            f"{name}: the lines of a sequence (the same qid) must follow each other."
+            f"{path}: the lines of a sequence (the same qid) must follow each other."
         )
-    y = (
-        None
-        if rows.y is None
-        else [part.tolist() for part in np.split(rows.y, np.cumsum(lengths)[:-1])]
-    )
-    weight = None if rows.weight is None else rows.weight[np.cumsum(lengths) - lengths]
-    return Sequences(rows.X, y, weight, lengths)
+    spans = list(pairwise([*starts.tolist(), len(group)]))
+    y = None if samples.y is None else [samples.y[a:b].tolist() for a, b in spans]
+    weight = None if samples.weight is None else samples.weight[starts]
+    return Sequences([samples.X[a:b] for a, b in spans], y, weight)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import Read, ReaderOptions, Stored
+from maxmargin.command_line.readers.examples import OnDisk, Read, ReaderOptions
+from maxmargin.command_line.readers.text import blocks, plain_name
 
 #: names of formats, with a line for the help
 FORMATS = {
@@ -30,7 +31,6 @@ _ENDINGS = {
     "csv": ("csv", "tsv", "tab"),
     "parquet": ("parquet", "pq"),
 }
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _SVMLIGHT = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?", re.IGNORECASE)
 
 
@@ -48,9 +48,7 @@ def find_format(path: str) -> str:
     """The format of a path: by its end, or by the first lines of the file."""
     if os.path.isdir(path):
         return _format_of_folder(path)
-    name = path.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
+    name = plain_name(path)
     ending = name.rsplit(".", 1)[-1] if "." in os.path.basename(name) else ""
     for known, endings in _ENDINGS.items():
         if ending in endings:
@@ -68,8 +66,6 @@ def _format_of_folder(path: str) -> str:
 
 
 def _sniffed(path: str) -> str:
-    from maxmargin.command_line.readers.text import blocks
-
     if path == "-":
         raise CommandError("standard input needs --format.")
     if os.path.isfile(path) or "://" in path:
@@ -96,8 +92,8 @@ def _reader(name: str) -> Callable[[str, ReaderOptions], Read]:
         "columns": columns.read,
         "conllu": columns.read_conllu,
         "crfsuite": crfsuite.read,
-        "csv": table.read_csv,
-        "parquet": table.read_parquet,
+        "csv": table.read,
+        "parquet": table.read,
         "folder": _open_folder,
     }[name]
 
@@ -105,4 +101,4 @@ def _reader(name: str) -> Callable[[str, ReaderOptions], Read]:
 def _open_folder(path: str, options: ReaderOptions) -> Read:
     from maxmargin import data
 
-    return Read(Stored(data.open(path)), options)
+    return Read(OnDisk(data.open(path)), options)

@@ -12,7 +12,7 @@ from maxmargin.command_line.readers.examples import (
     AnyArray,
     Read,
     ReaderOptions,
-    Rows,
+    Samples,
     as_sequences,
     whole_numbers,
 )
@@ -20,15 +20,15 @@ from maxmargin.command_line.readers.examples import (
 
 def read(path: str, options: ReaderOptions) -> Read:
     """All samples of a file; the query ids become groups."""
-    return Read(_rows(path, options), options)
+    return Read(_samples(path, options), options)
 
 
 def read_sequences(path: str, options: ReaderOptions) -> Read:
     """A file of SVM-hmm: the query id of a line is the number of its sequence."""
-    return Read(as_sequences(_rows(path, options), path), options)
+    return Read(as_sequences(_samples(path, options), path), options)
 
 
-def _rows(path: str, options: ReaderOptions) -> Rows:
+def _samples(path: str, options: ReaderOptions) -> Samples:
     from maxmargin import data
 
     name = "/dev/stdin" if path == "-" else path
@@ -47,11 +47,11 @@ def _rows(path: str, options: ReaderOptions) -> Rows:
     y = np.concatenate([batch[1] for batch in batches])
     group = None if len(batches[0]) == 2 else np.concatenate([batch[3] for batch in batches])
     if options.group_sizes is not None:
-        group = group_of_sizes(options.group_sizes, len(y), path)
-    return Rows(X, whole_numbers(y), None, group)
+        group = _group_of_sizes(options.group_sizes, len(y), path)
+    return Samples(X, whole_numbers(y), None, group)
 
 
-def group_of_sizes(path: str, n_samples: int, data: str) -> AnyArray:
+def _group_of_sizes(path: str, n_samples: int, data: str) -> AnyArray:
     """The query of each sample, from a file with the number of samples of each query."""
     try:
         sizes = np.array([int(word) for word in Path(path).read_text().split()], dtype=np.int64)

@@ -1,11 +1,15 @@
-"""Tables of numbers with a label column: CSV and Parquet."""
+"""Tables of numbers with a label column: CSV and Parquet.
+
+Both are read in batches of columns in the form of :func:`maxmargin.data.read_parquet`.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -14,77 +18,63 @@ from maxmargin.command_line.readers.examples import (
     AnyArray,
     Read,
     ReaderOptions,
-    Rows,
+    Samples,
     whole_numbers,
 )
-from maxmargin.command_line.readers.text import opened_text
+from maxmargin.command_line.readers.text import opened_text, plain_name
 
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")
 #: lines that are converted to numbers at a time
-LINES = 10_000
+LINES = 1_000
+#: a batch: the keys X, y, weight and group
+Batches = Iterator[dict[str, Any]]
 
 
-def read_csv(path: str, options: ReaderOptions) -> Read:
-    """All samples of a CSV file, with the names of its first line."""
-    plain = (
-        path.lower().rsplit(".", 1)[0]
-        if path.lower().endswith((".gz", ".bz2", ".xz", ".zst"))
-        else path
-    )
-    delimiter = options.delimiter or ("\t" if plain.lower().endswith((".tsv", ".tab")) else ",")
-    with opened_text(path) as file:
-        lines = csv.reader(file, delimiter=delimiter)
-        first = next(lines, None)
-        if not first:
-            raise CommandError(f"{path} is empty.")
-        names = [f"c{k}" for k in range(len(first))] if options.no_header else first
-        names = [name.strip() for name in names]
-        label = label_column(options.label, names, path)
-        options = options.without_missing(names)
-        special = [label, options.group, options.weight]
-        inputs = [k for k, name in enumerate(names) if name not in special]
-        columns = _Columns(path, names, inputs, [_index(s, names, path) for s in special])
-        start = 1 if options.no_header else 2
-        for chunk in _chunks(lines, [first] if options.no_header else []):
-            columns.add(chunk, start)
-            start += len(chunk)
-    return Read(columns.rows(), replace(options, label=label or options.label))
-
-
-def read_parquet(path: str, options: ReaderOptions) -> Read:
-    """All samples of a Parquet file or of a folder of them."""
-    from maxmargin import data
-
-    names = parquet_names(path)
-    label = label_column(options.label, names, path)
-    options = options.without_missing(names)
-    batches = list(data.read_parquet(path, label=label, weight=options.weight, group=options.group))
-    if not batches:
+def read(path: str, options: ReaderOptions) -> Read:
+    """All samples of a CSV file, of a Parquet file, or of a folder of Parquet files."""
+    batches_of = parquet_batches if options.format == "parquet" else csv_batches
+    options, batches = batches_of(path, options)
+    found = list(batches)
+    if not found:
         raise CommandError(f"{path} holds no samples.")
-    X = np.concatenate([batch["X"].to_numpy() for batch in batches])
-
-    def joined(name: str) -> AnyArray | None:
-        return None if batches[0][name] is None else np.concatenate([b[name] for b in batches])
-
-    y = joined("y")
-    y = None if y is None else whole_numbers(_strings(y))
-    rows = Rows(X, y, joined("weight"), joined("group"), list(batches[0]["X"].columns))
-    return Read(rows, replace(options, label=label or options.label))
+    y, weight, group = (_joined(found, name) for name in ("y", "weight", "group"))
+    if weight is not None and weight.dtype.kind not in "iufb":
+        raise CommandError(f"{path}: the weights must be numbers.")
+    X = np.concatenate([batch["X"].to_numpy() for batch in found])
+    y = None if y is None else whole_numbers(y)
+    return Read(Samples(X, y, weight, group, list(found[0]["X"].columns)), options)
 
 
-def parquet_names(path: str) -> list[str]:
-    """The names of the columns of a Parquet file or folder."""
+def _joined(batches: Sequence[dict[str, Any]], name: str) -> AnyArray | None:
+    """A column of all batches: numbers where all of its values are numbers, else strings."""
+    if batches[0][name] is None:
+        return None
+    values: AnyArray = np.concatenate([batch[name] for batch in batches])
+    if values.dtype.kind not in "OU":
+        return values
     try:
-        import pyarrow.dataset as arrow
-    except ImportError as error:
-        raise CommandError(
-            f'{path} requires the package pyarrow: pip install "maxmargin[arrow]".'
-        ) from error
-    return list(arrow.dataset(path, format="parquet").schema.names)
+        return values.astype(np.float64)
+    except ValueError:
+        return values.astype(np.str_)
 
 
-def label_column(given: str | None, names: Sequence[str], path: str) -> str | None:
+def _columns(
+    options: ReaderOptions, names: Sequence[str], path: str
+) -> tuple[ReaderOptions, dict[str, str | None]]:
+    """The options with the label column that was found, and the columns that are not features."""
+    options = options.without_missing(names)
+    label = _label_column(options.label, names, path)
+    special = {"label": label, "weight": options.weight, "group": options.group}
+    for name in special.values():
+        if name is not None and name not in names:
+            raise CommandError(f"{path} has no column {name!r}; it has {', '.join(names[:20])}.")
+    if set(names) <= set(special.values()):
+        raise CommandError(f"{path} has no column of features.")
+    return replace(options, label=label or options.label), special
+
+
+def _label_column(given: str | None, names: Sequence[str], path: str) -> str | None:
     """The name of the label column; None if the table has no labels."""
     if given is not None:
         if given in names:
@@ -101,87 +91,92 @@ def label_column(given: str | None, names: Sequence[str], path: str) -> str | No
     )
 
 
-def _index(name: str | None, names: Sequence[str], path: str) -> int | None:
-    if name is None:
-        return None
-    if name not in names:
-        raise CommandError(f"{path} has no column {name!r}; it has {', '.join(names[:20])}.")
-    return names.index(name)
+def parquet_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:
+    """The batches of a Parquet file or folder, and the options with what was found out."""
+    from maxmargin import data
 
-
-def _chunks(lines: Iterator[list[str]], first: list[list[str]]) -> Iterator[list[list[str]]]:
-    chunk = first
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == LINES:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-class _Columns:
-    """The values of a table, collected in chunks."""
-
-    def __init__(
-        self, path: str, names: list[str], inputs: list[int], special: list[int | None]
-    ) -> None:
-        self._path, self._names, self._inputs = path, names, inputs
-        self._label, self._group, self._weight = special
-        self._X: list[AnyArray] = []
-        self._special: dict[int, list[str]] = {k: [] for k in special if k is not None}
-
-    def add(self, chunk: list[list[str]], start: int) -> None:
-        """Add lines; ``start`` is the number of the first one."""
-        width = len(self._names)
-        for number, line in enumerate(chunk, start):
-            if line and len(line) != width:
-                raise CommandError(
-                    f"{self._path}, line {number}: {len(line)} values for {width} columns."
-                )
-        chunk = [line for line in chunk if line]
-        try:
-            X = np.array([[line[k] for k in self._inputs] for line in chunk], dtype=np.float64)
-        except ValueError:
-            self._refuse(chunk, start)
-        self._X.append(X.reshape(len(chunk), len(self._inputs)))
-        for k, values in self._special.items():
-            values.extend(line[k].strip() for line in chunk)
-
-    def rows(self) -> Rows:
-        if not sum(map(len, self._X)):
-            raise CommandError(f"{self._path} holds no samples.")
-        names = [self._names[k] for k in self._inputs]
-        y = None if self._label is None else whole_numbers(_numbers(self._special[self._label]))
-        group = None if self._group is None else _numbers(self._special[self._group])
-        weight = None if self._weight is None else _numbers(self._special[self._weight])
-        if weight is not None and weight.dtype.kind != "f":
-            raise CommandError(f"{self._path}: the weights must be numbers.")
-        return Rows(np.concatenate(self._X), y, weight, group, names)
-
-    def _refuse(self, chunk: list[list[str]], start: int) -> NoReturn:
-        for number, line in enumerate(chunk, start):
-            for k in self._inputs:
-                try:
-                    float(line[k])
-                except ValueError:
-                    what = (
-                        f"{line[k]!r} is not a number" if line[k].strip() else "a value is missing"
-                    )
-                    raise CommandError(
-                        f"{self._path}, line {number}, column {self._names[k]!r}: {what}. Features must be "
-                        "numbers: encode categories as 0/1 columns, and fill in what is missing."
-                    ) from None
-        raise CommandError(f"{self._path}: not all features are numbers.")
-
-
-def _numbers(texts: list[str]) -> AnyArray:
-    """Numbers where all texts are numbers, else strings."""
     try:
-        return np.array(texts, dtype=np.float64)
+        import pyarrow.dataset as arrow
+    except ImportError as error:
+        raise CommandError(
+            f'{path} requires the package pyarrow: pip install "maxmargin[arrow]".'
+        ) from error
+    names = arrow.dataset(path, format="parquet").schema.names
+    options, special = _columns(options, names, path)
+    batches = data.read_parquet(
+        path, label=special["label"], weight=special["weight"], group=special["group"]
+    )
+    return options, batches
+
+
+def csv_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:
+    """The batches of a CSV file, whose first line names the columns."""
+    lines = _csv_lines(path, options)
+    _, names = next(lines)
+    options, special = _columns(options, names, path)
+    return options, _csv_batches(path, lines, names, special)
+
+
+def _csv_lines(path: str, options: ReaderOptions) -> Iterator[tuple[int, list[str]]]:
+    """The names of the columns, then the lines with their numbers; empty lines are left out."""
+    tabs = plain_name(path).endswith((".tsv", ".tab"))
+    with opened_text(path) as file:
+        lines = csv.reader(file, delimiter=options.delimiter or ("\t" if tabs else ","))
+        first = next(lines, None)
+        if not first:
+            raise CommandError(f"{path} is empty.")
+        if options.no_header:
+            yield 0, [f"c{k}" for k in range(len(first))]
+            yield 1, first
+        else:
+            yield 1, [name.strip() for name in first]
+        for line in lines:
+            if line and len(line) != len(first):
+                raise CommandError(
+                    f"{path}, line {lines.line_num}: {len(line)} values for {len(first)} columns."
+                )
+            if line:
+                yield lines.line_num, line
+
+
+def _csv_batches(
+    path: str,
+    lines: Iterator[tuple[int, list[str]]],
+    names: list[str],
+    special: dict[str, str | None],
+) -> Batches:
+    from maxmargin.data.parquet import Features
+
+    inputs = [k for k, name in enumerate(names) if name not in special.values()]
+    while chunk := list(islice(lines, LINES)):
+        numbers = [number for number, _ in chunk]
+        columns = list(zip(*(line for _, line in chunk), strict=True))
+        features = [_numbers(columns[k], numbers, names[k], path) for k in inputs]
+        strings = {
+            key: None if name is None else np.char.strip(columns[names.index(name)])
+            for key, name in special.items()
+        }
+        X = Features([names[k] for k in inputs], features)
+        yield {"X": X, "y": strings.pop("label"), **strings}
+
+
+def _numbers(texts: Sequence[str], lines: Sequence[int], name: str, path: str) -> AnyArray:
+    """A column of features."""
+    try:
+        return np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:
-        return np.array(texts, dtype=np.str_)
+        pairs = zip(lines, texts, strict=True)
+        line, text = next(pair for pair in pairs if not _is_number(pair[1]))
+    what = f"{text!r} is not a number" if text.strip() else "a value is missing"
+    raise CommandError(
+        f"{path}, line {line}, column {name!r}: {what}. Features must be numbers: encode categories as 0/1 "
+        "columns, and fill in what is missing."
+    )
 
 
-def _strings(values: AnyArray) -> AnyArray:
-    return values.astype(np.str_) if values.dtype.kind == "O" else values
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -11,6 +11,14 @@ from typing import TextIO
 from maxmargin.command_line.errors import CommandError
 
 
+def plain_name(path: str) -> str:
+    """A path in small letters, without the ending of a compressed file."""
+    from maxmargin.data.compressed import ENDINGS
+
+    name, _, ending = path.lower().rpartition(".")
+    return name if ending in ENDINGS else path.lower()
+
+
 @contextmanager
 def opened_text(path: str) -> Iterator[TextIO]:
     """A text file in UTF-8 for reading; ``-`` is standard input."""

@@ -10,7 +10,7 @@ from maxmargin.command_line.readers.examples import Examples, Sequences, Token
 
 def write(examples: Examples, file: TextIO) -> int:
     """Write all sequences with named features."""
-    if not isinstance(examples, Sequences) or examples.lengths is not None:
+    if not isinstance(examples, Sequences) or not examples.named:
         raise CommandError("crfsuite's format holds sequences with named features.")
     tokens: Any = examples.X
     for k, sequence in enumerate(tokens):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,20 +12,20 @@ from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import (
     AnyArray,
     Examples,
-    Rows,
+    OnDisk,
+    Samples,
     Sequences,
-    Stored,
 )
 
-#: rows of a data set on disk that are loaded at a time
+#: samples or sequences of a data set on disk that are loaded at a time
 ROWS = 10_000
 
 
 def write(examples: Examples, file: TextIO) -> int:
     """Write all samples; the groups of samples and the numbers of sequences become query ids."""
-    written = 0
-    for X, y, group in _blocks(examples):
-        X = sp.csr_matrix(X)
+    written = begun = 0
+    for part in _parts(examples):
+        X, y, group = _rows(part, begun)
         X.sort_indices()
         labels = _labels(y, X.shape[0])
         for k, label in enumerate(labels):
@@ -35,43 +35,32 @@ def write(examples: Examples, file: TextIO) -> int:
             features = "".join(f" {index + 1}:{_short(value)}" for index, value in pairs if value)
             file.write(f"{label}{query}{features}\n")
         written += len(labels)
+        begun += len(part)
     return written
 
 
-def _blocks(examples: Examples) -> Iterator[tuple[Any, AnyArray | None, AnyArray | None]]:
-    """Matrices, labels, and query ids."""
-    if isinstance(examples, Rows):
-        yield examples.X, examples.y, _numbered(examples.group)
-    elif isinstance(examples, Sequences):
-        if examples.lengths is None:
-            raise CommandError(
-                "the features of these sequences are names; svmlight has numbers. Use --to crfsuite."
-            )
-        y = None if examples.y is None else np.array([v for part in examples.y for v in part])
-        yield examples.X, y, np.repeat(np.arange(1, len(examples) + 1), examples.lengths)
-    else:
-        yield from _stored_blocks(examples)
+def _parts(examples: Examples) -> Iterator[Samples | Sequences]:
+    if not isinstance(examples, OnDisk):
+        yield examples
+        return
+    for lo in range(0, len(examples), ROWS):
+        yield examples.part(lo, min(lo + ROWS, len(examples)))
 
 
-def _stored_blocks(stored: Stored) -> Iterator[tuple[Any, AnyArray | None, AnyArray | None]]:
-    data = stored.data
-    for lo in range(0, len(data), ROWS):
-        hi = min(lo + ROWS, len(data))
-        if data.ragged:
-            X, y = data.sequences(lo, hi)
-            queries = np.repeat(np.arange(lo + 1, hi + 1), [x.shape[0] for x in X])
-            stacked = sp.vstack([sp.csr_matrix(x) for x in X], format="csr")
-            yield stacked, None if y is None else np.concatenate(y), queries
-            continue
-        part: Any = data.block(lo, hi)
-        rows = (
-            part.X
-            if data.layout == "dense"
-            else sp.csr_matrix((part.data, part.indices, part.indptr), shape=part.shape)
+def _rows(
+    part: Samples | Sequences, begun: int
+) -> tuple[sp.csr_matrix, AnyArray | None, AnyArray | None]:
+    """A matrix, labels, and query ids; ``begun`` sequences were written before."""
+    if isinstance(part, Samples):
+        return sp.csr_matrix(part.X), part.y, _numbered(part.group)
+    if part.named:
+        raise CommandError(
+            "the features of these sequences are names; svmlight has numbers. Use --to crfsuite."
         )
-        column = data.group
-        group = None if column is None else _numbered(np.asarray(column[lo:hi]))
-        yield rows, None if data.y is None else np.asarray(data.y[lo:hi]), group
+    X = [sp.csr_matrix(x) for x in part.X]
+    y = None if part.y is None else np.concatenate(part.y)
+    queries = np.repeat(np.arange(begun, begun + len(X)) + 1, [x.shape[0] for x in X])
+    return sp.vstack(X, format="csr"), y, queries
 
 
 def _labels(y: AnyArray | None, n: int) -> list[str]:

@@ -58,7 +58,7 @@ def exact(graph: Graph, scores: Scores) -> Answer:
         strength = cut_strength(scores)
         if (strength >= -room).all():
             return by_cut(scores, np.maximum(strength, 0.0))
-    state = _State(graph, scores)
+    state = _Messages(graph, scores)
     found = _pass(graph, scores, state, room)
     if found.upper - found.value <= room:
         return found
@@ -89,7 +89,7 @@ def messages(graph: Graph, scores: Scores) -> Answer:
     if graph.is_forest:
         return on_forest(graph, scores)
     room = ROUNDING * size_of(scores)
-    return _pass(graph, scores, _State(graph, scores), room)
+    return _pass(graph, scores, _Messages(graph, scores), room)
 
 
 def relaxed(graph: Graph, scores: Scores) -> Answer:
@@ -151,7 +151,7 @@ def by_cut(scores: Scores, strength: Any) -> Answer:
     return Answer(labels, value, value if upper - value <= room else upper)
 
 
-class _State:
+class _Messages:
     """Messages, and the labels that are not excluded."""
 
     def __init__(self, graph: Graph, scores: Scores) -> None:
@@ -160,7 +160,7 @@ class _State:
         self.alive = np.ones((graph.n_nodes, K), dtype=bool)
 
 
-def _pass(graph: Graph, scores: Scores, state: _State, room: float) -> Answer:
+def _pass(graph: Graph, scores: Scores, state: _Messages, room: float) -> Answer:
     labels = np.zeros(graph.n_nodes, dtype=np.int64)
     value, bound = pass_messages(
         *scores,

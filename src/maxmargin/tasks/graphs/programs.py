@@ -48,7 +48,7 @@ class Relaxed:
     pairs: Array
 
 
-class _Program(NamedTuple):
+class _ReducedProgram(NamedTuple):
     """The remaining variables and their constraints."""
 
     kept_nodes: npt.NDArray[np.bool_]
@@ -58,7 +58,7 @@ class _Program(NamedTuple):
     objective: Array
 
 
-def _program(scores: Scores, alive: npt.NDArray[np.bool_]) -> _Program:
+def _program(scores: Scores, alive: npt.NDArray[np.bool_]) -> _ReducedProgram:
     nodes, lo, hi, pairs = scores
     n, m = len(nodes), len(lo)
     kept = alive[lo][:, :, None] & alive[hi][:, None, :]
@@ -88,10 +88,10 @@ def _program(scores: Scores, alive: npt.NDArray[np.bool_]) -> _Program:
     matrix = sp.csr_matrix((values, (rows, columns)), (n_rows, n_nodes + n_pairs))
     right = np.zeros(n_rows)
     right[:n] = 1.0
-    return _Program(alive, kept, matrix, right, np.concatenate([nodes[alive], pairs[kept]]))
+    return _ReducedProgram(alive, kept, matrix, right, np.concatenate([nodes[alive], pairs[kept]]))
 
 
-def _scale(program: _Program) -> float:
+def _scale(program: _ReducedProgram) -> float:
     return float(np.abs(program.objective).max(initial=0.0)) or 1.0
 
 

@@ -21,7 +21,7 @@ Node: TypeAlias = tuple[bool, int, int, int]
 _ROOT: Node = (True, -1, -1, -1)
 
 
-class _Edge(NamedTuple):
+class _Hyperedge(NamedTuple):
     """One way to build a node: the rule, its score, and the child nodes."""
 
     rule: int
@@ -43,7 +43,7 @@ class KBest:
     def __init__(self, grammar: Grammar, w: Array, words: Words, chart: Chart) -> None:
         self._g, self._offsets = grammar.packed, grammar.offsets
         self._w, self._words, self._chart = w, words, chart
-        self._edges: dict[Node, list[_Edge]] = {}
+        self._edges: dict[Node, list[_Hyperedge]] = {}
         self._heap: dict[Node, list[_Derivation]] = {}
         self._seen: dict[Node, set[tuple[int, tuple[int, ...]]]] = {}
         self._done: dict[Node, list[_Derivation]] = {}
@@ -111,19 +111,21 @@ class KBest:
             return float(self._chart.R[j, a, i])
         return float(self._chart.low[i, j, a])
 
-    def _all_edges(self, node: Node) -> Iterator[_Edge]:
+    def _all_edges(self, node: Node) -> Iterator[_Hyperedge]:
         g, w, at = self._g, self._w, self._offsets
         upper, i, j, a = node
         if node == _ROOT:
             for s, symbol in enumerate(g.start_symbol):
-                yield _Edge(s, float(w[s]), ((True, 0, len(self._words.ptr) - 1, int(symbol)),))
+                yield _Hyperedge(
+                    s, float(w[s]), ((True, 0, len(self._words.ptr) - 1, int(symbol)),)
+                )
         elif g.n_phrases <= a < g.n_left:
             x = find_word(self._words, i, a)
-            yield _Edge(at[3] + int(self._words.rule[x]), float(self._words.score[x]), ())
+            yield _Hyperedge(at[3] + int(self._words.rule[x]), float(self._words.score[x]), ())
         elif upper and a < g.n_phrases:
             for c in g.top_chain[g.top_ptr[a] : g.top_ptr[a + 1]]:
                 rule = at[1] + int(c)
-                yield _Edge(rule, float(w[rule]), ((False, i, j, int(g.chain_bottom[c])),))
+                yield _Hyperedge(rule, float(w[rule]), ((False, i, j, int(g.chain_bottom[c])),))
         else:
             _, rules, splits = lower_edges(g, w[at[2] : at[3]], self._chart, i, j, a)
             for r, k in zip(rules.tolist(), splits.tolist(), strict=True):
@@ -131,4 +133,4 @@ class KBest:
                     (True, i, k, int(g.rule_left[r])),
                     (True, k, j, int(g.pair_right[g.rule_pair[r]])),
                 )
-                yield _Edge(at[2] + r, float(w[at[2] + r]), children)
+                yield _Hyperedge(at[2] + r, float(w[at[2] + r]), children)
