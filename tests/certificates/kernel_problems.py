@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from tests.referees.kernel import solve_kernel_qp
 
-from maxmargin.testing import kernel_objective, solve_kernel_qp
+from maxmargin.testing import kernel_objective
 
 Long = np.longdouble
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.referees.kernel import solve_kernel_qp
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import RBF, KernelRows, NystromMap, Polynomial, center_of
 from maxmargin.risks import KernelRisk
-from maxmargin.testing import solve_kernel_qp
 
 
 def board(n=60, seed=0):

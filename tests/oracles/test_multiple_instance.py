@@ -4,11 +4,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contracts.working_sets import check_sets
 from tests.latent_tasks import bags_problem
+from tests.referees.problems import terms_of
 
 from maxmargin import LatentStructuredSVM
 from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import check_latent_task, latent_objective
+
+
+class Pairs:
+    """The task whose outputs are pairs (y, h)."""
+
+    def __init__(self, task):
+        self.joint_feature = lambda x, pair: task.joint_feature(x, *pair)
+        self.loss = lambda y, pair: task.loss(y[0], *pair)
 
 
 def outputs(x):
@@ -18,9 +28,11 @@ def outputs(x):
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.0, 1.0, 3.0]))
 def test_bags(seed, sparse, intercept):
     X, Y = bags_problem(seed, n=8, m=4, d=3, sparse=sparse)
-    check_latent_task(
-        MultipleInstance(intercept=intercept), X, Y, outputs=outputs, random_state=seed, n_trials=8
-    )
+    task = MultipleInstance(intercept=intercept)
+    check_latent_task(task, X, Y, outputs=outputs, random_state=seed, n_trials=8)
+    first = [task.initial(x, y) for x, y in zip(X, Y, strict=True)]
+    pairs = list(zip(Y, first, strict=True))
+    check_sets(task.pack(X, Y, first), terms_of(Pairs(task), X, pairs, outputs), "exact", seed)
 
 
 class Plain(MultipleInstance):

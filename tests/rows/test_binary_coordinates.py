@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.referees.problems import solve_binary_qp
 
 from maxmargin.core import Bundle, SquaredNorm
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.testing import solve_binary_qp
 
 both = pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared"])
 

@@ -6,12 +6,12 @@ import copy
 
 import numpy as np
 import pytest
+from tests.contracts.engine import check_engine
 from tests.nightly import first
 
 import maxmargin.engines.processes as processes
 from maxmargin.core import tree_sum
 from maxmargin.engines import ProcessEngine
-from maxmargin.testing import check_engine
 from maxmargin.testing.checks.engine_deaths import check_deaths
 from maxmargin.testing.checks.engine_shards import Shard
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.contracts.risk import check_risk
 
 from maxmargin.core import Capabilities, Cut, add_cuts
-from maxmargin.testing import check_loss, check_risk
+from maxmargin.testing import check_loss
 
 RNG = np.random.default_rng(5)
 Y = RNG.choice([-1.0, 1.0], 9)
