@@ -68,7 +68,7 @@ def _points(program: Program, known: list[Any]) -> Iterator[Any]:
         if len(program.h) <= 2 * len(program.cost) and len(program.cost) <= program.size:
             first = np.unique(program.group, return_index=True)[1]
             multipliers = np.zeros(len(program.h))
-            multipliers[first] = 0.5 * program.cost
+            multipliers[first] = 0.5 * program.cost[program.group[first]]
             yield tied(program, program.center, multipliers, 1e-3)
 
 

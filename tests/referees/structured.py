@@ -99,6 +99,10 @@ class Problem:
         used = [(c, e) for c, e in zip(self.caps, self.examples, strict=True) if c > 0]
         planes = np.concatenate([e.planes for _, e in used] or [np.zeros((0, self.dim), LONG)])
         offsets = np.concatenate([e.offsets for _, e in used] or [np.zeros(0, LONG)])
+        group = np.repeat(np.arange(len(used)), [len(e.offsets) for _, e in used])
+        # the true output's term is the zero that a program has anyway
+        kept = planes.any(axis=1) | (offsets != 0)
+        planes, offsets, group = planes[kept], offsets[kept], group[kept]
         held = self.feasible(np.zeros(self.dim, LONG))
         held[self.learned] = 0
         return Program(
@@ -106,7 +110,7 @@ class Problem:
             precision=1 / self.variance[self.learned],
             A=planes[:, self.learned],
             h=offsets + planes @ held,
-            group=np.repeat(np.arange(len(used)), [len(e.offsets) for _, e in used]),
+            group=group,
             cost=np.array([c for c, _ in used], LONG),
             lower=self.lower[self.learned],
             upper=self.upper[self.learned],
