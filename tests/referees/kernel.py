@@ -31,7 +31,7 @@ class KernelOptimum(NamedTuple):
     intercept: float
 
 
-def values(kernel: str, X: Any, gamma: float, degree: int, coef0: float) -> Any:
+def values(kernel: str, X: Any, gamma: float, degree: int = 3, coef0: float = 0.0) -> Any:
     """The kernel matrix in extended precision."""
     X = np.asarray(X, dtype=LONG)
     if kernel == "rbf":
