@@ -25,7 +25,7 @@ PROBLEMS = {
 def load(name: str, quick: bool) -> tuple[Any, list[Any], list[Any]]:
     """(task, inputs, outputs)."""
     import numpy as np
-    from tests.referees.tiny_tasks import TinyMulticlass
+    from tests.tiny_tasks import TinyMulticlass
 
     from maxmargin.tasks import Chain
 

@@ -7,7 +7,7 @@ import signal
 import time
 
 import numpy as np
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 
 class Sleepy(TinyMulticlass):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.referees.problems import solve_structured_qp
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, load
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Chain
-from maxmargin.testing import solve_structured_qp, structured_objective
+from maxmargin.testing import structured_objective
 
 
 def problem(seed, n=12, d=3, K=3):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.nightly import first
-from tests.referees.tiny_tasks import TinyChain
+from tests.tiny_tasks import TinyChain
 
 from maxmargin import SequenceTagger, StructuredSVM, StructuredSVMCV, load, structured_path
 from maxmargin.core import SquaredNorm

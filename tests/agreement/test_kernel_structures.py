@@ -16,8 +16,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from tests.nightly import first
-from tests.referees.optima import solve_reduced_qp
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.referees.problems import solve_reduced_qp
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, StructuredSVMCV, structured_path
 from maxmargin.kernels import EmpiricalMap, Nystrom, Polynomial

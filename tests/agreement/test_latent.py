@@ -5,12 +5,13 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.latent_tasks import Rows, WrongRows, rows_problem
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.referees.problems import solve_structured_qp
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LatentStructuredSVM, LinearSVC, StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import MultipleInstance
-from maxmargin.testing import latent_objective, solve_structured_qp
+from maxmargin.testing import latent_objective
 
 SOLVERS = [DualCoordinate(), DualCoordinate(oracle="expensive"), CuttingPlane()]
 

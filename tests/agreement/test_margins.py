@@ -4,13 +4,13 @@ valid."""
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.referees.problems import solve_binary_qp, solve_multiclass_qp
 
 from maxmargin import LinearSVC
 from maxmargin.core import SquaredNorm
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton
-from maxmargin.testing import solve_binary_qp, solve_multiclass_qp
 
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]])
 

@@ -7,7 +7,7 @@ u = sum_i alpha_i y_i x_i is below zero: when later steps increase it again, w i
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests import weights_qp
+from tests.referees.problems import solve_binary_prior_qp
 
 from maxmargin import GaussianPrior, LinearSVC
 from maxmargin.solvers import CuttingPlane, DualCoordinate
@@ -46,7 +46,7 @@ def objective(X, y, C, w):
 
 
 def optimum(X, y, signs):
-    best, w, _ = weights_qp.binary(
+    best, w, _ = solve_binary_prior_qp(
         X, y, C, np.eye(X.shape[1]), np.zeros(X.shape[1]), signs=signs, scaling=1e-9
     )
     return best, w

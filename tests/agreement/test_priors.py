@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator
-from tests import weights_qp
+from tests.referees.problems import solve_binary_prior_qp
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, RankSVM, svc_path
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton
@@ -70,7 +70,7 @@ def agrees(svc, best, w, tol=1e-6):
 def test_every_form_of_a_prior(kind, solver):
     X, y, S, m = data()
     prior, cov = priors(S, m)[kind]
-    best, w, b = weights_qp.binary(X, y, C, cov, m)
+    best, w, b = solve_binary_prior_qp(X, y, C, cov, m)
     svc = LinearSVC(C, tol=1e-6, prior=prior, solver=solver).fit(X, y)
     agrees(svc, best, w)
     assert svc.intercept_[0] == pytest.approx(b, abs=2e-2)
@@ -87,7 +87,7 @@ def test_fixed_weights_condition_the_prior(kind):
     X, y, S, m = data(1)
     prior, cov = priors(S, m)[kind]
     fixed = {1: 0.4, 4: -0.2}
-    best, w, _ = weights_qp.binary(X, y, C, cov, m, fixed=fixed)
+    best, w, _ = solve_binary_prior_qp(X, y, C, cov, m, fixed=fixed)
     svc = LinearSVC(C, tol=1e-6, prior=prior, fixed=fixed).fit(X, y)
     agrees(svc, best, w)
     assert svc.coef_[0, 1] == 0.4
@@ -102,7 +102,7 @@ def test_fixed_weights_condition_the_prior(kind):
     st.booleans(),
     st.sampled_from(["auto", CuttingPlane(), DualCoordinate()]),
 )
-def test_random_problems_with_everything(seed, C, centerd, sparse, solver):
+def test_random_problems_with_everything(seed, C, centered, sparse, solver):
     """Blocks, fixed weights, and signed weights with a mean on either side of their bound."""
     rng = np.random.default_rng(seed)
     X, y, S, m = data(seed, n=25)
@@ -112,8 +112,8 @@ def test_random_problems_with_everything(seed, C, centerd, sparse, solver):
     fixed = {int(rng.integers(2, 6)): float(rng.normal())} if rng.random() < 0.5 else {}
     for k in fixed:
         signs[k] = 0.0
-    m = m if centerd else np.zeros(D)
-    best, _, _ = weights_qp.binary(X, y, C, cov, m, signs=signs, fixed=fixed)
+    m = m if centered else np.zeros(D)
+    best, _, _ = solve_binary_prior_qp(X, y, C, cov, m, signs=signs, fixed=fixed)
     prior = GaussianPrior(m, covariance=[*cov.diagonal()[:4, None, None], cov[4:, 4:]])
     svc = LinearSVC(
         C,
@@ -134,8 +134,8 @@ def test_random_problems_with_everything(seed, C, centerd, sparse, solver):
 def test_signs_and_floors_matter():
     X, y, _, m = data(2)
     signs = np.array([1.0, 1.0, 1.0, -1.0, 0.0, -1.0])
-    _, free, _ = weights_qp.binary(X, y, C, np.eye(D), m)
-    _, w, _ = weights_qp.binary(X, y, C, np.eye(D), m, signs=signs)
+    _, free, _ = solve_binary_prior_qp(X, y, C, np.eye(D), m)
+    _, w, _ = solve_binary_prior_qp(X, y, C, np.eye(D), m, signs=signs)
     assert (signs * free < -0.05).any()
     svc = LinearSVC(
         C, tol=1e-7, prior=GaussianPrior(m), nonnegative=[0, 1, 2], nonpositive=[3, 5]
@@ -197,18 +197,18 @@ def test_several_classes_have_a_center_each(multi_class):
 
 def test_the_intercept_has_a_center_and_may_be_free():
     X, y, S, m = data(7)
-    best, w, b = weights_qp.binary(X, y, C, S, m, b0=2.0, scaling=3.0)
+    best, w, b = solve_binary_prior_qp(X, y, C, S, m, b0=2.0, scaling=3.0)
     prior = GaussianPrior(m, covariance=S, intercept_mean=2.0)
     svc = LinearSVC(C, tol=1e-7, intercept_scaling=3.0, prior=prior).fit(X, y)
     agrees(svc, best, w)
     assert svc.intercept_[0] == pytest.approx(b, abs=1e-2)
     # an unpenalized intercept is the limit of a weak prior on it
-    best, w, b = weights_qp.binary(X, y, C, S, m, scaling=1e5)
+    best, w, b = solve_binary_prior_qp(X, y, C, S, m, scaling=1e5)
     for kind, signs in (("dense", None), ("operator", None), ("diagonal", [0])):
         prior, cov = priors(S, m)[kind]
         asked = np.zeros(D)
         asked[signs or []] = 1.0
-        best, w, b = weights_qp.binary(X, y, C, cov, m, scaling=1e5, signs=asked)
+        best, w, b = solve_binary_prior_qp(X, y, C, cov, m, scaling=1e5, signs=asked)
         free = LinearSVC(C, tol=1e-6, penalize_intercept=False, prior=prior, nonnegative=signs).fit(
             X, y
         )
@@ -230,7 +230,7 @@ def test_warm_starts_and_paths_keep_the_prior():
 
 def test_measures_and_rankings():
     X, y, S, m = data(9)
-    best, w, _ = weights_qp.binary(
+    best, w, _ = solve_binary_prior_qp(
         X, y, C, np.diag(np.diagonal(S)), m, signs=np.eye(D)[1], fixed={0: 0.3}
     )
     prior = GaussianPrior(m, variance=np.diagonal(S))

@@ -7,7 +7,8 @@ larger gradient. A step with the true output can move neither, because its multi
 
 import numpy as np
 import pytest
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.referees.problems import solve_multiclass_qp, solve_structured_qp
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import SequenceTagger, StructuredSVM, minimize
 from maxmargin.compiled.simplex import simplex_gap, solve_simplex
@@ -17,7 +18,6 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.risks.structured import working_sets as plain_sets
 from maxmargin.solvers import DualCoordinate, RelativeGap
 from maxmargin.tasks.chains import working_sets as chain_sets
-from maxmargin.testing import solve_multiclass_qp, solve_structured_qp
 
 
 def ascend_with_the_truth(planes, losses, caps, sweeps=2000):

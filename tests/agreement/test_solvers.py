@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.svm import LinearSVC as ScikitSVC
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
 from maxmargin.losses import CrammerSinger, Hinge

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_wine
+from tests.contracts.risk import check_risk
+from tests.ctrl_c import interrupted
 from tests.data import datasets, require
-from tests.pressed import interrupted
 
 from maxmargin import LinearSVC, load, minimize
 from maxmargin.core import SquaredNorm
@@ -23,7 +24,6 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.risks.scores import risk as score
 from maxmargin.risks.scores.wide_columns import MixStep, WideColumns
 from maxmargin.solvers import CuttingPlane
-from maxmargin.testing import check_risk
 
 ROWS = CuttingPlane(space="rows")
 

@@ -5,13 +5,15 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.contracts.risk import check_risk
+from tests.referees.optimum import optimum, program_of
+from tests.referees.problems import solve_structured_qp, terms_of
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import GaussianPrior, SequenceTagger, StructuredSVM
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Bounded, Chain
-from maxmargin.testing import check_risk, solve_structured_qp
 
 
 class Scaled(TinyChain):
@@ -70,28 +72,10 @@ def _ready(X, Y):
 
 
 def _slack_optimum(X, Y, margin, weight, C):
-    from maxmargin.testing.quadratic import AffineMax, solve_max_affine
-
     task = TinyChain()
-    dim = task.setup(X, Y)
-    planes, offsets, groups = [], [], []
-    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        for z in task.outputs(x):
-            if z != y:
-                p = np.zeros(dim)
-                for sign, v in ((1.0, z), (-1.0, y)):
-                    psi = task.joint_feature(x, v)
-                    p[psi.indices] += sign * psi.values
-                planes.append(task.loss(y, z) * p)
-                offsets.append(margin[i] * task.loss(y, z))
-                groups.append(i)
-    import scipy.sparse as sp
-
-    problem = AffineMax(
-        sp.csr_matrix(np.array(planes)), np.array(offsets), np.array(groups), C * weight,
-        np.ones(dim, dtype=bool),
-    )  # fmt: skip
-    return solve_max_affine(problem)[0]
+    task.setup(X, Y)
+    planes, offsets, examples = terms_of(task, X, Y, task.outputs, "slack")
+    return optimum(program_of(planes, margin[examples] * offsets, examples, C * weight)).upper
 
 
 def test_the_risk_is_a_risk_and_bounds_of_truncated_oracles_are_true():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import weights_qp
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.referees.problems import solve_structured_prior_qp
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GaussianPrior,
@@ -49,7 +49,7 @@ def agrees(svm, best, w):
 def test_a_dense_prior_with_fixed_weights(solver):
     task, X, y, S, m = problem(0)
     fixed = {2: 0.3, 7: -0.4}
-    best, w = weights_qp.structured(task, X, y, C, S, m, fixed=fixed)
+    best, w = solve_structured_prior_qp(task, X, y, C, S, m, fixed=fixed)
     prior = GaussianPrior(m, covariance=S)
     svm = StructuredSVM(task, C, prior=prior, fixed=fixed, tol=1e-6, solver=solver).fit(X, y)
     agrees(svm, best, w)
@@ -58,12 +58,12 @@ def test_a_dense_prior_with_fixed_weights(solver):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(SOLVERS[:5]), st.booleans())
-def test_signed_weights_with_a_center(seed, solver, centerd):
+def test_signed_weights_with_a_center(seed, solver, centered):
     task, X, y, S, m = problem(seed, n=8)
     variance = np.diagonal(S)
-    m = m if centerd else np.zeros(9)
+    m = m if centered else np.zeros(9)
     signs = np.array([1.0, -1.0, 1.0, 0.0, -1.0, 1.0, 0.0, 0.0, 1.0])
-    best, _ = weights_qp.structured(
+    best, _ = solve_structured_prior_qp(
         task, X, y, C, np.diag(variance), m, signs=signs, fixed={3: 0.2}
     )
     svm = StructuredSVM(

@@ -5,10 +5,10 @@ import time
 
 import numpy as np
 import pytest
+from tests.ctrl_c import interrupted
 from tests.data import datasets, require
-from tests.pressed import interrupted
-from tests.referees.tiny_tasks import TinyMulticlass
 from tests.slow_tasks import examples
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.solvers import DualCoordinate

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from tests.referees.kernel import solve_kernel_qp, values
 
-from maxmargin.testing import kernel_objective, solve_kernel_qp
+from maxmargin.testing import kernel_objective
 
 Long = np.longdouble
 
@@ -39,13 +40,8 @@ class Drawn:
     @cached_property
     def _values(self) -> Any:
         """In extended precision, by the simplest formula."""
-        X = (self.X.toarray() if sp.issparse(self.X) else self.X).astype(Long)
-        gamma, coef0 = (Long(self.options[name]) for name in ("gamma", "coef0"))
-        if self.options["kernel"] == "rbf":
-            return np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=-1))
-        if self.options["kernel"] == "linear":
-            return X @ X.T
-        return (gamma * (X @ X.T) + coef0) ** self.options["degree"]
+        X, options = self.X.toarray() if sp.issparse(self.X) else self.X, self.options
+        return values(options["kernel"], X, options["gamma"], options["degree"], options["coef0"])
 
     def signs(self, positive: Any) -> Any:
         return np.where(self.y == positive, 1.0, -1.0)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from tests.certificates.kernel_problems import draw, restricted
 from tests.nightly import first
+from tests.referees.problems import solve_multiclass_qp
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import Nystrom
-from maxmargin.testing import multiclass_objective, solve_multiclass_qp
+from maxmargin.testing import multiclass_objective
 
 PROBLEMS, GROUP = 1000, 50
 #: relative to the terms of F before they cancel: how much an objective may lose to rounding bounds

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.referees.optima import brute_force_objective
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.referees.problems import brute_force_objective, solve_structured_qp
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RiskEpsilon
 from maxmargin.tasks import Bounded, Chain, Task
-from maxmargin.testing import solve_structured_qp
 
 SOLVERS = {
     "stream": DualCoordinate(),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tests.cluster.conftest import wait_until, worker_pids
 from tests.cluster.shards import Part, Unbuildable, count
+from tests.contracts.engine import check_engine
 from tests.nightly import first
 
 from maxmargin.core.summation import tree_sum
 from maxmargin.engines import RayEngine
 from maxmargin.engines import ray as ray_engine
-from maxmargin.testing import check_engine
 
 
 def test_large_sums_of_many_workers_have_the_same_bits(make_engine, monkeypatch):

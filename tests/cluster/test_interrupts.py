@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.cluster.conftest import wait_until
 from tests.cluster.shards import Part, count
-from tests.pressed import interrupted
+from tests.ctrl_c import interrupted
 
 from maxmargin import LinearSVC
 from maxmargin.core.summation import tree_sum

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.cluster.conftest import wait_until
 from tests.cluster.shards import Part
-from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import binary, fit, multiclass
+from tests.killed_shards import Kill, killing
 from tests.nightly import first
+from tests.referees.problems import solve_binary_qp
 from tests.rows.test_row_blocks import rows
 
 from maxmargin import LinearSVC, data, minimize
 from maxmargin.engines import SerialEngine
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.testing import solve_binary_qp
 
 
 @pytest.mark.parametrize("n_workers", first(1, [2, 4]))
@@ -26,14 +26,16 @@ def test_the_same_bits(make_engine, problem, n_workers):
 def test_a_killed_worker_changes_no_bit(make_engine, problem, tmp_path, monkeypatch):
     engine, expected = make_engine(2), fit(problem, SerialEngine())
     first, last = 1, 0  # shards of one worker each: the problems have two or more
-    dooms = [
-        Doom(str(tmp_path), "line_evaluate", first, 3),  # in the product
-        Doom(str(tmp_path), "line_slopes", last, 4),  # in the line search
+    kills = [
+        Kill(str(tmp_path), "line_evaluate", first, 3),  # in the product
+        Kill(str(tmp_path), "line_slopes", last, 4),  # in the line search
     ]
     real = engine.open
-    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    monkeypatch.setattr(
+        engine, "open", lambda factory, specs: real(*killing(factory, specs, kills))
+    )
     assert fit(problem, engine) == expected
-    assert [doom for doom in dooms if not doom.has_struck()] == []
+    assert [kill for kill in kills if not kill.is_done()] == []
 
 
 def test_a_machine_that_dies_in_the_middle_of_a_fit_changes_no_bit(machines, make_engine):
@@ -89,12 +91,14 @@ def test_a_killed_worker_loses_its_multipliers_and_the_fit_goes_on(
 ):
     X, y, _ = rows(6, n=300)
     best, _ = solve_binary_qp(X, y, 0.05)
-    engine, dooms = make_engine(2), [Doom(str(tmp_path), "block_visit", 1, 2)]
+    engine, kills = make_engine(2), [Kill(str(tmp_path), "block_visit", 1, 2)]
     real = engine.open
-    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    monkeypatch.setattr(
+        engine, "open", lambda factory, specs: real(*killing(factory, specs, kills))
+    )
     svc = LinearSVC(0.05, solver=DualCoordinate(blocks=4, dealing="shards"), engine=engine).fit(
         X, y
     )
-    assert dooms[0].has_struck()
+    assert kills[0].is_done()
     assert svc.converged_
     assert svc.lower_bound_ <= best * (1 + 1e-9) <= svc.objective_ * (1 + 1e-7)

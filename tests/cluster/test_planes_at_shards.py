@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import AT_SHARDS, fit, hard, multiclass
+from tests.killed_shards import Kill, killing
 from tests.nightly import first
 
 from maxmargin.engines import SerialEngine
@@ -22,7 +22,7 @@ def test_the_same_bits(make_engine, expected, problem, n_workers):
 
 
 @pytest.mark.parametrize(
-    "dooms",
+    "kills",
     first(
         1,
         [
@@ -32,10 +32,12 @@ def test_the_same_bits(make_engine, expected, problem, n_workers):
         ],
     ),
 )
-def test_a_killed_worker_changes_no_bit(make_engine, expected, dooms, tmp_path, monkeypatch):
+def test_a_killed_worker_changes_no_bit(make_engine, expected, kills, tmp_path, monkeypatch):
     engine = make_engine(2)
-    dooms = [Doom(str(tmp_path), *doom) for doom in dooms]
+    kills = [Kill(str(tmp_path), *kill) for kill in kills]
     real = engine.open
-    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    monkeypatch.setattr(
+        engine, "open", lambda factory, specs: real(*killing(factory, specs, kills))
+    )
     assert fit(hard, engine, AT_SHARDS) == expected[hard]
-    assert [doom for doom in dooms if not doom.has_struck()] == []
+    assert [kill for kill in kills if not kill.is_done()] == []

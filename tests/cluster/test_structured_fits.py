@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.doomed import Doom, doomed
 from tests.invariances.test_engines import candidates, chain, expensive, fit, python
 from tests.invariances.test_lost_caches import Fails, bags, latent_fit
+from tests.killed_shards import Kill, killing
 from tests.nightly import first
 
 from maxmargin import SequenceTagger, StructuredSVM
@@ -43,7 +43,7 @@ def test_the_same_bits(make_engine, expected, n_workers):
 
 
 @pytest.mark.parametrize(
-    ("problem", "solver", "dooms"),
+    ("problem", "solver", "kills"),
     first(
         1,
         [
@@ -55,14 +55,16 @@ def test_the_same_bits(make_engine, expected, n_workers):
     ),
 )
 def test_a_killed_worker_changes_no_bit(
-    make_engine, expected, problem, solver, dooms, tmp_path, monkeypatch
+    make_engine, expected, problem, solver, kills, tmp_path, monkeypatch
 ):
     engine = make_engine(2)
-    dooms = [Doom(str(tmp_path), *doom) for doom in dooms]
+    kills = [Kill(str(tmp_path), *kill) for kill in kills]
     real = engine.open
-    monkeypatch.setattr(engine, "open", lambda factory, specs: real(*doomed(factory, specs, dooms)))
+    monkeypatch.setattr(
+        engine, "open", lambda factory, specs: real(*killing(factory, specs, kills))
+    )
     assert fit(problem, engine, solver) == expected(problem, solver)
-    assert [doom for doom in dooms if not doom.has_struck()] == []
+    assert [kill for kill in kills if not kill.is_done()] == []
 
 
 @pytest.mark.nightly

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.optima import solve_reduced_qp
+from tests.referees.optimum import optimum, program_of
+from tests.referees.problems import solve_reduced_qp
 
 from maxmargin import minimize
 from maxmargin.core import Bundle, Cut, SquaredNorm
@@ -13,7 +14,6 @@ from maxmargin.core.vectors import from_pairs
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane, DualCoordinate, Newton, RelativeGap
-from maxmargin.testing.max_affine import AffineMax, solve_max_affine
 
 
 def random_bundle(seed, n_blocks=1, **options):
@@ -105,11 +105,9 @@ def signed_hinge(seed, n=60, d=6):
 def test_cutting_planes_reach_the_optimum(solver, C):
     X, y = signed_hinge(0)
     signed = np.array([0, 2, 3, 5])
-    reference = AffineMax(
-        _csr(-y[:, None] * X), np.ones(60), np.arange(60), np.full(60, C), np.ones(6, bool), signed
-    )
-    best, w = solve_max_affine(reference)
-    free, _ = solve_max_affine(reference._replace(nonnegative=None))
+    terms = -y[:, None] * X, np.ones(60), np.arange(60), np.full(60, C)
+    found = optimum(program_of(*terms, nonnegative=signed))
+    best, w, free = found.upper, found.z, optimum(program_of(*terms)).upper
     assert free < best * (1 - 1e-6)  # the signs matter here
     result = minimize(
         ScoreRisk(X, y, Hinge()),
@@ -124,12 +122,6 @@ def test_cutting_planes_reach_the_optimum(solver, C):
     assert result.lower_bound <= best * (1 + 1e-9)
     assert best <= result.objective * (1 + 1e-9)
     np.testing.assert_allclose(result.w, w, atol=2e-2)
-
-
-def _csr(matrix):
-    import scipy.sparse as sp
-
-    return sp.csr_matrix(matrix)
 
 
 def test_every_incumbent_on_the_way_is_allowed():
@@ -149,15 +141,15 @@ def test_every_incumbent_on_the_way_is_allowed():
 def test_with_an_intercept_that_is_not_penalized():
     X, y = signed_hinge(2)
     X = np.hstack([X, np.ones((60, 1))])
-    reference = AffineMax(
-        _csr(-y[:, None] * X),
+    reference = program_of(
+        -y[:, None] * X,
         np.ones(60),
         np.arange(60),
         np.full(60, 0.1),
         np.arange(7) < 6,
         np.arange(3),
     )
-    best, _ = solve_max_affine(reference)
+    best = optimum(reference).upper
     result = minimize(
         ScoreRisk(X, y, Hinge()),
         0.1,

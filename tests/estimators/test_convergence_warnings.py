@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from tests.latent_tasks import WrongRows, rows_problem
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GrammarParser,

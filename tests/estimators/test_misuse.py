@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import f1_score, log_loss
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GrammarParser,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.contracts.engine import check_engine
 from tests.pages import shown
 
 from maxmargin import LinearSVC, MeasureSVC
@@ -17,7 +18,6 @@ from maxmargin.engines import (
     register_engine,
 )
 from maxmargin.solvers import CuttingPlane
-from maxmargin.testing import check_engine
 
 PoolEngine = shown("pool_engine").PoolEngine
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, StructuredSVM
 from maxmargin.solvers import DualCoordinate, Newton

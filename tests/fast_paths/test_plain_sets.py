@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.python_sets import PythonWorkingSets
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM
 from maxmargin.core import SparseVector, SquaredNorm

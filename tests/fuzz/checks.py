@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tests.fuzz.framework import Finding
-from tests.fuzz.program import EPS
-from tests.fuzz.referee import best_point
+from tests.referees.attained import best_point
+from tests.referees.program import EPS
 
 #: a bound above an attained value by more than this fraction is invalid; the second is for small violations
 LOOSE, TIGHT = 1e-9, 1e-12

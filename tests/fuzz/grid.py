@@ -10,7 +10,7 @@ import numpy as np
 from tests.fuzz import linear, svc, wild
 from tests.fuzz.checks import attributes, check_arithmetic, check_bound, check_program, watched
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.referee import best_point
+from tests.referees.attained import best_point
 
 from maxmargin import LinearSVCCV
 

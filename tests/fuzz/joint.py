@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tests.fuzz.program import LONG, LONG_EPS, Array, LongArray, Program
-from tests.fuzz.referee import solve, tied
+from tests.referees.attained import solve, tied
+from tests.referees.program import LONG, LONG_EPS, Array, LongArray, Program
 
 ROUNDS = 40
 #: scores -> for each group the maximum's offset h and gradient g over all rows
@@ -98,7 +98,7 @@ class Joint:
         best = LONG(np.inf)
         for _ in range(ROUNDS):
             program = self._program(A, h, group)
-            solution = solve(program, True) or solve(program, False)
+            solution = solve(program, "columns") or solve(program, "none")
             if solution is None:
                 return
             z = self.feasible(solution[0])
@@ -109,4 +109,4 @@ class Joint:
             if best - below <= 1e-10 * abs(best):
                 break
         for threshold in (1e-3, 1e-6):
-            yield tied(program, *solution, threshold)
+            yield tied(program, *solution[:2], threshold)

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from tests.fuzz import kernel_referee as truth
 from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.structured_referee import EPS, EPS_LD, LD
+from tests.referees import kernel as truth
+from tests.referees.program import EPS
+from tests.referees.program import LONG as LD
+from tests.referees.program import LONG_EPS as EPS_LD
 
 from maxmargin import KernelSVC
 
@@ -178,9 +180,8 @@ def _check(case: Case, fit: checks.Fit, X: Any, y: Any, weight: Any) -> list[Fin
             size += truth.binary_size(part["K"], part["caps"], part["a"], b)
             noise += float(truth.binary_size(part["K"], part["caps"], part["a"], b))
             if np.isfinite(model.lower_bound_):
-                best += truth.referee(
-                    part["K"], signs, part["caps"], params.get("fit_intercept", True)
-                )
+                free = params.get("fit_intercept", True)
+                best += truth.solve_kernel_qp(part["K"], signs, 1.0, part["caps"], free).upper
     found += _objective(case, model, F, size)
     psd = params["kernel"] != "sigmoid"
     kind = (

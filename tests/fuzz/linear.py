@@ -13,8 +13,8 @@ import numpy as np
 from tests.fuzz import wild
 from tests.fuzz.checks import attributes, check_program, check_told, is_refusal, watched
 from tests.fuzz.framework import WILD_SECONDS, Case, Finding, Outcome
-from tests.fuzz.program import EPS, Array, Program
-from tests.fuzz.referee import best_point
+from tests.referees.attained import best_point
+from tests.referees.program import EPS, Array, Program
 
 import maxmargin
 from maxmargin import solvers

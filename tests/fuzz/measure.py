@@ -9,7 +9,7 @@ import numpy as np
 from tests.fuzz import linear, wild
 from tests.fuzz.framework import Case, Outcome
 from tests.fuzz.joint import Joint
-from tests.fuzz.program import LONG, Array, LongArray, Program
+from tests.referees.program import LONG, Array, LongArray, Program
 
 from maxmargin import MeasureSVC
 

@@ -12,7 +12,7 @@ import scipy.linalg as sl
 from tests.fuzz import linear, wild
 from tests.fuzz.checks import attributes, check_program, watched
 from tests.fuzz.framework import WILD_SECONDS, Case, Outcome
-from tests.fuzz.program import LONG, LONG_EPS, Array, LongArray, Program
+from tests.referees.program import LONG, LONG_EPS, Array, LongArray, Program
 
 from maxmargin import losses, minimize, solvers
 from maxmargin.core.regularizer import SquaredNorm

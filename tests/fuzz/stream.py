@@ -19,8 +19,8 @@ from tests.fuzz.checks import (
     watched,
 )
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.program import LONG
-from tests.fuzz.referee import best_point
+from tests.referees.attained import best_point
+from tests.referees.program import LONG
 
 import maxmargin
 from maxmargin import LinearSVC, LinearSVR

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tests.fuzz.framework import WILD_SECONDS, Case, Finding, Outcome
-from tests.fuzz.structured_referee import EPS, EPS_LD, Problem, referee
+from tests.referees.program import EPS
+from tests.referees.program import LONG_EPS as EPS_LD
+from tests.referees.structured import Problem, referee
 
 import maxmargin
 

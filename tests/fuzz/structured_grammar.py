@@ -10,7 +10,8 @@ import numpy as np
 from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.structured_referee import LD, Example, Problem
+from tests.referees.program import LONG as LD
+from tests.referees.structured import Example, Problem
 
 from maxmargin import GrammarParser
 from maxmargin.solvers import CuttingPlane  # noqa: F401  (solvers are evaluated)

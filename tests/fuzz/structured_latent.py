@@ -11,8 +11,10 @@ import numpy as np
 from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.structured_referee import EPS, LD, Example, Problem, referee
 from tests.fuzz.structured_tasks import Rows, WrongRows
+from tests.referees.program import EPS
+from tests.referees.program import LONG as LD
+from tests.referees.structured import Example, Problem, referee
 
 from maxmargin import LatentStructuredSVM
 

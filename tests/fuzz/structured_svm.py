@@ -13,9 +13,11 @@ import scipy.sparse as sp
 from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.structured_referee import EPS_LD, LD, Example, Problem, referee
 from tests.fuzz.structured_tagger import SOLVERS
 from tests.fuzz.structured_tasks import Lookup
+from tests.referees.program import LONG as LD
+from tests.referees.program import LONG_EPS as EPS_LD
+from tests.referees.structured import Example, Problem, referee
 
 from maxmargin import (
     Checkpoint,

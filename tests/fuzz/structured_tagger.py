@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
-from tests.fuzz.structured_referee import LD, Example, Problem
+from tests.referees.program import LONG as LD
+from tests.referees.structured import Example, Problem
 
 from maxmargin import Checkpoint, GaussianPrior, SequenceTagger  # noqa: F401  (priors are evaluated)
 from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)

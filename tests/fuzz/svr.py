@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tests.fuzz import linear, wild
 from tests.fuzz.framework import Case, Outcome
-from tests.fuzz.program import LONG, Array, Program
+from tests.referees.program import LONG, Array, Program
 
 from maxmargin import LinearSVR
 

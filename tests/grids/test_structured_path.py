@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from tests.ctrl_c import interrupted
 from tests.data import datasets, require
-from tests.pressed import interrupted
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, StructuredSVMCV, minimize, return_on_interrupt, structured_path
 from maxmargin.risks import TaskRisk

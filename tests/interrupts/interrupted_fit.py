@@ -10,7 +10,7 @@ import time
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, LinearSVCCV, StructuredSVM, return_on_interrupt, svc_path
 from maxmargin.testing import binary_objective, structured_objective

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 import numpy as np
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import Checkpoint, LinearSVC, SequenceTagger, StructuredSVM
 from maxmargin.checkpoints import read_file

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from sklearn.base import clone
-from tests.pressed import interrupted
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.ctrl_c import interrupted
+from tests.tiny_tasks import TinyMulticlass
 
 import maxmargin
 from maxmargin import (

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
-from tests.pressed import interrupted
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.ctrl_c import interrupted
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     LinearSVC,

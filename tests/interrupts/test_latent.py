@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.ctrl_c import interrupted
 from tests.latent_tasks import WrongRows, rows_problem
-from tests.pressed import interrupted
 
 from maxmargin import LatentStructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate

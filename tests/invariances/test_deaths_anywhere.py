@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.forgetful import Mortal
 from tests.latent_tasks import Rows
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.rebuilt_shards import RebuildingEngine
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     LatentStructuredSVM,
@@ -100,7 +100,7 @@ def test_the_same_bits(name):
     for seed, rate in enumerate((0.005, 0.01, 0.02, 0.04)):
         if "rows" in repr(FITS[name][0].get_params().get("solver")):
             rate /= 5  # shards take all steps again: a death in the middle of that is one more beginning
-        engine = Mortal(seed, rate)
+        engine = RebuildingEngine(seed, rate)
         assert fit(name, engine) == expected
         struck += engine.deaths + engine.repeats
     assert struck > 0
@@ -109,5 +109,5 @@ def test_the_same_bits(name):
 @pytest.mark.parametrize("name", ["costs", "rows", "chain"])
 def test_workers_that_die_all_the_time_are_given_up(name):
     with pytest.raises(LostScores) as caught:
-        fit(name, Mortal(0, 4.0))
+        fit(name, RebuildingEngine(0, 4.0))
     assert any("workers fail faster" in note for note in caught.value.__notes__)

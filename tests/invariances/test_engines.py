@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.doomed import Doom, DoomedEngine
+from tests.killed_shards import Kill, KillingEngine
 from tests.nightly import first
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
@@ -139,7 +139,7 @@ def test_estimators_give_the_same_bits(engines):
 
 
 @pytest.mark.parametrize(
-    ("problem", "solver", "dooms"),
+    ("problem", "solver", "kills"),
     first(
         2,
         [
@@ -169,12 +169,12 @@ def test_estimators_give_the_same_bits(engines):
         ],
     ),
 )
-def test_a_killed_worker_changes_no_bit(problem, solver, dooms, tmp_path):
-    dooms = [Doom(str(tmp_path), *doom) for doom in dooms]
-    engine = DoomedEngine(2, dooms)
+def test_a_killed_worker_changes_no_bit(problem, solver, kills, tmp_path):
+    kills = [Kill(str(tmp_path), *kill) for kill in kills]
+    engine = KillingEngine(2, kills)
     try:
         found = fit(problem, engine, solver)
     finally:
         engine.close()
-    assert [doom for doom in dooms if not doom.has_struck()] == []
+    assert [kill for kill in kills if not kill.is_done()] == []
     assert found == fit(problem, SerialEngine(), solver)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from tests.referees.tiny_tasks import TinyMulticlass
 from tests.slow_tasks import Sleepy, examples
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
     GrammarParser,

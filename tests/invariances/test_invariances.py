@@ -6,14 +6,14 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.contracts.engine import check_engine
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
 from maxmargin.engines import SerialEngine, ThreadEngine
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, RelativeGap
-from maxmargin.testing import check_engine
 
 
 def close(a, b, slack=1e-9):

@@ -4,11 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from tests.doomed import Doom, DoomedEngine
+from tests.ctrl_c import interrupted
+from tests.killed_shards import Kill, KillingEngine
 from tests.latent_tasks import Rows
 from tests.nightly import first
-from tests.pressed import interrupted
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import StructuredSVM, minimize
 from maxmargin.engines import ProcessEngine, SerialEngine
@@ -231,14 +231,14 @@ def test_latent_fits(problem, processes, tmp_path):
     expected = latent_fit(problem, SerialEngine())
     for seed in range(2):
         assert latent_fit(problem, Forgetful(seed, 0.02)) == expected
-    dooms = [Doom(str(tmp_path), *d) for d in [("complete", 1, 1), ("line_slopes", 0, 2)]]
+    kills = [Kill(str(tmp_path), *d) for d in [("complete", 1, 1), ("line_slopes", 0, 2)]]
     assert latent_fit(problem, processes) == expected
-    deadly = DoomedEngine(2, dooms)
+    deadly = KillingEngine(2, kills)
     try:
         assert latent_fit(problem, deadly) == expected
     finally:
         deadly.close()
-    assert all(doom.has_struck() for doom in dooms)
+    assert all(kill.is_done() for kill in kills)
 
 
 # -- errors of the user's task ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.latent_tasks import Rows
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import data
 from maxmargin.compiled.chain import oracle_range

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from tests.keeping.test_damaged_files import joined, parts, refused
-from tests.referees.tiny_tasks import TinyChain
+from tests.tiny_tasks import TinyChain
 
 from maxmargin import SequenceTagger, StructuredSVM, load
 from maxmargin.kernels import Nystrom

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.pressed import interrupted
+from tests.ctrl_c import interrupted
 
 from maxmargin import KernelSVC
 from maxmargin.estimators.kernel.auto import (

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
-from tests.pressed import interrupted
+from tests.ctrl_c import interrupted
 
 from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps

@@ -121,7 +121,7 @@ def test_sparse_rows_and_single_rows():
 
 
 def test_rows_far_from_zero():
-    """Differences of large numbers: the rows are centerd before anything is rounded."""
+    """Differences of large numbers: the rows are centered before anything is rounded."""
     est = model(RBF(0.3), 2, offset=1000.0)
     X = np.random.default_rng(5).normal(size=(300, D)) + 1000.0
     np.testing.assert_allclose(est.decision_function(X), naive(est, X)[:, 0], atol=0.02)

@@ -7,6 +7,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
+from tests.referees.problems import solve_binary_qp, solve_multiclass_qp
 
 import maxmargin.data
 from maxmargin import KernelSVC, LinearSVC, svc_path
@@ -14,7 +15,6 @@ from maxmargin.data import KernelDesign
 from maxmargin.estimators.kernel import lowrank as _kernel_lowrank
 from maxmargin.kernels import RBF, EmpiricalMap, Nystrom, NystromMap, Polynomial
 from maxmargin.kernels import Linear as LinearKernel
-from maxmargin.testing import solve_binary_qp, solve_multiclass_qp
 
 RBF_ONLY = {"kernel": "rbf", "gamma": 0.7}
 KERNELS = {

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.referees.kernel import solve_kernel_qp, values
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import RBF, KernelRows, NystromMap, Polynomial, center_of
 from maxmargin.risks import KernelRisk
-from maxmargin.testing import solve_kernel_qp
 
 
 def board(n=60, seed=0):
@@ -19,11 +19,6 @@ def far_off(X):
     X = X.copy()
     X[-1] = [1e9, 1e7, 1e7]
     return X
-
-
-def values(X, gamma):
-    X = X.astype(np.longdouble)
-    return np.exp(-np.longdouble(gamma) * ((X[:, None] - X[None]) ** 2).sum(axis=-1))
 
 
 CASES = {
@@ -41,7 +36,7 @@ def test_bounds_hold_where_single_products_lose_all_digits(name, method):
     X, y = board()
     X = move(X)
     svc = KernelSVC(method=method, gamma=gamma, C=C, max_iter=200).fit(X, y)
-    K, beta = values(X, gamma), np.zeros(len(X), dtype=np.longdouble)
+    K, beta = values("rbf", X, gamma), np.zeros(len(X), dtype=np.longdouble)
     beta[svc.support_] = svc.dual_coef_[0]
     f = K @ beta
     F = 0.5 * beta @ f + C * np.maximum(0.0, 1.0 - y * (f + svc.intercept_[0])).sum()
@@ -60,7 +55,7 @@ def test_a_row_far_off_leaves_the_others_their_certificate():
 def test_distances_by_differences_are_those_of_extended_precision():
     X = board()[0] * 1e6 + 1e9
     rows = KernelRows(RBF(1e-11), X, np.float64, center_of(X))
-    K = values(X, 1e-11)
+    K = values("rbf", X, 1e-11)
     assert np.abs(rows.block(rows) - K).max() <= rows.rounding().value
     assert np.abs(rows.times(rows, np.ones(len(X))) - K.sum(axis=1)).max() < 1e-12
 
@@ -72,7 +67,7 @@ def test_the_error_of_a_value_is_bounded(kernel, scale):
     rows = KernelRows(kernel, X, np.float64, center_of(X))
     long = X.astype(np.longdouble)
     if isinstance(kernel, RBF):
-        K = values(X, kernel.gamma)
+        K = values("rbf", X, kernel.gamma)
     else:
         gamma, coef0 = np.longdouble(kernel.gamma), np.longdouble(kernel.coef0)
         K = (gamma * (long @ long.T) + coef0) ** kernel.degree
@@ -93,7 +88,7 @@ def test_a_range_without_rows_far_off_has_the_error_bound_of_all_rows():
     risk = KernelRisk(RBF(1.0), X, np.where(np.arange(len(X)) % 2, 1.0, -1.0), fit_intercept=False)
     beta = np.zeros(len(X))
     beta[:200] = np.random.default_rng(3).choice([-1.0, 1.0], 200)
-    some = values(X[:200], 1.0) @ beta[:200]
+    some = values("rbf", X[:200], 1.0) @ beta[:200]
     assert np.abs(risk.values(beta)[:200] - some).max() <= risk.rounding.of_scores(beta)
 
 
@@ -101,7 +96,7 @@ def test_landmarks_and_samples_have_the_error_bound_of_all_rows():
     X = parted()
     rows = KernelRows(RBF(1.0), X, np.float64, center_of(X))
     features = NystromMap(RBF(1.0), X[:20], rows.center, rows.far)
-    K = values(X[:200], 1.0)
+    K = values("rbf", X[:200], 1.0)
     assert np.abs(features.values(X[:200]) - K[:, features.kept]).max() <= rows.rounding().value
     part = rows.take(slice(0, 200))
     assert np.abs(part.block(part) - K).max() <= rows.rounding().value

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
+from tests.ctrl_c import interrupted
 from tests.kernels.boards import GAMMA, checkerboard, fit, objective
-from tests.pressed import interrupted
 
 from maxmargin import KernelSVC, minimize
 from maxmargin.core.sampling import Draw

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contracts.risk import check_risk
 
 from maxmargin.losses import (
     AllConfusionMatrices,
@@ -16,7 +17,7 @@ from maxmargin.losses import (
     RocAuc,
 )
 from maxmargin.risks import ScoreRisk
-from maxmargin.testing import check_loss, check_risk
+from maxmargin.testing import check_loss
 
 LOSSES = {
     "f1": FBeta(),

@@ -8,6 +8,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, OneClassSVM
+from tests.contracts.risk import check_risk
 
 from maxmargin import minimize
 from maxmargin.core.contract.requests import Breakpoints, Slopes
@@ -15,7 +16,7 @@ from maxmargin.core.line_search import minimize_on_line
 from maxmargin.losses import Logistic, OneClass, SquaredHinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import RelativeGap
-from maxmargin.testing import check_loss, check_risk
+from maxmargin.testing import check_loss
 
 LOSSES = [SquaredHinge(), Logistic(), OneClass()]
 

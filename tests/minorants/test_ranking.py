@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contracts.risk import check_risk
 
 from maxmargin.losses import NDCG, AveragePrecision, PairHinge, query_labels
 from maxmargin.risks import ScoreRisk
-from maxmargin.testing import check_loss, check_risk
+from maxmargin.testing import check_loss
 
 LOSSES = {
     "pairs": PairHinge(),

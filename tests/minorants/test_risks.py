@@ -5,13 +5,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
+from tests.contracts.risk import check_risk
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin.engines import ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.tasks import Chain
-from maxmargin.testing import check_loss, check_risk
+from maxmargin.testing import check_loss
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 40))

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.referees.problems import solve_structured_qp
 
 from maxmargin import StructuredSVM, load
 from maxmargin.tasks import Alignment
-from maxmargin.testing import check_task, solve_structured_qp
+from maxmargin.testing import check_task
 
 
 def every_alignment(x):

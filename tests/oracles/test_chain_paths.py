@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.working_sets import check_sets
 from tests.oracles.test_chain import LENGTHS, VARIANTS, Problem
-from tests.referees.optima import brute_force_objective
+from tests.referees.problems import brute_force_objective, terms_of
 
 from maxmargin import StructuredSVM
 from maxmargin.risks import TaskRisk
@@ -132,7 +133,9 @@ def test_slack_argmax_is_that_of_enumeration(seed, K, masked, costs, weights, sc
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_task_passes_its_check_with_every_output_listed(masked, weights):
     p = slack_problem(3, 3, masked, True, weights)
-    check_task(p.task, p.X, p.Y, outputs=lambda x: p.labelings(x.shape[0]))
+    every = lambda x: p.labelings(x.shape[0])  # noqa: E731
+    check_task(p.task, p.X, p.Y, outputs=every)
+    check_sets(p.task.pack(p.X, p.Y), terms_of(p.task, p.X, p.Y, every))
 
 
 @pytest.mark.parametrize("weights", [False, True])

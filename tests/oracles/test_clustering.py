@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.optima import brute_force_objective
+from tests.referees.problems import brute_force_objective, solve_structured_qp
 
 from maxmargin import StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Clustering
 from maxmargin.tasks.clustering import relaxed_partition, together
-from maxmargin.testing import check_task, solve_structured_qp
+from maxmargin.testing import check_task
 
 
 def partitions(n):

@@ -12,6 +12,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.risk import check_risk
+from tests.contracts.working_sets import check_sets
+from tests.referees.problems import solve_structured_qp, terms_of
 
 from maxmargin import StructuredSVM, minimize
 from maxmargin.losses import CandidateHinge
@@ -20,8 +23,7 @@ from maxmargin.risks.structured.python_examples import PlainExamples
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
 from maxmargin.tasks import Choice, Enumerable
 from maxmargin.tasks.enumerable_examples import EnumerableExamples
-from maxmargin.testing import check_loss, check_risk, check_task, solve_structured_qp
-from maxmargin.testing.checks.working_sets import check_cache, check_working_sets
+from maxmargin.testing import check_loss, check_task
 
 
 def draw(seed, n=8, d=4, form=np.asarray, losses="own", widest=5):
@@ -49,7 +51,9 @@ FORMS = [np.asarray, sp.csr_matrix, lambda x: sp.csr_matrix(x.astype(np.float32)
 @pytest.mark.parametrize("form", FORMS)
 def test_task_and_compiled_form(form, losses):
     task, X, Y = draw(0, form=form, losses=losses)
-    check_task(task, X, Y, outputs=lambda x: range(x.shape[0]), n_trials=30)
+    every = lambda x: range(x.shape[0])  # noqa: E731
+    check_task(task, X, Y, outputs=every, n_trials=30)
+    check_sets(task.pack(X, Y), terms_of(task, X, Y, every))
 
 
 @settings(max_examples=max(100, settings().max_examples))
@@ -138,18 +142,10 @@ def test_weights_are_those_of_the_right_rows():
 
 
 def test_working_sets_and_cache_in_slack_rescaling():
-    """Slack is margin with other planes: rho (x_j - x_truth) as features gives the referee's objective."""
     task, X, Y = draw(4)
-    dim, rng = task.setup(X, Y), np.random.default_rng(0)
-    planes = [c.losses[:, None] * (x - x[c.right]) for x, c in zip(X, Y, strict=True)]
-
-    def objective(w, caps):
-        worst = [(c.losses + p @ w).max() for p, c in zip(planes, Y, strict=True)]
-        return 0.5 * float(w @ w) + float(caps @ np.array(worst))
-
-    examples = task.pack(X, Y, rescaling="slack")
-    check_cache(examples, dim, rng)
-    check_working_sets(examples, objective, dim, "exact", rng)
+    task.setup(X, Y)
+    terms = terms_of(task, X, Y, lambda x: range(len(x)), "slack")
+    check_sets(task.pack(X, Y, rescaling="slack"), terms)
 
 
 def test_sets_are_carried_over_to_other_caps():

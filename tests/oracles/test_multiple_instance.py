@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contracts.working_sets import check_sets
 from tests.latent_tasks import bags_problem
+from tests.referees.problems import dense
 
 from maxmargin import LatentStructuredSVM
 from maxmargin.tasks import MultipleInstance
@@ -15,12 +17,28 @@ def outputs(x):
     return [(-1, None)] + [(1, h) for h in range(x.shape[0])]
 
 
+def wrong_terms(task, X, Y, H):
+    """Planes, offsets and bags of all wrong outputs, the only ones that the argmax considers."""
+    planes, offsets, bags = [], [], []
+    for i, (x, y, h) in enumerate(zip(X, Y, H, strict=True)):
+        for y_hat, h_hat in outputs(x):
+            if y_hat != y:
+                gap = dense(task.joint_feature(x, y_hat, h_hat)) - dense(
+                    task.joint_feature(x, y, h)
+                )
+                planes.append(gap)
+                offsets.append(task.loss(y, y_hat, h_hat))
+                bags.append(i)
+    return np.array(planes), np.array(offsets), np.array(bags)
+
+
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.0, 1.0, 3.0]))
 def test_bags(seed, sparse, intercept):
     X, Y = bags_problem(seed, n=8, m=4, d=3, sparse=sparse)
-    check_latent_task(
-        MultipleInstance(intercept=intercept), X, Y, outputs=outputs, random_state=seed, n_trials=8
-    )
+    task = MultipleInstance(intercept=intercept)
+    check_latent_task(task, X, Y, outputs=outputs, random_state=seed, n_trials=8)
+    first = [task.initial(x, y) for x, y in zip(X, Y, strict=True)]
+    check_sets(task.pack(X, Y, first), wrong_terms(task, X, Y, first), "exact", seed)
 
 
 class Plain(MultipleInstance):

@@ -5,12 +5,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.referees.problems import solve_multiclass_qp
 
 from maxmargin.core import Bundle, SquaredNorm
 from maxmargin.duals.crammer_singer import ClassCoordinates
 from maxmargin.losses import CrammerSinger
 from maxmargin.risks import ScoreRisk
-from maxmargin.testing import multiclass_objective, solve_multiclass_qp
+from maxmargin.testing import multiclass_objective
 
 
 def problem(seed=0, n=60, d=5, K=4, sparse=False, intercept=0.7, dtype=np.float64, ranges=None):

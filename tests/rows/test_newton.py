@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import load_breast_cancer, load_wine
+from tests.referees.problems import solve_binary_qp
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.duals.choice import row_duals
 from maxmargin.duals.gram import Factor, RowProducts
 from maxmargin.losses import Hinge, Logistic, OneClass, SquaredHinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.testing import solve_binary_qp
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic()]
 by_name = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)

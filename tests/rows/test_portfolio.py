@@ -7,6 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC as ScikitSVC
+from tests.referees.problems import solve_binary_qp
 
 from maxmargin import LinearSVC, minimize, svc_path
 from maxmargin.core import SquaredNorm
@@ -15,7 +16,7 @@ from maxmargin.losses import Hinge, ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane, DualCoordinate, Newton, RelativeGap
 from maxmargin.solvers.row_ascent import Coordinates, Outlook
-from maxmargin.testing import binary_objective, solve_binary_qp
+from maxmargin.testing import binary_objective
 
 
 def methods(svc):

@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.ctrl_c import interrupted
 from tests.data import datasets, require
-from tests.pressed import interrupted
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.referees.problems import solve_binary_qp
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, LinearSVR, StructuredSVM, minimize
 from maxmargin.compiled import row_blocks
@@ -26,7 +27,7 @@ from maxmargin.losses import (
 )
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
-from maxmargin.testing import binary_objective, solve_binary_qp
+from maxmargin.testing import binary_objective
 
 LOSSES = {
     "hinge": Hinge(),

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from tests.doomed import Doom, DoomedEngine
-from tests.forgetful import Mortal
+from tests.ctrl_c import interrupted
+from tests.killed_shards import Kill, KillingEngine
 from tests.nightly import first
-from tests.pressed import interrupted
+from tests.rebuilt_shards import RebuildingEngine
+from tests.referees.problems import solve_binary_qp
 from tests.rows.test_row_blocks import LOSSES, dual_of, rows, value_of_feasible
 
 from maxmargin import GaussianPrior, LinearSVC, LinearSVR, data, minimize, svc_path
@@ -20,7 +21,6 @@ from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
-from maxmargin.testing import solve_binary_qp
 
 SHARDS = DualCoordinate(blocks=4, dealing="shards")
 
@@ -179,12 +179,12 @@ def certified(result, X, y, C):
 @pytest.mark.parametrize("method", first(1, ["block_visit", "block_choose", "block_sums"]))
 def test_a_killed_worker_begins_again_and_the_bounds_are_true(method, tmp_path):
     X, y, _ = rows(6, n=300)
-    dooms = [Doom(str(tmp_path), method, 1, 2)]
-    engine = DoomedEngine(2, dooms)
+    kills = [Kill(str(tmp_path), method, 1, 2)]
+    engine = KillingEngine(2, kills)
     risk = ScoreRisk(X, y, Hinge(), intercept=1.0, engine=engine)
     result = minimize(risk, 0.5, solver=SHARDS, stopping=RelativeGap(1e-3))
     engine.close()
-    assert dooms[0].has_struck()
+    assert kills[0].is_done()
     assert result.converged
     certified(result, X, y, 0.5)
 
@@ -192,7 +192,7 @@ def test_a_killed_worker_begins_again_and_the_bounds_are_true(method, tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_workers_that_die_all_the_time(seed):
     X, y, _ = rows(7, n=200)
-    engine = Mortal(seed, rate=0.05)
+    engine = RebuildingEngine(seed, rate=0.05)
     risk = ScoreRisk(X, y, Hinge(), intercept=1.0, engine=engine)
     result = minimize(risk, 0.5, solver=SHARDS, stopping=RelativeGap(1e-3), max_iter=300)
     assert engine.deaths > 0
@@ -202,7 +202,7 @@ def test_workers_that_die_all_the_time(seed):
 def test_after_ctrl_c_the_bound_of_the_last_check_remains():
     X, y, _ = rows(8, n=400)
 
-    class Interrupted(Mortal):
+    class Interrupted(RebuildingEngine):
         """Ctrl-C in the 30th round; all workers were busy and are ended."""
 
         rounds = 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import SequenceTagger, StructuredSVM
 from maxmargin.solvers import DualCoordinate

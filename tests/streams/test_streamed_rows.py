@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ctrl_c import interrupted
 from tests.data import datasets, require
-from tests.pressed import interrupted
 
 from maxmargin import LinearSVC
 from maxmargin.core import SquaredNorm

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
-from tests.testing.packed import NaiveCache, NaiveExamples, NaiveSets
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
-from maxmargin.core import Cut, SweepStats
+from maxmargin.core import Cut
+from maxmargin.risks.structured.python_examples import PlainExamples
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.testing import check_task
 
@@ -19,15 +19,12 @@ TAGS = [(0, 1), (2, 1, 0), (1,), (0, 0, 2)]
 
 
 class PackedChain(TinyChain):
-    """A chain with a compiled form, and a place to spoil it."""
+    """A chain with a packed form, and a place to spoil it."""
 
-    Packed = NaiveExamples
-
-    def setup(self, X, Y):
-        return super().setup(X, Y)
+    Packed = PlainExamples
 
     def pack(self, X, Y):
-        return self.Packed(self, X, Y, self.dim)
+        return self.Packed(self, X, Y, self.dim, "margin")
 
 
 @pytest.mark.parametrize(
@@ -192,115 +189,32 @@ def test_an_undergenerating_oracle_may_miss_but_not_exceed():
 # -- the packed form, spoiled one part at a time ---------------------------------------------------
 
 
-class WrongValues(NaiveExamples):
+class WrongValues(PlainExamples):
     def oracle(self, w, lo, hi):
         a = super().oracle(w, lo, hi)
         return type(a)(lo, hi, a.labelings, a.losses, a.values + 0.01, a.uppers + 0.01)
 
 
-class IgnoresRange(NaiveExamples):
+class IgnoresRange(PlainExamples):
     def oracle(self, w, lo, hi):
         a = super().oracle(w, 0, hi - lo)
         return type(a)(lo, hi, a.labelings, a.losses, a.values, a.uppers)
 
 
-class ForgetsWeights(NaiveExamples):
+class ForgetsWeights(PlainExamples):
     def cut(self, answers, weights):
         return super().cut(answers, (weights > 0).astype(float))
 
 
-class WrongOffset(NaiveExamples):
+class WrongOffset(PlainExamples):
     def cut(self, answers, weights):
         cut = super().cut(answers, weights)
         return Cut(cut.offset + 0.01, cut.plane)
 
 
-class WrongPredict(NaiveExamples):
+class WrongPredict(PlainExamples):
     def predict(self, w, lo, hi):
-        return self.Y[lo:hi]
-
-
-def _spoil(**parts):
-    """NaiveExamples whose cache or working sets are of another class."""
-
-    class Spoiled(NaiveExamples):
-        def cache(self, lo, hi, size):
-            return parts.get("cache", NaiveCache)(self, lo, hi, size)
-
-        def working_sets(self, caps):
-            return parts.get("sets", NaiveSets)(self, caps)
-
-    return Spoiled
-
-
-class Overfull(NaiveCache):
-    def __init__(self, examples, lo, hi, size):
-        super().__init__(examples, lo, hi, size + 1)
-
-
-class NeverTouches(NaiveCache):
-    def touch(self, chosen):
-        pass
-
-
-class WrongCacheCut(NaiveCache):
-    def cut(self, chosen, weights):
-        return super().cut(chosen, np.ones_like(weights))
-
-
-class VisitsZeroCaps(NaiveSets):
-    def stream(self, order, skip_below):
-        stats = super().stream(order, skip_below)
-        return SweepStats(stats.oracle_calls + 1, stats.gap, stats.new_planes)
-
-
-class OverCap(NaiveSets):
-    def __init__(self, examples, caps):
-        super().__init__(examples, caps)
-        self.alpha = [[1.5 * a for a in al] for al in self.alpha]
-
-
-class StaleW(NaiveSets):
-    """w lags behind the multipliers."""
-
-    def _step(self, i):
-        before = self.w
-        super()._step(i)
-        self.w = 0.5 * (before + self.w)
-
-
-class NoExchange(NaiveSets):
-    """Only the truth gives weight: stops short of the optimum (RAM, figure 1, case 4)."""
-
-    def _step(self, i):
-        others = self.alpha[i][1:]
-        if not any(others):
-            super()._step(i)
-
-
-class DropsSupport(NaiveSets):
-    def drop_idle(self, age):
-        for i in range(len(self.sets)):
-            self.sets[i], self.alpha[i] = self.sets[i][:1], [float(self.caps[i])]
-
-
-class AsksForAll(NaiveSets):
-    def begin(self, order, skip_below):
-        return np.asarray(order)
-
-
-class AbsorbsWithoutW(NaiveSets):
-    def absorb(self, answers):
-        before = self.w
-        stats = super().absorb(answers)
-        self.w = before
-        return stats
-
-
-class WrongConfirm(NaiveSets):
-    def confirm(self, answers):
-        value, upper = super().confirm(answers)
-        return 0.9 * value, upper
+        return list(self._Y[lo:hi])
 
 
 @pytest.mark.parametrize(
@@ -311,17 +225,6 @@ class WrongConfirm(NaiveSets):
         (ForgetsWeights, "weighted sum"),
         (WrongOffset, "offset against the loss"),
         (WrongPredict, "predict"),
-        (_spoil(cache=Overfull), "entries are held"),
-        (_spoil(cache=NeverTouches), "more recently|entries"),
-        (_spoil(cache=WrongCacheCut), "chosen scores"),
-        (_spoil(sets=VisitsZeroCaps), "cap 0"),
-        (_spoil(sets=OverCap), "above the objective|not optimal"),
-        (_spoil(sets=StaleW), "recomputed|decreased"),
-        (_spoil(sets=NoExchange), "not optimal"),
-        (_spoil(sets=DropsSupport), "drop_idle"),
-        (_spoil(sets=AsksForAll), "begin"),
-        (_spoil(sets=AbsorbsWithoutW), "w after absorb"),
-        (_spoil(sets=WrongConfirm), "confirm"),
     ],
 )
 def test_wrong_packed_forms_are_caught(packed, message):

@@ -12,12 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.referees.tiny_tasks import TinyMulticlass
+from tests.contracts.engine import check_engine
 from tests.slow_tasks import Deadly, Failing, Sleepy, examples
+from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import StructuredSVM
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine, make_engine
-from maxmargin.testing import check_engine
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ class Handle:
 
 
 class Engine(Protocol):
-    """The engine protocol; ``maxmargin.testing.check_engine`` tests it."""
+    """The engine protocol; ``tests/contracts/engine.py`` tests it."""
 
     @property
     def durable(self) -> bool:

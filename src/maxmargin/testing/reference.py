@@ -210,6 +210,49 @@ def regression_objective(
     return penalty + C * math.fsum(example_weights(weight, len(target)) * losses)
 
 
+def kernel_objective(
+    K: Any,
+    y_signed: npt.ArrayLike,
+    C: float,
+    coef: npt.ArrayLike,
+    intercept: float,
+    weight: npt.ArrayLike | None = None,
+) -> float:
+    """The objective F of the function ``K @ coef + intercept``, in extended precision.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Kernel values between all samples, if possible in extended precision.
+    y_signed : array of shape (n,)
+        Labels, -1 or +1.
+    C : float
+        Weight of the sum of losses.
+    coef : array of shape (n,)
+        Coefficients of all samples.
+    intercept : float
+        The intercept.
+    weight : array of shape (n,), optional
+        Weights of the samples.
+
+    Returns
+    -------
+    float
+        ``1/2 |f|^2 + C sum_i weight_i max(0, 1 - y_i (f(x_i) + b))``.
+
+    Examples
+    --------
+    >>> from maxmargin.testing import kernel_objective
+    >>> kernel_objective([[1.0, 0.0], [0.0, 1.0]], [1, -1], 10.0, [0.5, -0.5], 0.0)
+    10.25
+    """
+    long = np.longdouble
+    K, v, y = (np.asarray(part, dtype=long) for part in (K, coef, y_signed))
+    caps = long(C) * example_weights(weight, len(y)).astype(long)
+    f = K @ v
+    return float(v @ f / 2 + caps @ np.maximum(0, 1 - y * (f + long(intercept))))
+
+
 # -- structured outputs -----------------------------------------------------------------------------
 
 

@@ -1,17 +1,8 @@
-"""Checks of user-defined tasks, losses, risks and engines."""
+"""Checks of user-defined tasks and losses."""
 
-from maxmargin.testing.checks.engine import check_engine
 from maxmargin.testing.checks.kernel_inputs import check_kernel_inputs
 from maxmargin.testing.checks.latent import check_latent_task
 from maxmargin.testing.checks.loss import check_loss
-from maxmargin.testing.checks.risk import check_risk
 from maxmargin.testing.checks.task import check_task
 
-__all__ = [
-    "check_engine",
-    "check_kernel_inputs",
-    "check_latent_task",
-    "check_loss",
-    "check_risk",
-    "check_task",
-]
+__all__ = ["check_kernel_inputs", "check_latent_task", "check_loss", "check_task"]

@@ -22,15 +22,7 @@ from maxmargin.testing.checks._common import (
     require_same_vector,
     size_of,
 )
-from maxmargin.testing.checks.working_sets import check_cache, check_working_sets
-from maxmargin.testing.reference import (
-    Outputs,
-    brute_force_inference,
-    dense,
-    score,
-    unwrap,
-    violation,
-)
+from maxmargin.testing.reference import Outputs, dense, score, unwrap, violation
 
 
 class Reference:
@@ -41,33 +33,18 @@ class Reference:
     ) -> None:
         self.task, self.X, self.Y, self.dim, self.outputs = task, X, Y, dim, outputs
 
-    def worst(self, i: int, w: Array) -> float:
-        """The largest violation of example i at ``w``; at least 0, the value of the true output."""
+    def worst(self, i: int, w: Array) -> tuple[float, bool]:
+        """The violation of the answer of ``loss_augmented_inference``, at least 0, the value of the true
+        output; and whether the search stopped early."""
         x, y = self.X[i], self.Y[i]
-        if self.outputs is not None and self.task.oracle_kind != "overgenerating":
-            return max(0.0, brute_force_inference(self.task, x, w, self.outputs, y)[1])
-        return self.attained(i, w)
-
-    def attained(self, i: int, w: Array) -> float:
-        """The violation of the answer of ``loss_augmented_inference``; at least 0."""
-        x, y = self.X[i], self.Y[i]
-        answer = unwrap(self.task.loss_augmented_inference(x, y, w))
-        return max(0.0, violation(self.task, x, y, answer, w))
-
-    def truncates(self, i: int, w: Array) -> bool:
-        """Whether ``loss_augmented_inference`` stopped early."""
-        answer = self.task.loss_augmented_inference(self.X[i], self.Y[i], w)
-        return isinstance(answer, Bounded)
+        answer = self.task.loss_augmented_inference(x, y, w)
+        value = violation(self.task, x, y, unwrap(answer), w)
+        return max(0.0, value), isinstance(answer, Bounded)
 
     def scale(self, i: int, w: Array) -> float:
         """The size of the terms of the score, which rounding errors are proportional to."""
         psi = dense(self.task.joint_feature(self.X[i], self.Y[i]))
         return float(np.abs(psi) @ np.abs(w))
-
-    def objective(self, w: Array, caps: Array) -> float:
-        """``|w|^2 / 2 + sum_i c_i (largest violation of i)``."""
-        risk = math.fsum(float(c) * self.worst(i, w) for i, c in enumerate(caps) if c > 0.0)
-        return 0.5 * float(w @ w) + risk
 
 
 def check_examples(
@@ -93,7 +70,7 @@ def check_examples(
     dim : int
         Dimension of the joint features.
     outputs : callable or None
-        ``outputs(x)`` yields every output of ``x``.
+        ``outputs(x)`` yields every output of ``x``; if given, each cut must be that of one of them.
     n_trials, random_state : int
         Number and seed of the weight vectors tried.
 
@@ -115,8 +92,6 @@ def check_examples(
         _check_answers(answers, reference, w, lo, hi, where)
         _check_cut(examples, answers, reference, w, rng, where)
         _check_predict(examples, reference, w, lo, hi, where)
-    check_cache(examples, dim, rng)
-    check_working_sets(examples, reference.objective, dim, task.oracle_kind, rng)
 
 
 def _check_answers(
@@ -135,14 +110,10 @@ def _check_answers(
         require(answers.losses[k] >= 0.0, f"{what}: the loss {answers.losses[k]!r} is negative")
         require_at_least(upper, value, f"{what}: upper is below value", scale)
         kind = reference.task.oracle_kind
-        worst = reference.worst(i, w)
-        if kind == "exact" and not reference.truncates(i, w) and upper <= value:
-            require_close(value, worst, f"{what}: value against the Python methods", scale)
-        elif kind == "exact":
+        worst, stopped = reference.worst(i, w)
+        if kind == "exact" and (stopped or upper > value):
             require_at_least(upper, worst, f"{what}: upper against the Python methods", scale)
-        elif kind == "undergenerating" and reference.outputs is not None:
-            require_at_least(worst, value, f"{what}: the brute-force value is below value", scale)
-        elif kind == "overgenerating":
+        elif kind != "undergenerating":
             require_close(value, worst, f"{what}: value against the Python methods", scale)
 
 
@@ -167,7 +138,9 @@ def _check_cut(
         )
         if reference.task.oracle_kind == "exact":
             what_v = f"{what}: the cut is not a minorant at another point"
-            require_at_least(reference.worst(i, v), cut.at(v), what_v, size_of(cut, v))
+            worst, stopped = reference.worst(i, v)
+            if not stopped:
+                require_at_least(worst, cut.at(v), what_v, size_of(cut, v))
         if reference.outputs is not None and reference.task.oracle_kind != "overgenerating":
             _check_is_output(cut, reference, i, what)
     weights = rng.random(m) * (rng.random(m) < 0.7)

@@ -1,4 +1,4 @@
-"""An engine in this process whose workers die all the time: deaths by the thousand, without processes."""
+"""An engine in this process that rebuilds shards all the time, as if workers died by the thousand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from maxmargin.engines import SerialEngine
 
 
-class Mortal(SerialEngine):
+class RebuildingEngine(SerialEngine):
     """Shards are built from what was pickled when they were opened. By a coin, in ``rate`` of all calls:
 
     - a shard is built anew before it is called, alone or with its neighbors, which may have answered;
@@ -40,11 +40,11 @@ class Mortal(SerialEngine):
             self._shards[index] = self._built(index)
             self.deaths += 1
 
-    def _strikes(self):
+    def _rebuilds(self):
         return self._rng.random() < self._rate / len(self._shards)
 
     def _call(self, index, method, args):
-        if self._strikes():
+        if self._rebuilds():
             kind = self._rng.integers(4)
             if kind == 0:
                 self._die(index)
@@ -56,7 +56,7 @@ class Mortal(SerialEngine):
                 if kind == 2:
                     self._die(index)
         answer = super()._call(index, method, args)
-        if self._strikes():
+        if self._rebuilds():
             answer = pickle.loads(pickle.dumps(answer))
             self._die(index)
         return answer

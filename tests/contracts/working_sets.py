@@ -22,27 +22,30 @@ from maxmargin.testing.checks._common import (
 )
 from maxmargin.testing.reference import dense
 
+#: the planes, offsets and examples of all outputs (``tests.referees.problems.terms_of``)
+Terms = tuple[Any, Any, Any]
 #: sweeps after which the working sets of a few small examples must be close to the optimum
 MAX_SWEEPS = 1000
 
 
+def check_sets(
+    examples: Examples, terms: Terms, kind: OracleKind = "exact", random_state: int = 0
+) -> None:
+    """Check the constraint cache and the working sets of packed examples, whose outputs are all listed."""
+    planes, offsets, owner = terms
+
+    def objective(w: Array, caps: Array) -> float:
+        worst = np.zeros(len(caps))
+        np.maximum.at(worst, owner, planes @ w + offsets)
+        return 0.5 * float(w @ w) + float(caps @ worst)
+
+    rng = np.random.default_rng(random_state)
+    check_cache(examples, examples.dim, rng)
+    check_working_sets(examples, objective, examples.dim, kind, rng)
+
+
 def check_cache(examples: Examples, dim: int, rng: np.random.Generator) -> None:
-    """Check that a constraint cache holds the most recently used answers, at most ``size`` per example.
-
-    Parameters
-    ----------
-    examples : Examples
-        Packed examples.
-    dim : int
-        Dimension of the joint features.
-    rng : numpy.random.Generator
-        Random generator for the weights.
-
-    Raises
-    ------
-    AssertionError
-        If a check fails. The message says what is wrong.
-    """
+    """Check that a constraint cache holds the most recently used answers, at most ``size`` per example."""
     n = len(examples)
     lo, hi, size = (1, n, 2) if n > 1 else (0, n, 2)
     m = hi - lo
@@ -166,26 +169,7 @@ def check_working_sets(
     kind: OracleKind,
     rng: np.random.Generator,
 ) -> None:
-    """Check that sweeps increase the dual value, keep it below the objective, and reach the optimum.
-
-    Parameters
-    ----------
-    examples : Examples
-        Packed examples.
-    objective : callable
-        ``objective(w, caps)`` is the primal value by independent code.
-    dim : int
-        Dimension of the joint features.
-    kind : {"exact", "undergenerating", "overgenerating"}
-        What the argmax finds. Optimality is required of exact ones only.
-    rng : numpy.random.Generator
-        Random generator for orders and caps.
-
-    Raises
-    ------
-    AssertionError
-        If a check fails. The message says what is wrong.
-    """
+    """Check that sweeps increase the dual value, keep it below the objective, and reach the optimum."""
     n = len(examples)
     idle = examples.working_sets(np.zeros(n))
     stats = idle.stream(np.arange(n), -np.inf)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.contracts.engine_deaths import check_deaths
+from tests.contracts.engine_shards import Shard, Spec, Unbuildable, bits, fingerprint
 
 from maxmargin.core.summation import tree_sum
 from maxmargin.testing.checks._common import require
-from maxmargin.testing.checks.engine_deaths import check_deaths
-from maxmargin.testing.checks.engine_shards import Shard, Spec, Unbuildable, bits, fingerprint
 
 #: numbers of shards: one, two, odd numbers, unequal subtrees of the sum, more than the number of workers
 COUNTS = (1, 2, 3, 7, 12, 33)
@@ -36,22 +36,6 @@ def check_engine(make_engine: Callable[[], Any]) -> None:
     - If the engine is not ``durable``, specs are snapshots. If a worker is killed during a call or while it
       builds a shard, the shard is rebuilt from its spec and the result is bit-identical. If a worker dies
       again and again, the call raises a RuntimeError, and the engine remains usable.
-
-    Parameters
-    ----------
-    make_engine : callable
-        Function without arguments that returns a new engine. It is called once.
-
-    Raises
-    ------
-    AssertionError
-        If a check fails. The message says what is wrong.
-
-    Examples
-    --------
-    >>> from maxmargin.engines import SerialEngine
-    >>> from maxmargin.testing import check_engine
-    >>> check_engine(SerialEngine)
     """
     engine = make_engine()
     try:

@@ -7,19 +7,22 @@ were identified correctly, and Newton steps for squared losses. All are evaluate
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import clarabel
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from tests.fuzz.program import LONG, Array, LongArray, Program
+from tests.referees.program import LONG, Array, LongArray, Program, by_group
 
 #: multipliers below this fraction of the cost count as zero; tried in turn
 THRESHOLDS = (1e-3, 1e-5, 1e-7)
 NEWTON_STEPS = 12
+Scaling = Literal["none", "columns", "center"]
+SCALINGS: tuple[Scaling, ...] = ("columns", "none", "center")
 
 
 def best_point(program: Any, known: list[Any]) -> tuple[LongArray, np.longdouble, float]:
@@ -43,13 +46,15 @@ def _points(program: Program, known: list[Any]) -> Iterator[Any]:
     yield program.center
     found: list[LongArray] = [np.asarray(z, dtype=LONG) for z in known]
     yield from found
-    for scaled in (True, False):
-        solution = solve(program, scaled)
+    for scaling in SCALINGS:
+        solution = solve(program, scaling)
         if solution is None:
             continue
-        z, multipliers = solution
+        z, multipliers, _ = solution
         found.append(np.asarray(z, dtype=LONG))
         yield z
+        if program.precision.ndim == 1 and not program.squared:
+            yield _implied(program, z, multipliers)
         if not program.squared:
             for threshold in THRESHOLDS:
                 yield tied(program, z, multipliers, threshold)
@@ -63,31 +68,71 @@ def _points(program: Program, known: list[Any]) -> Iterator[Any]:
         if len(program.h) <= 2 * len(program.cost) and len(program.cost) <= program.size:
             first = np.unique(program.group, return_index=True)[1]
             multipliers = np.zeros(len(program.h))
-            multipliers[first] = 0.5 * program.cost
+            multipliers[first] = 0.5 * program.cost[program.group[first]]
             yield tied(program, program.center, multipliers, 1e-3)
 
 
-def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
-    """clarabel's solution over (z, xi), with the multipliers of the terms."""
-    p, G, T = program.size, len(program.cost), len(program.h)
+def _implied(program: Program, z: Array, multipliers: Array) -> LongArray:
+    """The minimizer of the Lagrangian; weights without a penalty are those of ``z``."""
+    center, precision, A, _, _ = program.long()
+    moved = center - (A.T @ np.maximum(multipliers, 0.0)) / np.where(precision > 0, precision, 1)
+    return np.where(precision > 0, moved, z)
+
+
+def _units(program: Program, scaling: Scaling) -> tuple[Array, float, float]:
+    """The units of the weights, of the maxima, and of F, in which clarabel solves the problem.
+
+    "columns": the largest coefficient of a weight is 1, and so is the largest cost; "center": F is 1 at the
+    center, and weights are about 1 or less at the optimum.
+    """
+    p, cost = program.size, program.cost.astype(float)
     A = program.A.astype(float)
-    largest = np.abs(A).max(axis=0, initial=0.0)
-    D = np.where(largest > 0.0, 1.0 / np.maximum(largest, 1e-300), 1.0) if scaled else np.ones(p)
-    unit = float(program.cost.max(initial=0.0)) if scaled else 1.0
-    if unit == 0.0:
+    if scaling == "columns":
+        largest = np.abs(A).max(axis=0, initial=0.0)
+        D = np.where(largest > 0.0, 1.0 / np.maximum(largest, 1e-300), 1.0)
+        return D, 1.0, float(cost.max(initial=0.0))
+    if scaling == "none" or program.precision.ndim == 2 or program.squared:
+        return np.ones(p), 1.0, 1.0
+    spread = 1.0 / np.sqrt(np.where(program.precision > 0, program.precision, 1).astype(float))
+    start = float(cost @ program.maxima(program.center.astype(LONG)).astype(float))
+    lengths = by_group(np.sqrt(((A * spread) ** 2).sum(axis=1)), program.group, len(cost))
+    length = min(math.sqrt(2.0 * start), float(cost @ lengths))
+    return spread * (length or 1.0), start / max(float(cost.sum()), 1e-300), start
+
+
+def solve(
+    program: Program, scaling: Scaling, unit: float | None = None, accuracy: float = 1e-13
+) -> tuple[Array, Array, Array] | None:
+    """clarabel's solution z, the multipliers of the terms, and those of the bounds (negative: lower ones).
+
+    The units are those of ``scaling``; ``unit`` replaces that of F.
+    """
+    p, G, T = program.size, len(program.cost), len(program.h)
+    D, high, own = _units(program, scaling)
+    unit = own if unit is None else unit
+    if not unit > 0.0:
         return None
-    P = np.diag(program.precision) if program.precision.ndim == 1 else program.precision
-    quadratic = (D[:, None] * P * D) / unit
-    linear = -(D * (P @ program.center)) / unit
-    cost = program.cost / unit
-    tail = sp.diags(2.0 * cost) if program.squared else sp.csc_matrix((G, G))
-    H = sp.block_diag([sp.csc_matrix(quadratic), tail], format="csc")
+    A = program.A.astype(float)
+    P = program.precision.astype(float)
+    P = sp.diags(P) if P.ndim == 1 else P
+    quadratic = sp.csc_matrix(sp.diags(D) @ P @ sp.diags(D)) / unit
+    linear = -(D * (P @ program.center.astype(float))) / unit
+    cost = program.cost.astype(float) * high / unit
+    tail = sp.diags(2.0 * high * cost) if program.squared else sp.csc_matrix((G, G))
+    H = sp.block_diag([quadratic, tail], format="csc")
     q = np.concatenate([linear, np.zeros(G) if program.squared else cost])
-    picks = sp.csc_matrix((np.ones(T), (np.arange(T), program.group)), shape=(T, G))
-    rows = [sp.hstack([sp.csc_matrix(A * D), -picks])]
     right = [-program.h.astype(float)]
+    size = np.ones(T)
+    if scaling == "center":
+        size = np.maximum(
+            np.maximum(np.abs(A * D).max(axis=1, initial=0.0), np.abs(right[0])), high
+        )
+    right[0] = right[0] / size
+    picks = sp.csc_matrix((high / size, (np.arange(T), program.group)), shape=(T, G))
+    rows = [sp.hstack([sp.csc_matrix(A * D / size[:, None]), -picks])]
     rows.append(sp.hstack([sp.csc_matrix((G, p)), -sp.identity(G)]))
     right.append(np.zeros(G))
+    bounded: list[tuple[Any, float]] = []
     for bound, sign in ((program.lower, -1.0), (program.upper, 1.0)):
         if bound is not None:
             where = np.flatnonzero(np.isfinite(bound))
@@ -96,26 +141,37 @@ def solve(program: Program, scaled: bool) -> tuple[Array, Array] | None:
             )
             rows.append(sign * pick)
             right.append(sign * bound[where] / D[where])
+            bounded += [(k, sign) for k in where]
     M, b = sp.vstack(rows, format="csc"), np.concatenate(right)
     if not (np.isfinite(H.data).all() and np.isfinite(M.data).all() and np.isfinite(b).all()):
         return None
+    found = run_clarabel(sp.triu(H, format="csc"), q, M, b, accuracy=accuracy)
+    if found is None:
+        return None
+    x, s = found
+    pushes = np.zeros(p)
+    for (k, sign), multiplier in zip(bounded, s[T + G :], strict=True):
+        pushes[k] += sign * unit * max(0.0, multiplier) / D[k]
+    return D * x[:p], unit * s[:T] / size, pushes
+
+
+def run_clarabel(
+    P: Any, q: Any, M: Any, b: Any, equations: int = 0, accuracy: float = 1e-13
+) -> tuple[Array, Array] | None:
+    """min 1/2 x'Px + q'x with M x <= b, the first ``equations`` rows with equality: x and multipliers."""
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    settings.max_iter = 100
-    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-13
-    cones = [clarabel.NonnegativeConeT(len(b))]
+    settings.max_iter = 200
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = accuracy
+    cones = [clarabel.ZeroConeT(equations), clarabel.NonnegativeConeT(len(b) - equations)]
     try:
-        solution = clarabel.DefaultSolver(
-            sp.triu(H, format="csc"), q, M, b, cones, settings
-        ).solve()
+        answer = clarabel.DefaultSolver(P, q, M, b, cones, settings).solve()
     except BaseException as error:  # a panic in clarabel is not a Python Exception
         if isinstance(error, KeyboardInterrupt):
             raise
         return None
-    x, s = np.array(solution.x), np.array(solution.z)
-    if not np.isfinite(x).all():
-        return None
-    return D * x[:p], unit * s[:T]
+    x, s = np.array(answer.x), np.array(answer.z)
+    return (x, s) if np.isfinite(x).all() else None
 
 
 def _nearly(program: Program, z: Any, threshold: float) -> Array:
@@ -150,7 +206,9 @@ def tied(program: Program, z: Any, multipliers: Array, threshold: float) -> Long
         positive = multipliers > 0.0
         threshold = 1e-9
     else:
-        positive = multipliers > threshold * cost[program.group]
+        # of separable problems, all multipliers may be far below the costs
+        top = np.minimum(cost[program.group], multipliers.max(initial=0.0))
+        positive = multipliers > threshold * top
     used = np.zeros(len(cost))
     np.add.at(used, program.group, np.where(positive, multipliers, 0.0))
     zero = cost - used > threshold * cost

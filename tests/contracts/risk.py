@@ -33,44 +33,6 @@ def check_risk(
     are minorants of their blocks; values are convex along segments (unless the oracle is "undergenerating");
     values from a cache do not exceed exact values; and, if evaluations have ``toward``, ``slopes`` and
     ``breakpoints``, these agree with new evaluations.
-
-    Parameters
-    ----------
-    risk : Risk
-        The risk.
-    n_trials : int
-        Number of points.
-    scale : float
-        Size of the points. Choose it so that some examples, but not all, violate their margin.
-    random_state : int
-        Seed of the points.
-
-    Raises
-    ------
-    AssertionError
-        If a check fails. The message names the method and the numbers found.
-
-    Examples
-    --------
-    A risk in a few lines, R(w) = |w| for one number w:
-
-    >>> import numpy as np
-    >>> from maxmargin.core import Capabilities, Cut
-    >>> from maxmargin.testing import check_risk
-    >>> class At:
-    ...     def __init__(self, w):
-    ...         self.w, self.value = w, float(abs(w[0]))
-    ...         self.upper = self.value
-    ...     def cut(self):
-    ...         return Cut(0.0, np.sign(self.w))
-    ...     def cuts(self):
-    ...         return [self.cut()]
-    >>> class Absolute:
-    ...     dim, n_examples, n_blocks, lower_bound = 1, 0, 1, 0.0
-    ...     oracle, has_cache, offers = "exact", False, Capabilities()
-    ...     def evaluate(self, w, *, exact=True):
-    ...         return At(w)
-    >>> check_risk(Absolute())
     """
     rng = np.random.default_rng(random_state)
     require(

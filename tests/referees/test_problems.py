@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from tests.referees.optima import brute_force_objective, solve_reduced_qp
-from tests.referees.tiny_tasks import TinyChain, TinyMulticlass
-
-from maxmargin.core.vectors import sparsify
-from maxmargin.testing import (
-    binary_objective,
-    max_affine,
-    multiclass_objective,
+from tests.referees import optimum
+from tests.referees.kernel import solve_kernel_qp
+from tests.referees.problems import (
+    brute_force_objective,
     solve_binary_qp,
     solve_multiclass_qp,
+    solve_reduced_qp,
     solve_structured_qp,
 )
+from tests.tiny_tasks import TinyChain, TinyMulticlass
 
+from maxmargin.core.vectors import sparsify
+from maxmargin.testing import binary_objective, kernel_objective, multiclass_objective
+
+ROOT = Path(__file__).resolve().parents[2]
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -156,12 +162,19 @@ def test_reduced_takes_sparse_planes_and_caps_per_block():
 
 
 def test_an_unproved_optimum_is_an_error(monkeypatch):
-    def lazy(problem, scale):
-        return np.zeros(problem.planes.shape[1]), np.zeros(problem.planes.shape[0])
+    def lazy(program, scaling, unit, accuracy):
+        return np.zeros(program.size), np.zeros(len(program.h)), np.zeros(program.size)
 
-    monkeypatch.setattr(max_affine, "_clarabel", lazy)
+    monkeypatch.setattr(optimum, "solve", lazy)
     with pytest.raises(ArithmeticError, match="not accurate enough"):
         solve_binary_qp([[1.0], [-1.0]], [1, -1], 1.0)
+
+
+def test_nothing_of_the_library_is_imported():
+    code = "import sys, tests.referees.{}; assert not [m for m in sys.modules if 'maxmargin' in m]"
+    for path in Path(optimum.__file__).parent.glob("[a-z]*.py"):
+        if not path.name.startswith("test_"):
+            subprocess.run([sys.executable, "-c", code.format(path.stem)], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("penalize", [True, False])
@@ -171,3 +184,31 @@ def test_separable_data_and_a_large_C_are_still_proved(penalize):
     F, w = solve_multiclass_qp(X, y, 1e4, penalize_intercept=penalize)
     at = multiclass_objective(w[:, :100], w[:, 100], X, y, 1e4, penalize_intercept=penalize)
     assert at == pytest.approx(F, rel=1e-8)
+
+
+@given(
+    seed=st.integers(0, 10_000), log_c=st.floats(-3, 3), free=st.booleans(), weighted=st.booleans()
+)
+def test_agrees_with_the_linear_program(seed, log_c, free, weighted):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 30))
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    weight = rng.random(n) + 0.01 if weighted else None
+    C = 10.0**log_c
+    found = solve_kernel_qp(X @ X.T, y, C, weight, free)
+    best, _ = solve_binary_qp(X, y, C, weight, free, penalize_intercept=False)
+    assert found.lower <= best * (1 + 1e-8)
+    assert best <= found.upper * (1 + 1e-8)
+    assert found.upper - found.lower <= 1e-9 * found.upper
+    F = kernel_objective(X @ X.T, y, C, found.coef, found.intercept, weight)
+    assert pytest.approx(found.upper, rel=1e-9) == F
+
+
+def test_rows_of_weight_zero_and_a_single_class():
+    found = solve_kernel_qp(np.eye(3), [1, 1, -1], 2.0, [1.0, 0.0, 1.0])
+    assert found.coef[1] == 0.0
+    assert found.lower == pytest.approx(1.0)
+    alone = solve_kernel_qp(np.eye(2), [1, 1], 2.0)
+    assert (alone.lower, alone.upper) == (0.0, 0.0)  # the intercept does it

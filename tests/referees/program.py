@@ -24,12 +24,12 @@ EPS = float(np.finfo(np.float64).eps)
 class Program:
     """The problem; ``precision`` has one number per weight, or is a matrix."""
 
-    center: Array
-    precision: Array
+    center: Array | LongArray
+    precision: Array | LongArray
     A: Array | LongArray
     h: Array | LongArray
     group: npt.NDArray[np.int64]
-    cost: Array
+    cost: Array | LongArray
     squared: bool = False
     lower: Array | None = None
     upper: Array | None = None

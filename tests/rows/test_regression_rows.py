@@ -1,13 +1,13 @@
-"""Coordinate ascent for regression and for scores with an offset: feasible, true, and the optimum."""
+"""Losses of regression, scores with an offset, and one optimum for all methods over rows."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.risk import check_risk
 
 from maxmargin import minimize
-from maxmargin.core import Bundle, SquaredNorm
+from maxmargin.core import SquaredNorm
 from maxmargin.losses import (
     CrammerSinger,
     EpsilonInsensitive,
@@ -19,7 +19,7 @@ from maxmargin.losses import (
 )
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton, RelativeGap
-from maxmargin.testing import check_loss, check_risk
+from maxmargin.testing import check_loss
 
 TUBES = [EpsilonInsensitive, SquaredEpsilonInsensitive]
 tubes = pytest.mark.parametrize("tube", TUBES, ids=["plain", "squared"])
@@ -31,10 +31,6 @@ def rows(seed=0, n=80, d=6):
     X[0] = 0.0  # a row of zeros
     y = X @ rng.normal(size=d) + 0.5 * rng.normal(size=n) + 1.0
     return X, y, rng.uniform(0.1, 2.0, n) * (rng.random(n) > 0.1), rng.normal(size=n)
-
-
-def opened(risk, C):
-    return risk.row_duals("coordinate", C, SquaredNorm())
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 30), own=st.booleans())
@@ -63,85 +59,6 @@ def test_their_risks_are_risks(tube, with_offset):
             offset=offset if with_offset else None,
         )
     )
-
-
-@tubes
-@pytest.mark.parametrize("own", [False, True], ids=["common", "own"])
-def test_every_epoch_leaves_a_feasible_point_and_its_value(tube, own):
-    X, y, weight, offset = rows()
-    width = np.random.default_rng(1).uniform(0.0, 1.0, len(y)) if own else np.full(len(y), 0.3)
-    C, squared = 0.7, tube is SquaredEpsilonInsensitive
-    labels = np.c_[y, width] if own else y
-    risk = ScoreRisk(X, labels, tube(0.3), sample_weight=weight, intercept=2.0, offset=offset)
-    duals = opened(risk, C)
-    Z, last = np.hstack([X, np.full((len(X), 1), 2.0)]), 0.0
-    for seed in range(15):
-        duals.improve(seed)
-        beta = duals.multipliers
-        assert not beta[weight == 0.0].any()
-        assert squared or (np.abs(beta) <= C * weight).all()
-        w = Z.T @ beta
-        value = (y - offset) @ beta - width @ np.abs(beta) - 0.5 * w @ w
-        if squared:
-            used = beta != 0.0
-            value -= (beta[used] ** 2 / (4.0 * C * weight[used])).sum()
-        np.testing.assert_allclose(duals.w, w, rtol=1e-10, atol=1e-12)
-        assert duals.dual_estimate(C) == pytest.approx(value, rel=1e-10)
-        assert value >= last - 1e-12 * abs(last)  # ascent
-        last = value
-        duals.check(risk.scores(risk.evaluate(duals.w.copy())))
-    cut = duals.aggregate()
-    for w in np.random.default_rng(2).normal(size=(20, risk.dim)):  # below the risk everywhere
-        assert cut.offset + cut.plane @ w <= risk.evaluate(w).value + 1e-9
-    bundle = Bundle(risk.dim)
-    bundle.add([cut])
-    assert bundle.solve(C).lower_bound >= duals.dual_estimate(C) - 1e-12
-
-
-@tubes
-def test_the_gap_of_an_epoch_at_rest_is_the_gap(tube, monkeypatch):
-    monkeypatch.setattr("maxmargin.duals.one_score.epochs_per_call", lambda work: 1)
-    X, y, _, offset = rows()
-    risk = ScoreRisk(X[5:6], y[5:6], tube(0.1), sample_weight=[1.3], offset=offset[5:6])
-    duals = opened(risk, 2.0)
-    for seed in range(3):
-        at = risk.evaluate(duals.w.copy())
-        gap = 0.5 * at.w @ at.w + 2.0 * at.value - duals.dual_estimate(2.0)
-        assert duals.improve(seed).gap == pytest.approx(gap, abs=1e-12)
-
-
-@tubes
-def test_multiples_bound_the_optimum_of_any_other_C(tube):
-    X, y, weight, offset = rows()
-    risk = ScoreRisk(X, y, tube(0.3), sample_weight=weight, intercept=1.0, offset=offset)
-    duals = opened(risk, 0.1)
-    for seed in range(30):
-        duals.improve(seed)
-    for C in (0.01, 0.1, 1.0, 10.0):
-        best = minimize(risk, C, solver=Newton(), stopping=RelativeGap(1e-8))
-        assert 0.0 < duals.dual_estimate(C) <= best.objective * (1.0 + 1e-9)
-        assert duals.dual_value(C) == pytest.approx(duals.dual_estimate(C), rel=1e-9)
-    duals.rescale(1.0, SquaredNorm())
-    value = duals.dual_estimate(1.0)
-    assert duals.dual_value(1.0) == pytest.approx(value, rel=1e-9)
-    kept = duals.multipliers.copy()
-    other = opened(risk, 1.0)
-    other.load(kept)
-    assert other.dual_value(1.0) == pytest.approx(value, rel=1e-9)
-
-
-@tubes
-def test_kinds_of_storage_agree(tube):
-    X, y, weight, offset = rows()
-    values = []
-    for data in (X, sp.csr_matrix(X), X.astype(np.float32), sp.csr_matrix(X.astype(np.float32))):
-        risk = ScoreRisk(data, y, tube(0.2), sample_weight=weight, intercept=1.0, offset=offset)
-        duals = opened(risk, 0.4)
-        for seed in range(5):
-            duals.improve(seed)
-        values.append(duals.dual_value(0.4))
-    np.testing.assert_allclose(values[:2], values[0], rtol=1e-12)
-    np.testing.assert_allclose(values, values[0], rtol=1e-5)
 
 
 def problems():

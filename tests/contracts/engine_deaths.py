@@ -7,10 +7,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
-
-from maxmargin.core.summation import tree_sum
-from maxmargin.testing.checks._common import require
-from maxmargin.testing.checks.engine_shards import (
+from tests.contracts.engine_shards import (
     MAX_KILLS,
     KilledInBuild,
     KilledInCall,
@@ -20,6 +17,9 @@ from maxmargin.testing.checks.engine_shards import (
     deaths,
     fingerprint,
 )
+
+from maxmargin.core.summation import tree_sum
+from maxmargin.testing.checks._common import require
 
 #: number of shards, and the index of the one that is killed
 N, WHO = 5, 2

@@ -48,7 +48,7 @@ class TinyMulticlass(_Enumerated):
     Examples
     --------
     >>> import numpy as np
-    >>> from tests.referees.tiny_tasks import TinyMulticlass
+    >>> from tests.tiny_tasks import TinyMulticlass
     >>> task = TinyMulticlass()
     >>> task.setup([np.array([1.0, 2.0])] * 2, [0, 1])
     4
@@ -93,7 +93,7 @@ class TinyChain(_Enumerated):
     Examples
     --------
     >>> import numpy as np
-    >>> from tests.referees.tiny_tasks import TinyChain
+    >>> from tests.tiny_tasks import TinyChain
     >>> task = TinyChain()
     >>> task.setup([np.ones((3, 2))], [(0, 1, 1)])
     8
