@@ -155,8 +155,8 @@ def _orders(orders: Any, alphabet: str) -> tuple[int, int]:
         )
     if len(alphabet) ** last >= 2**31:
         raise ValueError(
-            f"there are more than 2^31 words of {last} letters over {alphabet!r}. Use shorter words, or "
-            "maxmargin.data.HashedNgrams(analyzer='char')."
+            f"there are more than 2^31 words of {last} letters over {alphabet!r}. Use shorter words, or the "
+            "sparse matrix of sklearn.feature_extraction.text.HashingVectorizer(analyzer='char')."
         )
     return first, last
 
