@@ -101,11 +101,11 @@ def draw(shows, size=24):
     return x
 
 
-y = np.arange(200) % 2
+y = np.arange(300) % 2
 X = [draw(label) for label in y]
 figure, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
 for task in (PartsDetector(13), PartsDetector(13, 5, ANCHORS)):
-    svm = LatentStructuredSVM(task, C=0.3, nonnegative=task.springs).fit(X[:100], y[:100])
+    svm = LatentStructuredSVM(task, C=0.1, nonnegative=task.springs).fit(X[:100], y[:100])
     print(f"{len(task.anchors)} parts: accuracy {1 + svm.score(X[100:], y[100:]):.3f}")
 
 # %%
