@@ -38,8 +38,8 @@ def transform(values, a, b, anchor, n):
 class PartsDetector(LatentBinary):
     def __init__(self, root, size=0, anchors=()):
         self.root, self.size, self.anchors = root, size, np.array(anchors)
-        #: the weights of squared displacements, which must not be negative
         ends = np.cumsum([root**2] + [size**2 + 4] * len(anchors))
+        #: the weights of squared displacements, which must not be negative
         self.springs = [int(end) - k for end in ends[1:] for k in (4, 3)]
         self.starts, self.dim = ends, int(ends[-1]) + 1
 
@@ -103,7 +103,6 @@ def draw(shows, size=24):
 
 y = np.arange(300) % 2
 X = [draw(label) for label in y]
-figure, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
 for task in (PartsDetector(13), PartsDetector(13, 5, ANCHORS)):
     svm = LatentStructuredSVM(task, C=0.1, nonnegative=task.springs).fit(X[:100], y[:100])
     print(f"{len(task.anchors)} parts: accuracy {1 + svm.score(X[100:], y[100:]):.3f}")
@@ -111,6 +110,7 @@ for task in (PartsDetector(13), PartsDetector(13, 5, ANCHORS)):
 # %%
 # New images with their best placements: the root in yellow, the parts in red.
 
+figure, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
 for axis, x in zip(axes, X[101::2], strict=False):
     axis.imshow(x, cmap="gray")
     for k, (v, u) in enumerate(svm.task_.best(x, svm.coef_)):

@@ -32,9 +32,6 @@ class Words:
         self.alphabet, self.first, self.last = alphabet, first, last
         self.value = np.concatenate([np.zeros(first), value])
         self.size: IntArray = len(alphabet) ** np.arange(last + 1, dtype=np.int64)
-        self.start: IntArray = np.concatenate(
-            [np.zeros(first, np.int64), self.size[first:].cumsum()]
-        )
         #: arguments of the compiled functions
         self.packed = (first, last, self.value, self.size)
 
