@@ -3,7 +3,8 @@
 A pair is the first 60 positions of a CB513 protein and of one of its relatives, as its multiple alignment
 pairs them; train and test pairs come from different proteins. Accuracy is the share of the true pairs of
 positions that are found, averaged over pairs of sequences, and F1 counts wrong ones too. The fixed scores are
-+1 for equal symbols, -1 for others, and -1 per gap.
++1 for equal symbols, -1 for others, and -1 per gap. The task is that of ``examples/plot_alignment.py``;
+linear gaps fix the score of a run of gaps to zero.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import datasets
+from benchmarks.examples import definitions
 
 TITLE = "Alignment of proteins"
 POSITIONS, TRAIN, TEST = 60, 150, 100
@@ -31,8 +33,6 @@ TOL, C = 1e-2, 0.03
 
 def pairs(count: int, start: int) -> list[tuple[Any, Any]]:
     """Pairs of sequences with their alignment, one per protein, from this protein on."""
-    from maxmargin.tasks import Alignment
-
     out: list[tuple[Any, Any]] = []
     with lzma.open(datasets.find("bio/cb513.jsonl.xz"), "rt") as file:
         proteins = [json.loads(line) for line in file]
@@ -41,10 +41,17 @@ def pairs(count: int, start: int) -> list[tuple[Any, Any]]:
         # the relative with the most gaps: without any, there is nothing to align
         gaps = [row.count("-") if row.count("-") < POSITIONS // 2 else -1 for row in rows[1:]]
         if gaps and max(gaps) > 0:
-            out.append(Alignment.from_rows(rows[0], rows[1 + int(np.argmax(gaps))]))
+            out.append(_aligned(rows[0], rows[1 + int(np.argmax(gaps))]))
         if len(out) == count:
             return out
     return out
+
+
+def _aligned(top: str, bottom: str) -> tuple[Any, Any]:
+    """Two sequences, and their pairs of positions, from two rows with gaps."""
+    upper, lower = (np.array([s != "-" for s in row]) for row in (top, bottom))
+    pairs = np.column_stack([np.cumsum(upper) - 1, np.cumsum(lower) - 1])[upper & lower]
+    return (top.replace("-", ""), bottom.replace("-", "")), pairs
 
 
 def found(truth: Any, guess: Any) -> tuple[float, float]:
@@ -57,7 +64,6 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     """One fit, or the fixed scores."""
     from maxmargin import StructuredSVM
     from maxmargin.solvers import CuttingPlane, DualCoordinate
-    from maxmargin.tasks import Alignment
 
     solvers = {
         "default": DualCoordinate(),
@@ -67,14 +73,17 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     count = (15, 10) if bench.quick else (TRAIN, TEST)
     train, test = pairs(count[0], 0), pairs(count[1], 300)
     symbols = sorted({s for (a, b), _ in train + test for s in a + b})
-    task = Alignment(affine=spec["affine"], symbols=symbols)
+    task = definitions("plot_alignment").Alignment(symbols)
+    fixed = None if spec["affine"] else {task.dim - 1: 0.0}
     if spec["solver"] == "fixed":
-        w = np.array([_fixed(name) for name in task.feature_names], dtype=float)
+        w = np.full(task.dim, -1.0)
+        w[np.diag(task.index)], w[-1] = 1.0, 0.0
         guesses = [task.inference(x, w) for x, _ in test]
         return {"recall": _mean(test, guesses, 0), "F1": _mean(test, guesses, 1)}
     X, Y = map(list, zip(*train, strict=True))
-    svm = StructuredSVM(task, C, tol=TOL, solver=solvers[spec["solver"]], max_seconds=300)
-    StructuredSVM(task, C, tol=0.5, solver=solvers[spec["solver"]]).fit(X[:5], Y[:5])
+    options = {"solver": solvers[spec["solver"]], "fixed": fixed}
+    svm = StructuredSVM(task, C, tol=TOL, max_seconds=300, **options)
+    StructuredSVM(task, C, tol=0.5, **options).fit(X[:5], Y[:5])
     began = cpu()
     svm.fit(X, Y)
     guesses = svm.predict([x for x, _ in test])
@@ -87,13 +96,6 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         "recall": _mean(test, guesses, 0),
         "F1": _mean(test, guesses, 1),
     }
-
-
-def _fixed(name: Any) -> float:
-    """The score of a feature by name: equal symbols +1, others and gaps -1, opening a gap nothing."""
-    if isinstance(name, tuple):
-        return 1.0 if name[0] == name[1] else -1.0
-    return -1.0 if name == "gap" else 0.0
 
 
 def _mean(test: list[tuple[Any, Any]], guesses: list[Any], which: int) -> float:

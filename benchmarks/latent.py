@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks import datasets
+from benchmarks.examples import definitions
 
 TITLE = "Latent variables"
 SIZES = (100, 300, 1000)
@@ -142,8 +143,6 @@ def problem(name: str, seed: int, quick: bool) -> tuple[Any, Any, Any, float, li
 
 def _pictures(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
     """Three small shapes in order, or at random places: the problem of examples/plot_parts_detector.py."""
-    from maxmargin.tasks import Part, PartsDetector
-
     anchors = [(0, 4), (8, 0), (8, 8)]
     shapes = (np.random.default_rng(0).random((3, 5, 5)) < 0.4).astype(float)
     X, y = 0.4 * rng.normal(size=(n, 28, 28)), [int(k % 2) for k in range(n)]
@@ -153,7 +152,7 @@ def _pictures(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
             moved = corner + anchor + np.rint(1.5 * rng.normal(size=2)).astype(int)
             v, u = np.clip(moved, 0, 23) if label else rng.integers(0, 24, size=2)
             x[v : v + 5, u : u + 5] += shape
-    return PartsDetector((13, 13), [Part((5, 5), anchor) for anchor in anchors]), list(X), y
+    return definitions("plot_parts_detector").PartsDetector(13, 5, anchors), list(X), y
 
 
 def steps_fit(name: str, steps: str, seed: int, quick: bool) -> Cell:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from maxmargin.estimators.structured.grammar_parser import GrammarParser
     from maxmargin.estimators.structured.graph_labeler import GraphLabeler
     from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
-    from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
     from maxmargin.estimators.structured.path import structured_path
     from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
     from maxmargin.estimators.structured.structured_svm import StructuredSVM
@@ -46,7 +45,6 @@ __all__ = [
     "LinearSVCCV",
     "LinearSVR",
     "MeasureSVC",
-    "MultiLabelSVC",
     "RankSVM",
     "SequenceTagger",
     "StructuredSVM",
@@ -94,7 +92,6 @@ _HOMES = {
     "LinearSVCCV": "estimators.linear.linear_svc_cv",
     "LinearSVR": "estimators.linear.linear_svr",
     "MeasureSVC": "estimators.linear.measure_svc",
-    "MultiLabelSVC": "estimators.structured.multilabel_svc",
     "RankSVM": "estimators.linear.rank_svm",
     "SequenceTagger": "estimators.structured.sequence_tagger",
     "StructuredSVM": "estimators.structured.structured_svm",

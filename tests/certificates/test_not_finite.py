@@ -35,7 +35,6 @@ from maxmargin.losses import (
 from maxmargin.risks import KernelRisk, ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import (
-    Alignment,
     Chain,
     Enumerable,
     Graph,
@@ -269,8 +268,6 @@ def test_inputs_of_tasks_are_named(kind):
 
 
 def test_other_numbers():
-    with pytest.raises(ValueError, match="symbols must not be NaN"):
-        StructuredSVM(Alignment()).fit([([1.0, float("nan")], [1.0])], [[(0, 0)]])
     with pytest.raises(ValueError, match=re.escape("prior: factor: nan in row 3, column 3")):
         GaussianPrior(factor=sp.diags([1.0, 1.0, 1.0, np.nan]))
     with pytest.raises(ValueError, match="sample_weight must be finite"):

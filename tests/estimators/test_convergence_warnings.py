@@ -20,7 +20,6 @@ from maxmargin import (
     LinearSVCCV,
     LinearSVR,
     MeasureSVC,
-    MultiLabelSVC,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -81,7 +80,6 @@ FITS = {
     "SequenceTagger": (SequenceTagger(10.0), *sequences()),
     "StructuredSVM": (StructuredSVM(TinyMulticlass(), 10.0), *structures()),
     "GraphLabeler": (GraphLabeler(10.0), *graphs()),
-    "MultiLabelSVC": (MultiLabelSVC(10.0), X[:60], (X[:60, :3] > 0.3).astype(int)),
     "GrammarParser": (GrammarParser(10.0, min_count=1), None, TREES),
     "LatentStructuredSVM": (LatentStructuredSVM(WrongRows()), *rows_problem(0)),
 }

@@ -57,7 +57,6 @@ FITS = [
     ("SequenceTagger", {"kernel": "rbf", "kernel_method": "nystrom"}, lambda: (SEQUENCES, TAGS)),
     ("SequenceTagger", {"kernel": "rbf", "kernel_method": "sampled"}, lambda: (SEQUENCES, TAGS)),
     ("GraphLabeler", {}, lambda: ([RING], [["up", "up", "down", "down"]])),
-    ("MultiLabelSVC", {}, lambda: (named_columns(), (ROWS > 0).astype(int))),
     ("GrammarParser", {"min_count": 1}, lambda: (None, TREES)),
     ("StructuredSVM", {"task": Chain(2)}, lambda: (SEQUENCES, TAGS)),
     (

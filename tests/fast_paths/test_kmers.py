@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data import datasets, require
 
 from maxmargin.data import KmerDesign
-from maxmargin.data import kmer_layouts as layouts
+from maxmargin.data import kmer_layout as layouts
 
 KINDS = ["weighted_degree", "spectrum"]
 

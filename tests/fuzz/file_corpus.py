@@ -26,7 +26,6 @@ from maxmargin import (
     LinearSVC,
     LinearSVR,
     MeasureSVC,
-    MultiLabelSVC,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -100,7 +99,6 @@ def _models() -> dict[str, Callable[[], Any]]:
         "SequenceTagger calibrated": lambda: (
             SequenceTagger().fit(CHAINS, LABELS).calibrate(CHAINS, LABELS)
         ),
-        "MultiLabelSVC": lambda: MultiLabelSVC(dependencies="full").fit(X, (X > 0).astype(int)),
         "GraphLabeler": lambda: GraphLabeler(cost={1: 2.0}).fit(GRAPHS, NODES),
         "GrammarParser": lambda: GrammarParser(max_iter=5).fit(SENTENCES, TREES),
         "KernelSVC": lambda: KernelSVC(kernel="rbf").fit(X, Y),

@@ -16,7 +16,7 @@ from tests.tiny_tasks import TinyMulticlass
 from maxmargin import data
 from maxmargin.compiled.chain import oracle_range
 from maxmargin.core.vectors import SparseVector
-from maxmargin.data import HashedNgrams, KmerDesign, hstack
+from maxmargin.data import KmerDesign, hstack
 from maxmargin.data.design import as_design
 from maxmargin.risks import TaskRisk
 from maxmargin.risks.structured.latent import CompletedTask, PlainLatentExamples
@@ -244,17 +244,10 @@ def spectrum(rng: Any, n: int, folder: Any) -> Any:
     return KmerDesign(strings(rng, n, None), orders=3, kind="spectrum", normalize=True)
 
 
-def words(rng: Any, n: int, folder: Any) -> Any:
-    documents = [
-        " ".join(rng.choice(["aa", "bb", "cc", "dd"], rng.integers(0, 9))) for _ in range(n)
-    ]
-    return HashedNgrams(documents, n_features=97, analyzer=lambda text: text.split())
-
-
 def side_by_side(rng: Any, n: int, folder: Any) -> Any:
     dense = rng.normal(size=(n, 3))
     sparse = sp.random_array((n, 4), density=0.4, rng=rng, format="csr")
-    parts = [positional(rng, n, folder), dense, sparse, words(rng, n, folder)]
+    parts = [positional(rng, n, folder), dense, sparse, spectrum(rng, n, folder)]
     return hstack(parts, scale=[1.0, 0.5, 2.0, 1.0])
 
 
@@ -264,7 +257,7 @@ def with_a_file(rng: Any, n: int, folder: Any) -> Any:
     return hstack([data.open(path), spectrum(rng, n, folder)])
 
 
-@pytest.mark.parametrize("make", [positional, spectrum, words, side_by_side, with_a_file])
+@pytest.mark.parametrize("make", [positional, spectrum, side_by_side, with_a_file])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_part_of_a_design_gives_the_same_products(make: Any, seed: int, tmp_path: Any) -> None:
     rng = np.random.default_rng(seed)
@@ -287,7 +280,7 @@ def test_a_part_of_a_design_gives_the_same_products(make: Any, seed: int, tmp_pa
         assert own.nnz == own.block(0, hi - lo).nnz
 
 
-@pytest.mark.parametrize("make", [positional, spectrum, words, side_by_side])
+@pytest.mark.parametrize("make", [positional, spectrum, side_by_side])
 def test_a_part_of_a_design_is_a_share_of_it(make: Any, tmp_path: Any) -> None:
     whole = make(np.random.default_rng(0), 2000, tmp_path)
     few, many = (len(pickle.dumps(whole.part(500, 500 + k))) for k in (100, 1000))

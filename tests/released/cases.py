@@ -20,7 +20,6 @@ from maxmargin import (
     LinearSVC,
     LinearSVR,
     MeasureSVC,
-    MultiLabelSVC,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -86,9 +85,6 @@ CASES: dict[str, Case] = {
     "linear_svr": _rows(lambda: LinearSVR(1.0, tol=AbsoluteGap(0.01)).fit(X, TARGETS)),
     "measure_svc": _rows(lambda: MeasureSVC("f1", C=1.0, tol=1e-3).fit(X, SIGNS)),
     "rank_svm": _rows(lambda: RankSVM(C=1.0, tol=1e-3).fit(X, Y.astype(float))),
-    "multilabel_svc": _rows(
-        lambda: MultiLabelSVC(C=0.1, dependencies="full", tol=1e-2).fit(X, (X > 0).astype(int))
-    ),
     "kernel_svc": _rows(lambda: KernelSVC(C=1.0, kernel="rbf", gamma=0.5, tol=1e-3).fit(X, Y)),
     "kernel_svc_landmarks": _rows(
         lambda: KernelSVC(C=1.0, kernel="poly", gamma=0.5, method=Nystrom(15), tol=1e-3).fit(

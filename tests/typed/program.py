@@ -22,7 +22,6 @@ from maxmargin import (
     LinearSVCCV,
     LinearSVR,
     MeasureSVC,
-    MultiLabelSVC,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -102,11 +101,9 @@ def linear(X: Floats, y: npt.NDArray[np.int64], folder: Path) -> None:
 
 
 def other_vectors(X: Floats, y: npt.NDArray[np.int64]) -> None:
-    """Regression, ranking, and sets of labels."""
+    """Regression and ranking."""
     assert_type(LinearSVR(C=1.0).fit(X, X[:, 0]).predict(X), Floats)
     assert_type(RankSVM(C=1.0).fit(X, y, groups=np.arange(len(y)) // 10).predict(X), Floats)
-    several = MultiLabelSVC(C=1.0).fit(X, np.stack([y, 1 - y], axis=1))
-    assert_type(several.predict(X), npt.NDArray[np.int64])
 
 
 def structures(X: Floats, y: npt.NDArray[np.int64], folder: Path) -> None:

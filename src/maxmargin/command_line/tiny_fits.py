@@ -80,11 +80,6 @@ def _graph_labeler() -> None:
         maxmargin.GraphLabeler().fit(graphs, _TAGS).predict(graphs)
 
 
-def _multilabel_svc() -> None:
-    target = np.stack([_TARGET > 0.0, _TARGET > 0.5, _ROWS[:, 1] > 0.0], axis=1).astype(int)
-    _both(maxmargin.MultiLabelSVC(), target)
-
-
 def _grammar_parser() -> None:
     maxmargin.GrammarParser(min_count=1).fit(None, _TREES).predict([["the", "cat", "sat"]])
 
@@ -115,7 +110,6 @@ TINY_FITS: dict[str, Callable[[], None]] = {
     "MeasureSVC": _measure_svc,
     "RankSVM": _rank_svm,
     "GraphLabeler": _graph_labeler,
-    "MultiLabelSVC": _multilabel_svc,
     "GrammarParser": _grammar_parser,
     "StructuredSVM": _structured_svm,
     "StructuredSVMCV": _structured_svm_cv,

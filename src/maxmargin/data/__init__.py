@@ -6,7 +6,6 @@ from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
-from maxmargin.data.ngrams import HashedNgrams
 from maxmargin.data.parquet import read_parquet
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
@@ -19,7 +18,6 @@ __all__ = [
     "DatasetError",
     "DenseDesign",
     "Design",
-    "HashedNgrams",
     "KernelDesign",
     "KmerDesign",
     "LazyColumn",

@@ -9,12 +9,10 @@ import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.implicit import ImplicitDesign
-from maxmargin.data.kmer_layouts import Bytes, Counted, Positional, Words
+from maxmargin.data.kmer_layout import Bytes, Layout, Words, by_position
 
 Kind = Literal["weighted_degree", "spectrum"]
 KINDS = ("weighted_degree", "spectrum")
-#: rows encoded at a time
-CHUNK = 4096
 
 
 class KmerDesign(ImplicitDesign):
@@ -122,8 +120,7 @@ class KmerDesign(ImplicitDesign):
         self._layout.accumulate(coef, columns, lo, hi, out)
 
     def _kernel_dot(self, coef: Array, columns: int) -> Array | None:
-        layout = self._layout
-        return layout.kernel_dot(coef, columns) if isinstance(layout, Positional) else None
+        return self._layout.kernel_dot(coef, columns)
 
     def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
         return self._layout.rows(rows, capacity)
@@ -155,8 +152,8 @@ def _orders(orders: Any, alphabet: str) -> tuple[int, int]:
         )
     if len(alphabet) ** last >= 2**31:
         raise ValueError(
-            f"there are more than 2^31 words of {last} letters over {alphabet!r}. Use shorter words, or "
-            "maxmargin.data.HashedNgrams(analyzer='char')."
+            f"there are more than 2^31 words of {last} letters over {alphabet!r}. Use shorter words, or the "
+            "sparse matrix of sklearn.feature_extraction.text.HashingVectorizer(analyzer='char')."
         )
     return first, last
 
@@ -175,7 +172,7 @@ def _weights(weighting: Any, kind: str, first: int, last: int) -> Array:
     return beta
 
 
-def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional | Counted:
+def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Layout:
     table = np.full(256, 255, dtype=np.uint8)
     either = words.alphabet in (words.alphabet.upper(), words.alphabet.lower())
     for number, letter in enumerate(words.alphabet):
@@ -184,33 +181,29 @@ def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Positional
     start, stop = (0, None) if positions is None else map(int, positions)
     if start < 0 or (stop is not None and stop <= start):
         raise ValueError(f"positions must be (start, stop), 0 <= start < stop; got {positions!r}.")
+    flat, lengths = _flat(strings, start, stop)
+    if kind == "weighted_degree":
+        if len(set(lengths.tolist())) != 1:
+            raise ValueError(
+                "the strings have different lengths (or there are none): words at positions require strings "
+                "of equal length. Crop them, or use kind='spectrum'."
+            )
+        if lengths[0] < words.first:
+            raise ValueError(
+                f"the strings have {lengths[0]} letters: too few for words of {words.first}."
+            )
+    letters = by_position(table[flat], lengths)
+    return Layout(words, letters, lengths, kind == "spectrum", start)
+
+
+def _flat(strings: Any, start: int, stop: int | None) -> tuple[Bytes, IntArray]:
+    """The letters of all strings one after another, and their lengths."""
     if isinstance(strings, np.ndarray) and strings.dtype == np.uint8 and strings.ndim == 2:
-        square: Bytes | None = strings[:, start:stop]
-        flat, lengths = (
-            strings[:, start:stop].reshape(-1),
-            [strings[:, start:stop].shape[1]] * len(strings),
-        )
-    else:
-        cut = [s[start:stop] for s in _as_bytes(strings)]
-        lengths = [len(s) for s in cut]
-        flat = np.frombuffer(b"".join(cut), dtype=np.uint8)
-        square = flat.reshape(len(cut), -1) if len(set(lengths)) == 1 else None
-    if kind == "spectrum":
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return Counted(words, table[flat], indptr)
-    if square is None:
-        raise ValueError(
-            "the strings have different lengths (or there are none): words at positions require strings of "
-            "equal length. Crop them, or use kind='spectrum'."
-        )
-    if square.shape[1] < words.first:
-        raise ValueError(
-            f"the strings have {square.shape[1]} letters: too few for words of {words.first}."
-        )
-    letters = np.empty(square.shape[::-1], dtype=np.uint8)
-    for lo in range(0, len(square), CHUNK):
-        letters[:, lo : lo + CHUNK] = table[square[lo : lo + CHUNK]].T
-    return Positional(words, letters, start)
+        square: Bytes = strings[:, start:stop]
+        return square.reshape(-1), np.full(len(square), square.shape[1], np.int64)
+    cut = [s[start:stop] for s in _as_bytes(strings)]
+    lengths = np.array([len(s) for s in cut], dtype=np.int64)
+    return np.frombuffer(b"".join(cut), dtype=np.uint8), lengths
 
 
 def _as_bytes(strings: Sequence[Any]) -> list[bytes]:

@@ -101,8 +101,8 @@ class StackedDesign:
 def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> StackedDesign:
     """Stack designs or matrices of the same rows horizontally.
 
-    Nothing is copied: each part computes its products. Parts may be arrays, sparse matrices, k-mers, hashed
-    n-grams, or stacks. The kernel of a stack is the sum of the kernels of its parts, each times its squared
+    Nothing is copied: each part computes its products. Parts may be arrays, sparse matrices, k-mers, or
+    stacks. The kernel of a stack is the sum of the kernels of its parts, each times its squared
     scale.
 
     Parameters

@@ -23,7 +23,6 @@ from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
 from maxmargin.estimators.structured.graph_labeler import GraphLabeler
 from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
-from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.files import codec, container
@@ -46,7 +45,6 @@ SavedEstimator: TypeAlias = (
     | LinearSVC
     | LinearSVR
     | MeasureSVC
-    | MultiLabelSVC
     | RankSVM
     | SequenceTagger
     | StructuredSVM

@@ -25,7 +25,6 @@ from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
 from maxmargin.estimators.structured.graph_labeler import GraphLabeler
 from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
-from maxmargin.estimators.structured.multilabel_svc import MultiLabelSVC
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.estimators.structured.tagged_data import label_functions
@@ -282,25 +281,6 @@ def _read_graphs(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     return stored | {"task_": task}
 
 
-_MULTILABEL: Fields = {
-    **_FEATURES,
-    "classes_": f.classes("classes"),
-    "dependencies_": f.integers("pairs", 2, below="classes"),
-    "weights_": f.array("weights"),
-}
-
-
-def _read_multilabel(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
-    L, d, pairs = (sizes[name] for name in ("classes", "d", "pairs"))
-    node_weights = sizes["weights"] - 4 * pairs
-    if L < 1 or node_weights not in (2 * L * d, 2 * L * (d + 1)):
-        raise FormatError(f"{sizes['weights']} weights do not fit {L} labels and {pairs} pairs")
-    if (np.diff(stored["dependencies_"], axis=1) <= 0).any():
-        raise FormatError("the first label of a dependency is not below the second")
-    task = GraphLabeling(2, n_features=node_weights // 2, n_edge_features=pairs)
-    return stored | {"task_": task}
-
-
 _STRUCTURED: Fields = {
     **_ABOUT_KERNEL,
     "task": f.of_type(str),
@@ -396,7 +376,6 @@ MODELS: dict[str, Model] = {
         Model(LinearSVC, _CLASSIFIER, _read_classifier),
         Model(LinearSVR, _REGRESSION, _read_linear),
         Model(MeasureSVC, _CLASSIFIER, _read_classifier),
-        Model(MultiLabelSVC, _MULTILABEL, _read_multilabel),
         Model(RankSVM, _RANKER, _read_ranker),
         Model(SequenceTagger, _TAGGER, _read_tagger, _tagger_values),
         Model(StructuredSVM, _STRUCTURED, _read_structured, _task_name),

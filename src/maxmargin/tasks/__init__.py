@@ -1,10 +1,7 @@
 """Structured prediction tasks: joint features, loss and inference of a model."""
 
-from maxmargin.tasks.alignment import Alignment
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.chains.chain import Chain, WeightedLabels
-from maxmargin.tasks.clustering import Clustering
-from maxmargin.tasks.deformable_parts import Part, PartsDetector
 from maxmargin.tasks.enumerable import Choice, Enumerable
 from maxmargin.tasks.graphs.builders import chow_liu_tree, grid_graph, multilabel_graphs
 from maxmargin.tasks.graphs.inputs import Graph
@@ -16,11 +13,9 @@ from maxmargin.tasks.multiple_instance import MultipleInstance
 from maxmargin.tasks.parsing.parsing import Parsing
 
 __all__ = [
-    "Alignment",
     "Bounded",
     "Chain",
     "Choice",
-    "Clustering",
     "Enumerable",
     "Graph",
     "GraphLabeling",
@@ -29,8 +24,6 @@ __all__ = [
     "LatentTask",
     "MultipleInstance",
     "Parsing",
-    "Part",
-    "PartsDetector",
     "Relaxed",
     "Task",
     "WeightedLabels",
