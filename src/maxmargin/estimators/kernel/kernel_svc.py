@@ -34,7 +34,14 @@ from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.estimators.linear.problem import class_factors, some_weight
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.validation import Classes, Training, classes_of, loaded, training
+from maxmargin.estimators.validation import (
+    Classes,
+    Training,
+    classes_of,
+    loaded,
+    require_two_classes,
+    training,
+)
 from maxmargin.kernels import Kernel, make_kernel
 from maxmargin.kernels.extent import precision
 
@@ -227,11 +234,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             )
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
-        if len(classes.names) < 2:
-            raise ValueError(
-                "KernelSVC needs samples of at least 2 classes in the data, but the data contains only one "
-                f"class: {classes.names[0]!r}"
-            )
+        require_two_classes(self, classes.names)
         self._solve(rows, classes, settings)
         return self
 

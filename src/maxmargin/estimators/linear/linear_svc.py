@@ -14,7 +14,7 @@ from maxmargin.estimators.linear.problem import linear_model
 from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
 from maxmargin.estimators.margins import check_margins
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import Classes, classes_of, training
+from maxmargin.estimators.validation import Classes, classes_of, require_two_classes, training
 
 
 @documented
@@ -205,11 +205,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
         self.classes_ = classes.names
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
-                f"class: {self.classes_[0]!r}"
-            )
+        require_two_classes(self, self.classes_)
         margin = check_margins(sample_margin, rows.n)
         model = linear_model(self, rows, classes, margin)
         alone = y is None and sample_weight is None and margin is None
