@@ -66,7 +66,6 @@ class LinearFit(CertifiedEstimator):
                     model.loss,
                     sample_weight=model.weight,
                     intercept=model.intercept,
-                    offset=model.offsets[k],
                 )
                 risk = weights.risk(problem(engine=engine))
                 start: Start | SolveResult | None

@@ -12,7 +12,6 @@ from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.problem import linear_model
 from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
-from maxmargin.estimators.margins import check_margins
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import Classes, classes_of, require_two_classes, training
 
@@ -162,7 +161,6 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
-        sample_margin: Any = None,
         resume_from: Any = None,
     ) -> Self:
         """Fit the model.
@@ -176,10 +174,6 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         {y}
             Class labels of any type.
         {sample_weight}
-        sample_margin : array of shape (n_samples,), optional
-            Required margin of each sample, 1 by default: the loss is ``max(0, m_i - y_i f(x_i))``. With
-            several classes it multiplies the costs of the sample. See the user guide, "Margins of single
-            rows".
         {resume_from}
 
         Returns
@@ -187,9 +181,8 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         LinearSVC
             The fitted estimator.
         """
-        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_margin": sample_margin}
-        keeping = FitCheckpoint(self, resume_from, **given)
-        self._fit(X, y, sample_weight, sample_margin=sample_margin, keeping=keeping)
+        keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
+        self._fit(X, y, sample_weight, keeping=keeping)
         return self
 
     def _fit(
@@ -198,7 +191,6 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         y: Any,
         sample_weight: Any,
         last: LinearFits | None = None,
-        sample_margin: Any = None,
         keeping: FitCheckpoint | None = None,
     ) -> LinearFits:
         """Fit, continuing from ``last``: a fit to the same data with another C."""
@@ -206,10 +198,8 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         classes = classes_of(rows, X)
         self.classes_ = classes.names
         require_two_classes(self, self.classes_)
-        margin = check_margins(sample_margin, rows.n)
-        model = linear_model(self, rows, classes, margin)
-        alone = y is None and sample_weight is None and margin is None
-        data, grown = {"X": X, "y": y}, X if alone else None
+        model = linear_model(self, rows, classes)
+        data, grown = {"X": X, "y": y}, X if y is None and sample_weight is None else None
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
     @if_all_penalized
@@ -290,7 +280,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
                 f"{self.classes_} of the first call to partial_fit."
             )
         counts = np.bincount(codes, minlength=len(self.classes_))
-        model = linear_model(self, rows, Classes(self.classes_, codes, counts), None)
+        model = linear_model(self, rows, Classes(self.classes_, codes, counts))
         return Batch(
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )

@@ -326,7 +326,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     def _by_sampled_cuts(
         self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
     ) -> Self:
-        require_alone(self, None, resume_from)
+        require_alone(self, resume_from)
         X, Y = data.labeled()
         task = copy.copy(data.task)
         task.n_features = None  # one per row
