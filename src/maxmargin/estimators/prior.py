@@ -103,7 +103,7 @@ class GaussianPrior:
         bias = None if bias is None else np.array(bias, dtype=np.float64)
         return cls(mean=center, intercept_mean=bias, **spread)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[SpreadMatrix]:
         """The spread as matrices along the diagonal; none if it is a number or one number per weight."""
         name = next((name for name in FORMS if getattr(self, name) is not None), None)
         if name is None:
@@ -112,12 +112,12 @@ class GaussianPrior:
         if name == "factor":
             if sp.issparse(value):
                 value = canonical(value, f"prior: {name}")
-            yield Part(name, value if _is_operator(value) else _square(value, name))
+            yield SpreadMatrix(name, value if _is_operator(value) else _square(value, name))
         elif _is_blocks(value) and name != "variance":
             for block in value:
-                yield Part(name, _square(block, name))
+                yield SpreadMatrix(name, _square(block, name))
         elif np.ndim(_dense(value)) == 2 and name != "variance":
-            yield Part(name, _square(value, name))
+            yield SpreadMatrix(name, _square(value, name))
         elif name == "covariance":
             raise ValueError(
                 "covariance must be a square matrix or a list of them. For one number per weight use "
@@ -141,7 +141,7 @@ class GaussianPrior:
         root: Array = np.sqrt(np.broadcast_to(value, (n,)))
         return 1.0 / root if name == "precision" else root
 
-    def parts(self, n: int) -> list[tuple[IntArray, Part]]:
+    def parts(self, n: int) -> list[tuple[IntArray, SpreadMatrix]]:
         """The matrices along the diagonal, with the indices of their weights."""
         out, at = [], 0
         for part in self._parts():
@@ -155,7 +155,7 @@ class GaussianPrior:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class SpreadMatrix:
     """A covariance or a precision matrix, or a factor, of some weights."""
 
     kind: str
@@ -200,7 +200,7 @@ class Part:
                     "prior: a factor that is an operator cannot be combined with fixed weights. Pass "
                     "covariance= as a matrix instead."
                 )
-            return Part("covariance", self.matrix @ self.matrix.T).given(held, shift)
+            return SpreadMatrix("covariance", self.matrix @ self.matrix.T).given(held, shift)
         M = self.matrix
         across, own = M[np.ix_(rest, held)], M[np.ix_(held, held)]
         inner = M[np.ix_(rest, rest)]

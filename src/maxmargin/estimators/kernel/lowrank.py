@@ -55,7 +55,7 @@ POOL = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear:
+class LinearSolution:
     """The solution of the linear problem."""
 
     result: SolveResult
@@ -83,14 +83,14 @@ def solve_linear(
     largest: float,
     engine: Any,
     stopping: StoppingRule | None = None,
-) -> Linear:
+) -> LinearSolution:
     """Minimize over functions of these features, whose rows have norms of at most ``largest``."""
     risk, d = risk_on(problem, design, engine), design.shape[1]
     norm = _norm(problem, d, largest, risk.rows.loss)
     result = estimator._minimize(risk, Auto(), regularizer=norm, after=after, stopping=stopping)
     W = result.w.reshape(-1, problem.n_classes or 1)
     bias = W[d] if problem.fit_intercept else np.zeros(W.shape[1])
-    return Linear(result, np.ascontiguousarray(W[:d]), np.array(bias))
+    return LinearSolution(result, np.ascontiguousarray(W[:d]), np.array(bias))
 
 
 def risk_on(problem: KernelProblem, design: Design, engine: Any) -> ScoreRisk:
@@ -120,7 +120,11 @@ def _norm(problem: KernelProblem, d: int, largest: float, loss: ScoreLoss) -> Sq
 
 
 def _claimed(
-    estimator: Any, problem: KernelProblem, linear: Linear, objective: float, allowance: float
+    estimator: Any,
+    problem: KernelProblem,
+    linear: LinearSolution,
+    objective: float,
+    allowance: float,
 ) -> SolveResult:
     """The result with bounds of the kernel problem instead of those of the linear problem."""
     result = linear.result
@@ -293,7 +297,7 @@ class _Filler:
         return hi - lo
 
 
-def _flat(problem: KernelProblem, coef: Array, linear: Linear) -> Array:
+def _flat(problem: KernelProblem, coef: Array, linear: LinearSolution) -> Array:
     """Coefficients and intercepts in the layout of a risk."""
     return np.concatenate(
         [coef, linear.intercept[None]] if problem.fit_intercept else [coef]

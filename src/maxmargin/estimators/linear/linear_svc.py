@@ -11,7 +11,12 @@ from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.problem import linear_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
+from maxmargin.estimators.linear.stream import (
+    PartialFit,
+    StreamBatch,
+    check_streamable,
+    if_all_penalized,
+)
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import Classes, classes_of, require_two_classes, training
 
@@ -263,7 +268,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
             )
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
         check_streamable(self)
         if isinstance(self.class_weight, str):
             raise ValueError(
@@ -281,6 +286,6 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
             )
         counts = np.bincount(codes, minlength=len(self.classes_))
         model = linear_model(self, rows, Classes(self.classes_, codes, counts))
-        return Batch(
+        return StreamBatch(
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )

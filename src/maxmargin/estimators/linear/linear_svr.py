@@ -13,7 +13,12 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import check_epsilon, regression_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
+from maxmargin.estimators.linear.stream import (
+    PartialFit,
+    StreamBatch,
+    check_streamable,
+    if_all_penalized,
+)
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
 
@@ -211,11 +216,11 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         first = not hasattr(self, "_streams")
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
         check_streamable(self)
         rows = training(self, X, y, sample_weight, numeric=True, reset=first)
         model = regression_model(self, rows, None)
-        return Batch(
+        return StreamBatch(
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )
 

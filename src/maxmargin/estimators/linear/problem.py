@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -161,20 +161,20 @@ def score_loss(given: Any) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, labels -1 and +1."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given]()
-    if isinstance(given, type):
-        raise TypeError(
-            f"loss={given.__name__} is a class, not an object: use {given.__name__}(...), with parentheses."
-        )
-    if not isinstance(given, ScoreLoss):
-        names = ", ".join(repr(name) for name in LOSSES)
-        raise ValueError(
-            f"loss={given!r} is unknown; use one of {names}, or an object of a class derived from "
-            "maxmargin.losses.ScoreLoss."
-        )
+    require_loss(given, LOSSES)
     why = _unfit(given)
     if why is not None:
         raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
+
+
+def require_loss(given: Any, names: Iterable[str]) -> None:
+    """Raise ValueError unless this is the object of a loss. ``names``: the losses that have names."""
+    if not isinstance(given, ScoreLoss):
+        raise ValueError(
+            f"loss={given!r} is unknown; use one of {', '.join(map(repr, names))}, or an object of a class "
+            "derived from maxmargin.losses.ScoreLoss."
+        )
 
 
 def _unfit(loss: ScoreLoss) -> str | None:
@@ -208,7 +208,7 @@ def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
 def intercept_feature(estimator: Any) -> float:
     if not estimator.fit_intercept:
         return 0.0
-    if not estimator.penalize_intercept:
+    if not getattr(estimator, "penalize_intercept", True):
         return 1.0  # the scale has no effect on an unpenalized intercept
     if not estimator.intercept_scaling > 0:
         raise ValueError(

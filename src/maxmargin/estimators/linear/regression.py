@@ -14,6 +14,7 @@ from maxmargin.data.columns import Column, LazyColumn, chunks
 from maxmargin.estimators.linear.problem import (
     LinearModel,
     intercept_feature,
+    require_loss,
     some_weight,
     weighings,
 )
@@ -81,16 +82,7 @@ def target_loss(given: Any, epsilon: float) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, and a target."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given](epsilon)
-    if isinstance(given, type):
-        raise TypeError(
-            f"loss={given.__name__} is a class, not an object: use {given.__name__}(...), with parentheses."
-        )
-    if not isinstance(given, ScoreLoss):
-        names = " or ".join(repr(name) for name in LOSSES)
-        raise ValueError(
-            f"loss={given!r} is unknown; use {names}, or an object of a class derived from "
-            "maxmargin.losses.ScoreLoss."
-        )
+    require_loss(given, LOSSES)
     if given.label_kind != "target" or given.n_outputs() is not None or not given.decomposable:
         raise ValueError(
             f"loss={given!r} cannot train a regression: it must be a sum over samples of a function of one "

@@ -25,7 +25,7 @@ from maxmargin.tasks.base import Task
 MOST_ROWS = 20_000
 
 
-class Drawn(NamedTuple):
+class SampledModel(NamedTuple):
     """A fitted model: the task prepared for features ``k(row, rows)``, and its weights."""
 
     task: Task
@@ -49,7 +49,7 @@ def require_alone(estimator: Any, resume_from: Any = None) -> None:
         )
 
 
-def fit_drawn(
+def fit_sampled_cuts(
     estimator: Any,
     task: Task,
     X: Sequence[Any],
@@ -57,7 +57,7 @@ def fit_drawn(
     rows: Any,
     ends: IntArray,
     weight: Any,
-) -> Drawn:
+) -> SampledModel:
     """Learn by sampled cuts of few examples, and store the certificate."""
     settings = estimator.kernel_method
     settings = SampledCuts() if isinstance(settings, str) else settings
@@ -93,12 +93,14 @@ def fit_drawn(
     estimator.probabilistic_bound_is_vacuous_ = bool(not bound < result.objective)
     estimator.kernel_values_ = risk.kernel_values
     V, used = risk.coefficients(result.w)
-    return _without_idle_rows(Drawn(risk.task, V, KernelFeatures(kernel, rows)), task, X, Y, used)
+    return _without_idle_rows(
+        SampledModel(risk.task, V, KernelFeatures(kernel, rows)), task, X, Y, used
+    )
 
 
 def _without_idle_rows(
-    fit: Drawn, task: Task, X: Sequence[Any], Y: Sequence[Any], used: IntArray
-) -> Drawn:
+    fit: SampledModel, task: Task, X: Sequence[Any], Y: Sequence[Any], used: IntArray
+) -> SampledModel:
     """The same model with only the rows that its planes use, if the task supports it."""
     used = used if len(used) else np.arange(1)
     n = fit.features.rows.shape[0]
@@ -112,4 +114,4 @@ def _without_idle_rows(
     counts = [task.kernel_inputs(x).shape[0] for x in X]
     empty = [np.broadcast_to(none, (count, len(used))) for count in counts]
     small.setup([small.with_kernel_inputs(x, r) for x, r in zip(X, empty, strict=True)], Y)
-    return Drawn(small, w, replace(fit.features, rows=fit.features.rows[used]))
+    return SampledModel(small, w, replace(fit.features, rows=fit.features.rows[used]))

@@ -26,7 +26,7 @@ from maxmargin.estimators.structured.kernel_inputs import (
     require_kernel_inputs,
     stack_inputs,
 )
-from maxmargin.estimators.structured.kernel_sampled import fit_drawn, require_alone
+from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, require_alone
 from maxmargin.estimators.structured.problem import StructuredProblem, warn_if_never_wrong
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
@@ -202,7 +202,7 @@ class StructuredSVM(CertifiedEstimator):
             check_kernel(self)
             require_alone(self, resume_from)
             rows, ends = stack_inputs(self.task, X)
-            self.task_, self.coef_, self.kernel_features_ = fit_drawn(
+            self.task_, self.coef_, self.kernel_features_ = fit_sampled_cuts(
                 self, self.task, X, y, rows, ends, weight
             )
             return self
