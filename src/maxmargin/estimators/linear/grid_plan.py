@@ -44,11 +44,10 @@ class Grid:
     """The problem of all rows, without class weights."""
 
     def __post_init__(self) -> None:
-        self.model = self._model(self.svc, slice(None), self.weight)
+        self.model = self._model(self.svc, self.X, self.codes, self.weight)
 
-    def _model(self, svc: LinearSVC, rows: Any, weight: Array) -> LinearModel:
-        codes = self.codes[rows]
-        data = Training(as_design(self.X[rows], checked=True), codes, weight[rows])
+    def _model(self, svc: LinearSVC, X: Any, codes: IntArray, weight: Array) -> LinearModel:
+        data = Training(as_design(X, checked=True), codes, weight)
         counts = np.bincount(codes, minlength=len(self.classes))
         return linear_model(svc, data, Classes(self.classes, codes, counts))
 
@@ -56,8 +55,8 @@ class Grid:
         """The norm of a cell, given the weights of all rows."""
         if self.model.intercept == 0.0 or self.svc.penalize_intercept:
             return SquaredNorm()
-        svc = copy(self.svc).set_params(C=C)
-        return self._model(svc, self.trains[split], weight).regularizer
+        svc, rows = copy(self.svc).set_params(C=C), self.trains[split]
+        return self._model(svc, self.X[rows], self.codes[rows], weight[rows]).regularizer
 
     def shares_rows(self) -> bool:
         """Whether splits can be runs of rows in one order: not too many, and no row twice."""
