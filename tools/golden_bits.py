@@ -130,8 +130,8 @@ FITS |= {
     "LinearSVC one-vs-rest": lambda: mm.LinearSVC(multi_class="ovr").fit(*rows(K=4)),
     "LinearSVC costs": lambda: mm.LinearSVC(cost=2.0 - 2.0 * np.eye(3)).fit(*rows(K=3)),
     "LinearSVC balanced": lambda: mm.LinearSVC(class_weight="balanced").fit(*rows()),
-    "LinearSVC weights and margins": lambda: mm.LinearSVC().fit(
-        *rows(), sample_weight=np.linspace(0.0, 2.0, 200), sample_margin=np.linspace(0.5, 1.5, 200)
+    "LinearSVC weights": lambda: mm.LinearSVC().fit(
+        *rows(), sample_weight=np.linspace(0.0, 2.0, 200)
     ),
     "LinearSVC prior": lambda: mm.LinearSVC(
         prior=mm.GaussianPrior(np.linspace(-1, 1, 12), np.linspace(0.5, 2, 12))

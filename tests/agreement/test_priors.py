@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.linalg import LinearOperator
 from tests.referees.problems import solve_binary_prior_qp
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, RankSVM, svc_path
@@ -33,8 +32,6 @@ def priors(S, m):
     """The same kinds of covariance in every form, each with its matrix."""
     diagonal = np.diagonal(S)
     parts, whole = blocks_of(S)
-    L = np.linalg.cholesky(S)
-    operator = LinearOperator(S.shape, matvec=lambda v: L @ v, rmatvec=lambda v: L.T @ v)
     return {
         "center": (GaussianPrior(m), np.eye(D)),
         "number": (GaussianPrior(m, variance=2.5), 2.5 * np.eye(D)),
@@ -44,16 +41,11 @@ def priors(S, m):
         "precision": (GaussianPrior(m, precision=np.linalg.inv(S)), S),
         "blocks": (GaussianPrior(m, covariance=parts), whole),
         "precision blocks": (GaussianPrior(m, precision=[np.linalg.inv(A) for A in parts]), whole),
-        "factor": (GaussianPrior(m, factor=L), S),
-        "sparse factor": (GaussianPrior(m, factor=sp.csr_matrix(L)), S),
-        "operator": (GaussianPrior(m, factor=operator), S),
     }
 
 
 SOLVERS = ["auto", CuttingPlane(), DualCoordinate(), Newton()]
 KINDS = list(priors(*data()[2:]))
-#: an operator does not reveal which of its weights are independent
-OPERATORS = ("operator", "sparse factor")
 
 
 def agrees(svc, best, w, tol=1e-6):
@@ -82,7 +74,7 @@ def test_every_form_of_a_prior(kind, solver):
     assert svc.history_[-1]["objective"] == pytest.approx(F, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k not in OPERATORS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_fixed_weights_condition_the_prior(kind):
     X, y, S, m = data(1)
     prior, cov = priors(S, m)[kind]
@@ -204,7 +196,7 @@ def test_the_intercept_has_a_center_and_may_be_free():
     assert svc.intercept_[0] == pytest.approx(b, abs=1e-2)
     # an unpenalized intercept is the limit of a weak prior on it
     best, w, b = solve_binary_prior_qp(X, y, C, S, m, scaling=1e5)
-    for kind, signs in (("dense", None), ("operator", None), ("diagonal", [0])):
+    for kind, signs in (("dense", None), ("diagonal", [0])):
         prior, cov = priors(S, m)[kind]
         asked = np.zeros(D)
         asked[signs or []] = 1.0

@@ -268,8 +268,8 @@ def test_inputs_of_tasks_are_named(kind):
 
 
 def test_other_numbers():
-    with pytest.raises(ValueError, match=re.escape("prior: factor: nan in row 3, column 3")):
-        GaussianPrior(factor=sp.diags([1.0, 1.0, 1.0, np.nan]))
+    with pytest.raises(ValueError, match=re.escape("prior: the matrix: nan in row 3, column 3")):
+        GaussianPrior(covariance=sp.diags([1.0, 1.0, 1.0, np.nan]))
     with pytest.raises(ValueError, match="sample_weight must be finite"):
         KernelRisk(RBF(1.0), X, Y, sample_weight=np.where(Y > 0, np.nan, 1.0))
     with pytest.raises(ValueError, match="NaN or infinite"):

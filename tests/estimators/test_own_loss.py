@@ -335,7 +335,7 @@ def test_a_loss_of_one_method_is_trained_by_cutting_planes():
 
 @pytest.mark.parametrize("loss", [OnlyCut(), Doubled(), Shifted()], ids=repr)
 def test_what_a_loss_does_not_offer_is_refused(loss):
-    X, y, s = problem(17)
+    X, y, _ = problem(17)
     for solver in (DualCoordinate(), Newton()):
         with pytest.raises(TypeError, match=f"{type(loss).__name__} offers n"):
             LinearSVC(loss=loss, solver=solver).fit(X, y)
@@ -343,8 +343,6 @@ def test_what_a_loss_does_not_offer_is_refused(loss):
         LinearSVC(loss=loss).partial_fit(X, y, classes=[-1.0, 1.0])
     with pytest.raises(ValueError, match=r"implement dual_terms\(y\)"):
         LinearSVC(loss=loss, penalize_intercept=False).fit(X, y)
-    with pytest.raises(TypeError, match="without_margin"):
-        LinearSVC(loss=loss).fit(X, y, sample_margin=s)
 
 
 def test_a_subclass_that_is_another_loss_is_not_trained_as_its_parent():

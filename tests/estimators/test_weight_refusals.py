@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, StructuredSVM
@@ -36,20 +34,6 @@ def fit(**params):
         (lambda: GaussianPrior(covariance=np.triu(S)), "not symmetric"),
         (lambda: GaussianPrior(covariance=np.ones((2, 3))), "square"),
         (lambda: GaussianPrior(covariance=[1.0, 2.0]), "variance="),
-        (lambda: GaussianPrior(factor=np.ones((2, 2))), "full rank"),
-        (lambda: GaussianPrior(factor=sp.eye_array(2, 3, format="csr")), "square"),
-        (
-            lambda: GaussianPrior(factor=LinearOperator((2, 2), matvec=lambda v: v)),
-            "adjoint. Define rmatvec",
-        ),
-        (
-            lambda: GaussianPrior(
-                factor=LinearOperator(
-                    (2, 2), matvec=lambda v: np.array([v[1], 0.0]), rmatvec=lambda v: v
-                )
-            ),
-            "not the adjoint",
-        ),
     ],
 )
 def test_what_is_no_prior(make, match):
@@ -65,14 +49,6 @@ def test_what_is_no_prior(make, match):
         ({"prior": GaussianPrior(covariance=np.eye(2))}, "for 2 weights, but the model has 3"),
         ({"prior": GaussianPrior(intercept_mean=[0.0, 1.0])}, "intercept_mean has shape"),
         ({"prior": GaussianPrior(covariance=S), "nonnegative": [0]}, "weight 0 .*correlates"),
-        (
-            {"prior": GaussianPrior(factor=sp.csr_matrix(np.eye(3))), "nonnegative": [0]},
-            "weight 0 .*correlates",
-        ),
-        (
-            {"prior": GaussianPrior(factor=sp.csr_matrix(np.eye(3))), "fixed": {0: 1.0}},
-            "operator cannot be combined with fixed",
-        ),
         ({"nonnegative": [0], "nonpositive": [0]}, "weight 0 .*use fixed="),
         ({"nonpositive": [1], "fixed": {1: 0.5}}, "weight 1 is fixed at 0.5, .*positive"),
         ({"nonnegative": [3]}, "nonnegative contains 3, "),

@@ -93,10 +93,10 @@ def test_other_formats_are_looked_at_before_they_are_converted():
     bad.data[3] = [1.0] * 50
     with pytest.raises(ValueError, match="damaged"):
         LinearSVC().fit(bad, y)
-    factor = sp.identity(20, format="csr")
-    factor.indices[3] = 2**30
+    covariance = sp.identity(20, format="csr")
+    covariance.indices[3] = 2**30
     with pytest.raises(ValueError, match="damaged"):
-        GaussianPrior(factor=factor)
+        GaussianPrior(covariance=covariance)
 
 
 def test_order_and_repeats_do_not_matter():

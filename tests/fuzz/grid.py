@@ -23,7 +23,7 @@ def draw(rng: np.random.Generator) -> Case:
     case = svc.draw(rng)
     while "cost" in case.kind:
         case = svc.draw(rng)
-    data = {**case.data, "sample_margin": None, "also": ""}
+    data = {**case.data, "also": ""}
     y, n = np.asarray(data["y"]), len(data["y"])
     params = {k: v for k, v in data["params"].items() if k in TAKEN}
     if len(np.unique(y)) > 2:

@@ -51,7 +51,7 @@ def arguments(case: Case) -> dict[str, Any]:
 
 def fit_parts(case: Case) -> dict[str, Any]:
     """The arguments of ``fit`` besides X and y."""
-    names = ("sample_weight", "sample_margin", "sample_epsilon", "groups")
+    names = ("sample_weight", "sample_epsilon", "groups")
     return {name: case.data[name] for name in names if case.data.get(name) is not None}
 
 

@@ -63,7 +63,6 @@ def draw(rng: np.random.Generator) -> Case:
         "stored": stored,
         "y": y,
         "sample_weight": weight,
-        "sample_margin": None,
         "params": params,
         "tame": tame,
         "also": wild.pick(rng, "", "", "", "", "jobs", "file", "resume"),

@@ -19,12 +19,12 @@ NAME = "svc_path"
 def draw(rng: np.random.Generator) -> Case:
     """A classification problem as for LinearSVC, with up to five values of C."""
     case = svc.draw(rng)
-    data = {**case.data, "sample_margin": None, "also": ""}
+    data = {**case.data, "also": ""}
     params = {k: v for k, v in data["params"].items() if k != "C"}
     reach = (-4, 6) if data["tame"] else (-10, 10)
     data["Cs"] = [wild.power(rng, *reach) for _ in range(int(rng.integers(1, 6)))]
     data["params"] = params
-    return replace(case, family=NAME, kind=case.kind.replace("+margin", ""), data=data)
+    return replace(case, family=NAME, data=data)
 
 
 def run(case: Case) -> Outcome:

@@ -52,7 +52,6 @@ def draw(rng: np.random.Generator) -> Case:
         "y": y,
         "sample_weight": weight,
         "groups": groups,
-        "sample_margin": None,
         "params": params,
         "tame": tame,
         "also": wild.pick(rng, "", "", "", "", "jobs", "file", "resume"),

@@ -55,7 +55,6 @@ def draw(rng: np.random.Generator) -> Case:
         data["y"] = candidates(rng, counts)
     data["loss"] = loss
     data["sample_weight"] = None if "Candidate" in loss else wild.weights(rng, n, tame)
-    data["sample_margin"] = None
     data["intercept"] = 0.0 if "Candidate" in loss else float(wild.pick(rng, 0.0, 1.0, 10.0))
     data["nonnegative"] = [0] if wild.chance(rng, 0.1) and "Crammer" not in loss else []
     solver = params["solver"].removesuffix("()").lower()

@@ -44,7 +44,6 @@ def draw(rng: np.random.Generator) -> Case:
     case = (svr if regression else svc).draw(rng)
     data = {
         **case.data,
-        "sample_margin": None,
         "sample_epsilon": None,
         "regression": regression,
         "tame": False,

@@ -61,13 +61,10 @@ def draw(rng: np.random.Generator) -> Case:
         params["solver"] = str(rng.choice(SOLVERS))
     if draws.maybe(rng, 0.3):
         _constrain(rng, d, params, tame)
-    margin = None
-    if draws.maybe(rng, 0.12):
-        margin = [draws.power(rng, -2, 2) if tame else draws.power(rng, -8, 8) for _ in X]
+    if draws.maybe(rng, 0.12):  # not used: test_found.py names problems by their numbers
+        _ = [draws.power(rng, -2, 2) if tame else draws.power(rng, -8, 8) for _ in X]
     kinds = ["", "n_jobs", "saved", "resumed", "warm", "path", "cv"]
     more = str(rng.choice(kinds, p=[0.45, 0.12, 0.08, 0.1, 0.05, 0.1, 0.1]))
-    if more in ("path", "cv"):
-        margin = None
     data = {
         "tame": tame,
         "task": task,
@@ -75,7 +72,6 @@ def draw(rng: np.random.Generator) -> Case:
         "right": right,
         "losses": losses,
         "sample_weight": None if more in ("path", "cv") else draws.weights(rng, n),
-        "sample_margin": margin,
         "params": params,
         "more": more,
     }
@@ -119,9 +115,8 @@ def _given(case: Case) -> tuple[Any, Any, Any, dict[str, Any]]:
     """The task, X, Y and keyword arguments of fit."""
     data = case.data
     X, more = data["X"], {}
-    for name in ("sample_weight", "sample_margin"):
-        if data[name] is not None:
-            more[name] = data[name]
+    if data["sample_weight"] is not None:
+        more["sample_weight"] = data["sample_weight"]
     pairs = list(zip(data["right"], data["losses"], strict=True))
     if data["task"].startswith("enumerable"):
         Y = [Choice(r, np.array(v)) for r, v in pairs]
@@ -143,11 +138,9 @@ def _params(case: Case, **changes: Any) -> dict[str, Any]:
 def _problem(case: Case, C: float | None = None, only: Any = None) -> Problem:
     data, params = case.data, case.data["params"]
     n, d = len(data["X"]), data["X"][0].shape[1]
-    margin = data["sample_margin"] or [1.0] * n
-    examples = []
-    for x, r, losses, m in zip(data["X"], data["right"], data["losses"], margin, strict=True):
-        example = Example.of(x, r, losses, params.get("rescaling", "margin"))
-        examples.append(Example(example.planes, example.offsets * LD(m), example.size))
+    rescaling = params.get("rescaling", "margin")
+    parts = zip(data["X"], data["right"], data["losses"], strict=True)
+    examples = [Example.of(x, r, losses, rescaling) for x, r, losses in parts]
     s = np.array(data["sample_weight"] or [1.0] * n, dtype=LD)
     if only is not None:
         s = np.where(np.isin(np.arange(n), only), s, LD(0))
@@ -335,7 +328,7 @@ def reproduce(case: Case) -> str:
     X = draws.text(data["X"])
     if data["task"] == "enumerable sparse":
         X = f"[sp.csr_matrix(x) for x in {X}]"
-    given = {k: data[k] for k in ("sample_weight", "sample_margin") if data[k] is not None}
+    given = {k: data[k] for k in ("sample_weight",) if data[k] is not None}
     lines += [f"X = {X}", f"Y = [{wrap}]"]
     params = dict(data["params"])
     if data["more"] == "path":
@@ -356,11 +349,9 @@ def reproduce(case: Case) -> str:
 
 def smaller(case: Case) -> Iterator[Case]:
     """Fewer examples, parameters and numbers."""
-    names = ("X", "right", "losses", "sample_weight", "sample_margin")
+    names = ("X", "right", "losses", "sample_weight")
     yield from draws.fewer_examples(case, names)
     yield from draws.fewer_options(case, keep=("C",))
-    if case.data["sample_margin"]:
-        yield case.with_data(sample_margin=None)
     if case.data["task"] != "enumerable":
         yield case.with_data(task="enumerable")
     for i, (x, r) in enumerate(zip(case.data["X"], case.data["right"], strict=True)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fuzz import svc, svr
+from tests.fuzz import svr
 from tests.fuzz.families import named
 from tests.fuzz.framework import Case, draw, run
 
@@ -18,14 +18,12 @@ def problem(
     y: Any,
     *,
     sample_weight: Any = None,
-    sample_margin: Any = None,
     tame: bool = True,
     **params: Any,
 ) -> Case:
     """A problem; a tame one must be certified."""
     data = {"X": np.asarray(X), "stored": None, "y": np.asarray(y), "params": params, "tame": tame}
     data |= {"sample_weight": sample_weight, "also": ""}
-    data["sample_margin"] = None if sample_margin is None else np.asarray(sample_margin)
     data["sample_epsilon"] = None
     return Case(family.NAME, "found", 0, data)
 
@@ -63,31 +61,6 @@ def test_regression_of_a_tiny_target() -> None:
 @pytest.mark.parametrize("x", [-1.0, 70.0])
 def test_regression_of_zeros(x: float) -> None:
     check(svr, problem(svr, [[x]], [0.0]))
-
-
-MARGINS = [
-    ({"loss": "squared_hinge"}, [[0.7], [0.9]], [1, 0], [8e-10, 3e-09]),
-    (
-        {"cost": np.array([[0.0, 0.66], [1.8, 0.0]])},
-        [[-1.19], [-0.855]],
-        [0, 1],
-        [4.9e-05, 2.3e-05],
-    ),
-    ({"C": 1e6}, [[0.7, 1.0], [0.9, -2.0], [0.1, 0.3]], [1, 0, 1], [1e-4, 2e-4, 3e-4]),
-    (
-        {"C": 5e4, "fit_intercept": False},
-        [[0.0, 557.4], [0.0, 624.4], [-2920.9, 0.0]],
-        [0, 2, 1],
-        [1e-4] * 3,
-    ),
-]
-
-
-@pytest.mark.parametrize(("params", "X", "y", "margin"), MARGINS)
-@pytest.mark.parametrize("solver", ["auto", "Newton()", "DualCoordinate()", "CuttingPlane()"])
-def test_small_margins(params: dict[str, Any], X: Any, y: Any, margin: Any, solver: str) -> None:
-    limit = {} if solver == "auto" else {"solver": solver, "max_iter": 300}
-    check(svc, problem(svc, X, y, sample_margin=margin, tame=solver == "auto", **params, **limit))
 
 
 #: random problems that failed once, by family and number

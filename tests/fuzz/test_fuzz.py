@@ -80,7 +80,6 @@ def plain(y: list[float]) -> Case:
         "stored": None,
         "y": np.array(y),
         "sample_weight": None,
-        "sample_margin": None,
         "sample_epsilon": None,
     }
     return Case("LinearSVR", "test", 0, {**data, "params": {}, "tame": False, "also": ""})

@@ -1,7 +1,7 @@
 """Random data with extreme values, and how a problem is reduced and written as code.
 
 The data of a linear problem are ``X`` (an array), ``stored`` (None, or which entries a sparse matrix stores,
-including explicit zeros), ``y``, ``sample_weight``, ``sample_margin`` and ``params``, in which a
+including explicit zeros), ``y``, ``sample_weight`` and ``params``, in which a
 solver is the code of its constructor and a prior a dict.
 """
 
@@ -16,7 +16,7 @@ from tests.fuzz.framework import Case
 
 Rng = np.random.Generator
 #: arrays with one entry per row
-BY_ROW = ("X", "stored", "y", "sample_weight", "sample_margin", "sample_epsilon", "groups", "fold")
+BY_ROW = ("X", "stored", "y", "sample_weight", "sample_epsilon", "groups", "fold")
 SOLVERS = ("auto", "auto", "Newton()", "DualCoordinate()", "CuttingPlane()")
 #: maximum iterations of explicit solvers: some need millions for the most extreme problems
 LIMITS = {"Newton()": 200, "DualCoordinate()": 300, "CuttingPlane()": 200}
@@ -168,7 +168,7 @@ def smaller(case: Case, keep: tuple[str, ...] = ()) -> Iterator[Case]:
                 X=data["X"][:, part],
                 stored=None if data["stored"] is None else data["stored"][:, part],
             )
-    for name in ("stored", "sample_weight", "sample_margin"):
+    for name in ("stored", "sample_weight"):
         if data.get(name) is not None and name not in keep:
             yield case.with_data(**{name: None})
     if data.get("also"):
@@ -196,7 +196,7 @@ def _rounder(case: Case) -> Iterator[Case]:
     if data["X"].dtype == np.float32:
         yield case.with_data(X=data["X"].astype(np.float64))
     for digits in (1, 3):
-        for name in ("X", "y", "sample_weight", "sample_margin"):
+        for name in ("X", "y", "sample_weight"):
             value = data.get(name)
             if value is None or np.asarray(value).dtype.kind != "f":
                 continue
@@ -264,7 +264,7 @@ def fit_arguments(case: Case) -> str:
     """X, y and the other arguments of ``fit``, as Python code."""
     extra = [
         f", {name}={written(case.data[name])}"
-        for name in ("groups", "sample_weight", "sample_margin")
+        for name in ("groups", "sample_weight")
         if case.data.get(name) is not None
     ]
     return "X, y" + "".join(extra)

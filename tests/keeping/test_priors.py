@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from tests.keeping.same import identical
 from tests.keeping.test_damaged_files import joined, parts, refused, survives
@@ -19,9 +18,8 @@ PRIORS = [
     GaussianPrior([[1.0, 0.0, 0.0, 0.5]], precision=[1.0, 2.0, 3.0, 4.0], intercept_mean=[0.5]),
     GaussianPrior(covariance=np.eye(4) + 0.1),
     GaussianPrior(covariance=[S, 2.0 * S]),
-    GaussianPrior(factor=np.tril(np.ones((4, 4)))),
 ]
-FIELDS = ("mean", "variance", "covariance", "precision", "factor", "intercept_mean")
+FIELDS = ("mean", "variance", "covariance", "precision", "intercept_mean")
 
 
 def same_numbers(a, b):
@@ -55,15 +53,6 @@ def test_signs_and_fixed_weights_come_back(path):
     several = LinearSVC(fixed={0: [0.1, 0.2, 0.3]}).fit(X, np.arange(60) % 3)
     several.save(path)
     assert load(path).fixed == {0: [0.1, 0.2, 0.3]}
-
-
-def test_an_operator_is_code_and_not_stored(path):
-    model = LinearSVC(0.1, prior=GaussianPrior(factor=sp.eye_array(4, format="csr"))).fit(X, Y)
-    with pytest.warns(UserWarning, match="prior"):
-        model.save(path)
-    again = load(path)
-    assert again.prior is None
-    assert (again.predict(X) == model.predict(X)).all()
 
 
 def test_damaged_files(path):

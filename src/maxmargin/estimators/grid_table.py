@@ -45,11 +45,12 @@ class Done:
 
 
 class GridTable:
-    """Scores and certificates of all cells, by setting (class weight, C) and split."""
+    """Scores and certificates of all cells, by setting (C and perhaps class weights) and split."""
 
-    def __init__(self, n_splits: int, choices: list[Any], Cs: Array) -> None:
-        self.n_splits, self.choices, self.Cs = n_splits, choices, Cs
-        self.size = len(choices) * len(Cs)
+    def __init__(self, n_splits: int, Cs: Array, choices: list[Any] | None = None) -> None:
+        self.n_splits, self.Cs, self._choices = n_splits, Cs, choices
+        self.n_choices = 1 if choices is None else len(choices)
+        self.size = self.n_choices * len(Cs)
         shape = (self.size, n_splits)
         names = ("test_score", "objective", "lower_bound", "gap", "fit_time")
         self._numbers = {name: np.full(shape, np.nan) for name in names}
@@ -70,7 +71,8 @@ class GridTable:
     def params(self, row: int) -> dict[str, Any]:
         """The setting of a row."""
         j, i = divmod(row, len(self.Cs))
-        return {"C": float(self.Cs[i]), "class_weight": self.choices[j]}
+        C = {"C": float(self.Cs[i])}
+        return C if self._choices is None else {**C, "class_weight": self._choices[j]}
 
     def put(self, done: Done, score: float) -> None:
         """Take a trained cell."""
@@ -114,10 +116,11 @@ class GridTable:
         """As scikit-learn names them."""
         params = [self.params(row) for row in range(self.size)]
         out: dict[str, Any] = {"params": params}
-        C = MaskedArray([p["C"] for p in params], mask=False)
-        weights = np.empty(self.size, dtype=object)
-        weights[:] = [p["class_weight"] for p in params]
-        out["param_C"], out["param_class_weight"] = C, MaskedArray(weights, mask=False)
+        out["param_C"] = MaskedArray([p["C"] for p in params], mask=False)
+        if self._choices is not None:
+            weights = np.empty(self.size, dtype=object)
+            weights[:] = [p["class_weight"] for p in params]
+            out["param_class_weight"] = MaskedArray(weights, mask=False)
         times, scores = self._numbers["fit_time"], self._numbers["test_score"]
         out["mean_fit_time"], out["std_fit_time"] = times.mean(axis=1), times.std(axis=1)
         for k in range(self.n_splits):

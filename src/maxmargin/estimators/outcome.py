@@ -175,13 +175,13 @@ def stopped_early(
     if not n_done:
         raise ValueError(f"{cause} before any setting was trained on every fold.")
     if reason != "callback":
-        _warn(f"{cause}: {done}, and the best of these is taken.", 4)
+        _warn(f"{cause}: {done}, and the best of these is taken.", 5)
 
 
 def _warn_of_cells(which: str, kinds: list[str], known: str, template: Any) -> None:
     kinds = list(dict.fromkeys(kinds))
     causes = " or ".join(_cause(kind, template) for kind in kinds)
-    _warn(f"{which} {causes}; {known}. {' '.join(ADVICE[kind] for kind in kinds)}", 5)
+    _warn(f"{which} {causes}; {known}. {' '.join(ADVICE[kind] for kind in kinds)}", 6)
 
 
 def _warn(text: str, stacklevel: int) -> None:

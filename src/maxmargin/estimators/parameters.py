@@ -106,7 +106,7 @@ def _parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
 
 
 @cache
-def _names(cls: Any) -> tuple[str, ...]:
+def names(cls: Any) -> tuple[str, ...]:
     """The names of the parameters as scikit-learn lists them."""
     return tuple(cls._get_param_names())
 
@@ -137,7 +137,7 @@ def _advice(cls: Any, name: str) -> str:
 def check_parameters(estimator: BaseEstimator) -> None:
     """Raise TypeError for a class where an object is expected: it has all methods, but none of them works."""
     kind: Any = type(estimator)
-    for name in _names(kind):
+    for name in names(kind):
         value = getattr(estimator, name)
         if isinstance(value, type):
             require_object(name, value)

@@ -9,14 +9,13 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
 
 #: a matrix with unit diagonal is singular if a pivot is below this
 SINGULAR = 1e-13
-FORMS = ("variance", "covariance", "precision", "factor")
+FORMS = ("variance", "covariance", "precision")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class GaussianPrior:
 
     With mean m and covariance S, the term ``1/2 |w|^2`` of an estimator becomes
     ``1/2 (w - m)' S^-1 (w - m)``. The plain norm has mean 0 and variance 1. Give at most one of
-    ``variance``, ``covariance``, ``precision`` and ``factor``.
+    ``variance``, ``covariance`` and ``precision``.
 
     Parameters
     ----------
@@ -38,8 +37,6 @@ class GaussianPrior:
     precision : float, array or list of arrays, optional
         The inverse of one of these: the strength of regularization of each feature, or S^-1 as a matrix or
         blocks.
-    factor : array, sparse matrix or scipy.sparse.linalg.LinearOperator, optional
-        A square T with S = T T'. An operator must have an adjoint (``rmatvec``); S is never formed.
     intercept_mean : float or array of shape (n_classes,), optional
         The center of the intercept, in the shape of ``intercept_``. The estimator's ``intercept_scaling``
         and ``penalize_intercept`` set how strongly the intercept is penalized; it is not correlated with
@@ -67,7 +64,6 @@ class GaussianPrior:
     variance: Any = None
     covariance: Any = None
     precision: Any = None
-    factor: Any = None
     intercept_mean: Any = None
 
     def __post_init__(self) -> None:
@@ -80,7 +76,7 @@ class GaussianPrior:
             if getattr(self, name) is not None:
                 _numbers(getattr(self, name), name, 2 if name == "mean" else 1)
         for part in self._parts():
-            part.check()
+            _cholesky(part.matrix, part.kind)
 
     @classmethod
     def around(cls, model: Any, **spread: Any) -> Self:
@@ -91,7 +87,7 @@ class GaussianPrior:
         model : estimator
             A fitted estimator with ``coef_``, and perhaps ``intercept_``.
         **spread
-            ``variance``, ``covariance``, ``precision`` or ``factor``.
+            ``variance``, ``covariance`` or ``precision``.
 
         Returns
         -------
@@ -103,21 +99,17 @@ class GaussianPrior:
         bias = None if bias is None else np.array(bias, dtype=np.float64)
         return cls(mean=center, intercept_mean=bias, **spread)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[SpreadMatrix]:
         """The spread as matrices along the diagonal; none if it is a number or one number per weight."""
         name = next((name for name in FORMS if getattr(self, name) is not None), None)
         if name is None:
             return
         value = getattr(self, name)
-        if name == "factor":
-            if sp.issparse(value):
-                value = canonical(value, f"prior: {name}")
-            yield Part(name, value if _is_operator(value) else _square(value, name))
-        elif _is_blocks(value) and name != "variance":
+        if _is_blocks(value) and name != "variance":
             for block in value:
-                yield Part(name, _square(block, name))
+                yield SpreadMatrix(name, _square(block, name))
         elif np.ndim(_dense(value)) == 2 and name != "variance":
-            yield Part(name, _square(value, name))
+            yield SpreadMatrix(name, _square(value, name))
         elif name == "covariance":
             raise ValueError(
                 "covariance must be a square matrix or a list of them. For one number per weight use "
@@ -128,7 +120,7 @@ class GaussianPrior:
 
     def diagonal(self, n: int) -> Array | None:
         """Standard deviations of n weights, if they are independent."""
-        if self.covariance is not None or self.factor is not None or any(self._parts()):
+        if self.covariance is not None or any(self._parts()):
             return None
         name = "precision" if self.precision is not None else "variance"
         value = getattr(self, name)
@@ -141,7 +133,7 @@ class GaussianPrior:
         root: Array = np.sqrt(np.broadcast_to(value, (n,)))
         return 1.0 / root if name == "precision" else root
 
-    def parts(self, n: int) -> list[tuple[IntArray, Part]]:
+    def parts(self, n: int) -> list[tuple[IntArray, SpreadMatrix]]:
         """The matrices along the diagonal, with the indices of their weights."""
         out, at = [], 0
         for part in self._parts():
@@ -155,33 +147,19 @@ class GaussianPrior:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """A covariance or a precision matrix, or a factor, of some weights."""
+class SpreadMatrix:
+    """A covariance or a precision matrix of some weights."""
 
     kind: str
-    matrix: Any
+    matrix: Array
 
     @property
     def size(self) -> int:
         """Number of weights."""
         return int(self.matrix.shape[0])
 
-    def check(self) -> None:
-        """Raise unless this is a covariance of full rank."""
-        if self.kind != "factor":
-            _cholesky(self.matrix, self.kind)
-        elif not isinstance(self.matrix, np.ndarray):
-            _check_adjoint(self.matrix)
-        elif np.linalg.matrix_rank(self.matrix) < self.size:
-            raise ValueError(
-                "prior: the factor does not have full rank, so some weights would have no spread. Use fixed= "
-                "for weights that are not learned."
-            )
-
     def alone(self, k: int) -> bool:
         """Whether weight k is uncorrelated with all others."""
-        if not isinstance(self.matrix, np.ndarray):
-            return False
         M = self.matrix
         others = np.arange(self.size) != k
         return not (M[k, others].any() or M[others, k].any())
@@ -192,15 +170,6 @@ class Part:
         Returns how far the mean of the other weights moves, and a factor T of their covariance.
         """
         rest = np.setdiff1d(np.arange(self.size), held)
-        if self.kind == "factor":
-            if len(held) == 0:
-                return np.zeros((self.size, shift.shape[1])), _operator(self.matrix)
-            if not isinstance(self.matrix, np.ndarray):
-                raise ValueError(
-                    "prior: a factor that is an operator cannot be combined with fixed weights. Pass "
-                    "covariance= as a matrix instead."
-                )
-            return Part("covariance", self.matrix @ self.matrix.T).given(held, shift)
         M = self.matrix
         across, own = M[np.ix_(rest, held)], M[np.ix_(held, held)]
         inner = M[np.ix_(rest, rest)]
@@ -212,14 +181,6 @@ class Part:
             return np.zeros((self.size, shift.shape[1])), _cholesky(M, self.kind)
         ratio = np.linalg.solve(own, across.T).T
         return ratio @ shift, _cholesky(inner - ratio @ across.T, self.kind)
-
-
-def _operator(T: Any) -> Any:
-    return T if isinstance(T, np.ndarray) else aslinearoperator(T)
-
-
-def _is_operator(value: Any) -> bool:
-    return isinstance(value, LinearOperator) or sp.issparse(value)
 
 
 def _is_blocks(value: Any) -> bool:
@@ -274,25 +235,3 @@ def _cholesky(matrix: Array, what: str) -> Array:
     if (np.diagonal(L) ** 2 < SINGULAR * len(L)).any():
         raise ValueError(wrong)
     return np.asarray(root[:, None] * L)
-
-
-def _check_adjoint(T: Any) -> None:
-    """Raise ValueError unless the operator is square and the adjoint is consistent, tested with random
-    vectors.
-    """
-    if T.shape[0] != T.shape[1]:
-        raise ValueError(f"prior: factor has shape {T.shape}, but must be square.")
-    T = _operator(T)
-    rng = np.random.default_rng(0)
-    u, v = rng.normal(size=(2, T.shape[0]))
-    try:
-        one, other = float(u @ T.matvec(v)), float(T.rmatvec(u) @ v)
-    except NotImplementedError:
-        raise ValueError(
-            "prior: factor is an operator without an adjoint. Define rmatvec, the product with T'."
-        ) from None
-    size = float(np.linalg.norm(u) * np.linalg.norm(T.matvec(v)))
-    if not abs(one - other) <= 1e-8 * max(size, abs(one)):
-        raise ValueError(
-            "prior: factor's rmatvec is not the adjoint of its matvec: <u, T v> and <T' u, v> differ."
-        )

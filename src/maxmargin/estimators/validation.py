@@ -218,6 +218,15 @@ def classes_of(data: Training, X: Any) -> Classes:
     return Classes(names, codes, np.bincount(codes, minlength=len(names)))
 
 
+def require_two_classes(estimator: Any, classes: Any) -> None:
+    """Raise ValueError unless there are at least two classes."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} needs samples of at least 2 classes in the data, but the data "
+            f"contains only one class: {classes[0]!r}"
+        )
+
+
 def _take_names(estimator: Any, X: Any) -> None:
     names = getattr(X, "feature_names", None)
     if names is not None and not callable(names):

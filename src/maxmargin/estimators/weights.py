@@ -247,16 +247,14 @@ def free_bound(
     loss: ScoreLoss,
     intercept: float,
     weights: Weighing,
-    offset: Array | None = None,
-    reach: float = 1.0,
+    reach: float,
 ) -> float:
     """How far an optimal unpenalized intercept can be from its center.
 
     At the first point v_0, Omega(v*) <= F(v_0). So |v*| is at most W = sqrt(2 F(v_0)), and the scores
     without intercept are within W max|T'x| of those at the center. The rest is as without a prior: an
-    intercept beyond all scores plus the largest cost would only increase the loss. ``offset`` is added to
-    the scores to require other margins. ``reach`` is the largest of these margins, the largest cost times
-    it, or the largest target of a regression.
+    intercept beyond all scores plus the largest cost would only increase the loss. ``reach`` is the required
+    margin, the largest cost, or the largest target of a regression.
     """
     n, d = design.shape
     if not hasattr(design, "block"):
@@ -273,8 +271,6 @@ def free_bound(
     for lo in range(0, n, 4096):
         part, hi = design.block(lo, min(n, lo + 4096)), min(n, lo + 4096)
         scores = part.dot(np.ascontiguousarray(at[:d]), 0, hi - lo) + intercept * at[d]
-        if offset is not None:
-            scores = scores + offset[lo:hi]
         start += C * loss.value(scores, y[lo:hi], weight[lo:hi])
         plain = part.dot(np.ascontiguousarray(center[:d]), 0, hi - lo)
         apart = np.abs(plain) if columns is None else plain.max(axis=1) - plain.min(axis=1)

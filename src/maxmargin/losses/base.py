@@ -37,8 +37,6 @@ ABOUT_VALUES = (
     "breakpoints",
     "dual_terms",
     "newton_terms",
-    "without_margin",
-    "margin_offset",
     "smooth",
 )
 
@@ -213,13 +211,3 @@ class ScoreLoss(ABC):
     def newton_terms(self, y: Labels) -> NewtonTerms | None:
         """Derivatives for Newton's method, for smooth losses without dual terms; None if not available."""
         return None
-
-    def without_margin(self) -> ScoreLoss | None:
-        """The same loss with a required margin of zero, for ``sample_margin``; None if not supported. The
-        scores are then shifted by :meth:`margin_offset`."""
-        return None
-
-    def margin_offset(self, y: Labels, margin: Array) -> Array:
-        """Offsets of the scores by which :meth:`without_margin` requires these margins."""
-        out: Array = -y * margin
-        return out

@@ -37,10 +37,6 @@ class Hinge(ScoreLoss):
         """See :meth:`ScoreLoss.dual_terms`."""
         return DualTerms(y, self.margin)
 
-    def without_margin(self) -> ScoreLoss:
-        """See :meth:`ScoreLoss.without_margin`."""
-        return Hinge(margin=0.0)
-
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():
@@ -121,15 +117,6 @@ class CrammerSinger(ScoreLoss):
     def dual_terms(self, y: Labels) -> ClassTerms:
         """See :meth:`ScoreLoss.dual_terms`."""
         return ClassTerms(y, self.cost)
-
-    def without_margin(self) -> ScoreLoss:
-        """See :meth:`ScoreLoss.without_margin`."""
-        return CrammerSinger(np.zeros_like(self.cost))
-
-    def margin_offset(self, y: Labels, margin: Array) -> Array:
-        """See :meth:`ScoreLoss.margin_offset`."""
-        out: Array = margin[:, None] * self.cost[y]
-        return out
 
     def n_outputs(self) -> int | None:
         """One score per class."""

@@ -40,10 +40,6 @@ class SquaredHinge(ScoreLoss):
         """See :meth:`ScoreLoss.dual_terms`."""
         return DualTerms(y, self.margin, steepest=np.inf, curvature=0.5)
 
-    def without_margin(self) -> ScoreLoss:
-        """See :meth:`ScoreLoss.without_margin`."""
-        return SquaredHinge(margin=0.0)
-
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():

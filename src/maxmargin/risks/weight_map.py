@@ -14,10 +14,8 @@ T acts on each of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import scipy.sparse.linalg as spl
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.rounding import gamma
@@ -35,7 +33,7 @@ class WeightMap:
     scale : array of shape (n,)
         The diagonal of T outside the blocks; zero for fixed weights.
     blocks : tuple of (indices, matrix)
-        Square parts of T that are not diagonal: arrays, or linear operators with an adjoint.
+        Square parts of T that are not diagonal.
     signs : array of shape (n,), optional
         +1 or -1 for weights that must not have the other sign; rounding errors of the wrong sign are set to
         0.
@@ -53,13 +51,16 @@ class WeightMap:
 
     center: Array
     scale: Array
-    blocks: tuple[tuple[IntArray, Any], ...] = ()
+    blocks: tuple[tuple[IntArray, Array], ...] = ()
     signs: Array | None = None
     #: an upper bound of the norm of T
     norm: float = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = [float(np.abs(self.scale).max(initial=0.0)), *(_norm(T) for _, T in self.blocks)]
+        parts = [
+            float(np.abs(self.scale).max(initial=0.0)),
+            *(float(np.linalg.norm(T)) for _, T in self.blocks),
+        ]
         object.__setattr__(self, "norm", max(parts))
 
     @property
@@ -86,7 +87,7 @@ class WeightMap:
         out = np.zeros_like(V)
         out[some] = V[some] / self.scale[some, None]
         for where, T in self.blocks:
-            out[where] = _solve(T, V[where])
+            out[where] = np.linalg.solve(T, V[where])
         return out.ravel()
 
     def split(self, plane: Vector) -> tuple[float, Vector]:
@@ -128,26 +129,3 @@ class WeightMap:
         for where, T in self.blocks:
             out[where] = T.T @ P[where]
         return out
-
-
-def _norm(T: Any) -> float:
-    """An upper bound of the norm of a matrix; for an operator, twice the estimate of the power method."""
-    if isinstance(T, np.ndarray):
-        return float(np.linalg.norm(T))
-    v = np.random.default_rng(0).normal(size=T.shape[1])
-    size = 0.0
-    for _ in range(20):
-        length = float(np.linalg.norm(v))
-        if length == 0.0:
-            break
-        v = T @ (v / length)
-        size = float(np.linalg.norm(v))
-        v = T.T @ v
-    return 2.0 * size
-
-
-def _solve(T: Any, rhs: Array) -> Array:
-    """The solution of T x = rhs; for an operator, by an iterative method."""
-    if isinstance(T, np.ndarray):
-        return np.asarray(np.linalg.solve(T, rhs))
-    return np.stack([spl.lsmr(T, column, atol=1e-12, btol=1e-12)[0] for column in rhs.T], axis=1)

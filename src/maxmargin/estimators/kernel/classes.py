@@ -23,7 +23,7 @@ from maxmargin.kernels.extent import warn_of_no_kernel
 
 KINDS = ("auto", "ovo", "crammer_singer")
 #: further attributes of methods that are added over problems
-ADDED = ("restricted_lower_bound_", "kernel_values_", "expected_kernel_values_")
+ADDED = ("restricted_lower_bound_", "kernel_values_")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

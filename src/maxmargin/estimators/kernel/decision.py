@@ -16,7 +16,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
-from maxmargin.estimators.kernel.scores import KernelScores, Segment
+from maxmargin.estimators.kernel.scores import KernelScores, SupportSegment
 from maxmargin.estimators.validation import loaded, scored
 from maxmargin.kernels import Kernel
 
@@ -122,13 +122,13 @@ class KernelDecision(ClassifierMixin):
         """Whether the functions belong to pairs of classes."""
         return 2 < len(self.classes_) == len(self.dual_coef_) + 1
 
-    def _segments(self) -> list[Segment]:
+    def _segments(self) -> list[SupportSegment]:
         if not self._voting:
             n = self.dual_coef_.shape[1]
-            return [Segment(slice(0, n), self.dual_coef_.T, slice(None))]
+            return [SupportSegment(slice(0, n), self.dual_coef_.T, slice(None))]
         ends = np.cumsum(self.n_support_)
         return [
-            Segment(slice(hi - n, hi), self.dual_coef_[:, hi - n : hi].T, where)
+            SupportSegment(slice(hi - n, hi), self.dual_coef_[:, hi - n : hi].T, where)
             for hi, n, where in zip(ends, self.n_support_, columns(len(self.classes_)), strict=True)
         ]
 

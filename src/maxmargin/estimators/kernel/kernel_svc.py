@@ -34,7 +34,14 @@ from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.estimators.linear.problem import class_factors, some_weight
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.validation import Classes, Training, classes_of, loaded, training
+from maxmargin.estimators.validation import (
+    Classes,
+    Training,
+    classes_of,
+    loaded,
+    require_two_classes,
+    training,
+)
 from maxmargin.kernels import Kernel, make_kernel
 from maxmargin.kernels.extent import precision
 
@@ -69,8 +76,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     method : str or settings object, default "auto"
         "exact", "nystrom", "sampled", "sampled_constant" or "map" (exact, for small data, also for joint
         multiclass training), or an object with the settings of a method, such as ``kernels.Nystrom(...)``.
-        "auto" estimates the number of kernel values that an exact fit computes and compares it with
-        ``max_kernel_values``.
+        "auto" is "exact" if the kernel values of an exact fit are within ``max_kernel_values`` even if all
+        samples are support vectors, and "nystrom" otherwise.
     multi_class : {"auto", "ovo", "crammer_singer"}, default "auto"
         How to train more than two classes: one problem for each pair of classes, whose objectives and bounds
         are added ("auto" and "ovo"), or one problem for all classes, for the methods that support it.
@@ -85,7 +92,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         Maximum size in bytes of blocks of kernel values, features of landmarks and planes of sampled cuts.
         The data, a few numbers per sample and a few tens of megabytes of work space are not included.
     max_kernel_values : float, default 1e11
-        Largest expected number of kernel values for which "auto" chooses an exact fit. With several pairs of
+        Largest number of kernel values for which "auto" chooses an exact fit. With several pairs of
         classes, each pair has a share of it.
     {limits}
         ``max_iter`` applies to each problem, ``max_seconds`` to the whole fit.
@@ -125,8 +132,6 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     {n_features_in_}
     {feature_names_in_}
     {kernel_values_}
-    expected_kernel_values_ : float
-        After "auto", unless the data are small: the estimated number of kernel values of an exact fit.
     n_landmarks_ : int
         After "nystrom": number of landmarks.
     {restricted}
@@ -227,11 +232,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             )
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
-        if len(classes.names) < 2:
-            raise ValueError(
-                "KernelSVC needs samples of at least 2 classes in the data, but the data contains only one "
-                f"class: {classes.names[0]!r}"
-            )
+        require_two_classes(self, classes.names)
         self._solve(rows, classes, settings)
         return self
 

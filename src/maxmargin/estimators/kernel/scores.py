@@ -33,7 +33,7 @@ FEW = 1000
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 
 
-class Segment(NamedTuple):
+class SupportSegment(NamedTuple):
     """Consecutive support vectors with the outputs that they belong to."""
 
     rows: slice
@@ -56,7 +56,7 @@ class KernelScores:
     """The functions of a fitted model: ``segments`` over ``rows``, plus ``intercept``."""
 
     def __init__(
-        self, kernel: Kernel, rows: Any, segments: Sequence[Segment], intercept: Array
+        self, kernel: Kernel, rows: Any, segments: Sequence[SupportSegment], intercept: Array
     ) -> None:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
         self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)

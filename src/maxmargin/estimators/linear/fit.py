@@ -12,7 +12,7 @@ from maxmargin.data.design import Design, compact
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.linear.problem import LinearModel
-from maxmargin.estimators.linear.refit import KeptPlanes, bundles_for, grow, keep_planes
+from maxmargin.estimators.linear.refit import StoredBundles, bundles_for, grow, keep_planes
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
@@ -66,7 +66,6 @@ class LinearFit(CertifiedEstimator):
                     model.loss,
                     sample_weight=model.weight,
                     intercept=model.intercept,
-                    offset=model.offsets[k],
                 )
                 risk = weights.risk(problem(engine=engine))
                 start: Start | SolveResult | None
@@ -101,7 +100,7 @@ class LinearFit(CertifiedEstimator):
         risk: Any,
         problem: Any,
         grown: Any,
-        planes: KeptPlanes | None,
+        planes: StoredBundles | None,
     ) -> Start | None:
         """The weights, planes and dual variables of the previous fit, as far as they match this problem."""
         if not (self.warm_start and hasattr(self, "coef_")):

@@ -20,6 +20,7 @@ from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import compact
 from maxmargin.engines import make_engine
+from maxmargin.estimators.base import _seed, stopping_rule
 from maxmargin.estimators.grid_table import CellId, Done
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.grid_plan import Grid
@@ -68,11 +69,12 @@ class GridTrainer:
             self._order, self._ranges = order_rows(grid.trains, n)
             self._X = compact(_reordered(grid.X, self._order))
         self._states: dict[Any, list[_ChainState]] = {}
+        self._stopping, self._seed = stopping_rule(grid.svc.tol), _seed(grid.svc.random_state)
 
     def run(self, ids: Iterable[CellId], watch: GridWatch) -> Iterator[Done]:
         """Train the cells until ``watch`` has ended; yields each when it is done."""
         jobs = list(self.grid.chains(ids).items())
-        engine = make_engine(granted_jobs(self.grid.n_jobs))
+        engine = make_engine(granted_jobs(self.grid.svc.n_jobs))
         workers = getattr(engine, "n_workers", 1)
         engine.close()
         if workers == 1 or len(jobs) == 1:
@@ -99,7 +101,7 @@ class GridTrainer:
             if watch.ended():
                 return
             began = time.perf_counter()
-            regularizer = grid.regularizer(grid.trains[split], weight, C)
+            regularizer = grid.regularizer(split, weight, C)
             starts: Sequence[SolveResult | Start | None] = last or [None] * len(risks)
             points = [_point(result) for result in last] or [PathPoint()] * len(risks)
             if states is not None:
@@ -112,10 +114,10 @@ class GridTrainer:
                     C,
                     solver=AutoOnPath(point),
                     regularizer=regularizer,
-                    stopping=grid.stopping,
-                    max_iter=grid.max_iter,
+                    stopping=self._stopping,
+                    max_iter=grid.svc.max_iter,
                     max_seconds=watch.left(),
-                    random_state=grid.random_state,
+                    random_state=self._seed,
                     start=start,
                 )
                 for risk, start, point in zip(risks, starts, points, strict=True)
@@ -142,12 +144,12 @@ class GridTrainer:
             ScoreRisk(
                 X,
                 target[order],
-                grid.loss,
+                grid.model.loss,
                 sample_weight=weight[order],
-                intercept=grid.intercept,
+                intercept=grid.model.intercept,
                 ranges=ranges,
             )
-            for target in grid.targets
+            for target in grid.model.targets
         ]
 
 

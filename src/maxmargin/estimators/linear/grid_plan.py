@@ -7,23 +7,26 @@ a chain each cell starts from the last one's solution; see :mod:`maxmargin.estim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import as_design
 from maxmargin.estimators.grid_table import CellId
-from maxmargin.losses import ScoreLoss
+from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.linear.problem import LinearModel, linear_model
+from maxmargin.estimators.validation import Classes, Training
 
 #: with more splits than this, runs of rows that splits have in common may be many and short
 MANY_SPLITS = 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Grid:
     """The rows, the splits, and what is to be trained on them."""
 
@@ -34,16 +37,26 @@ class Grid:
     Cs: Array
     factors: Sequence[Sequence[Array | None]]
     """Factors of the classes by split and class weights; None where a class is missing."""
-    loss: ScoreLoss
-    targets: Sequence[Any]
-    """Labels as the loss wants them; one per class where each is trained against the rest."""
-    intercept: float
-    regularizer: Callable[[IntArray, Array, float], SquaredNorm]
-    """From rows, the weights of all rows, and C."""
-    stopping: StoppingRule
-    max_iter: int | None
-    n_jobs: int | None
-    random_state: int
+    svc: LinearSVC
+    """With the parameters that all cells share."""
+    classes: Any
+    model: LinearModel = field(init=False)
+    """The problem of all rows, without class weights."""
+
+    def __post_init__(self) -> None:
+        self.model = self._model(self.svc, self.X, self.codes, self.weight)
+
+    def _model(self, svc: LinearSVC, X: Any, codes: IntArray, weight: Array) -> LinearModel:
+        data = Training(as_design(X, checked=True), codes, weight)
+        counts = np.bincount(codes, minlength=len(self.classes))
+        return linear_model(svc, data, Classes(self.classes, codes, counts))
+
+    def regularizer(self, split: int, weight: Array, C: float) -> SquaredNorm:
+        """The norm of a cell, given the weights of all rows."""
+        if self.model.intercept == 0.0 or self.svc.penalize_intercept:
+            return SquaredNorm()
+        svc, rows = copy(self.svc).set_params(C=C), self.trains[split]
+        return self._model(svc, self.X[rows], self.codes[rows], weight[rows]).regularizer
 
     def shares_rows(self) -> bool:
         """Whether splits can be runs of rows in one order: not too many, and no row twice."""

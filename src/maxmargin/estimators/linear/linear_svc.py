@@ -11,10 +11,14 @@ from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.problem import linear_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
-from maxmargin.estimators.margins import check_margins
+from maxmargin.estimators.linear.stream import (
+    PartialFit,
+    StreamBatch,
+    check_streamable,
+    if_all_penalized,
+)
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import Classes, classes_of, training
+from maxmargin.estimators.validation import Classes, classes_of, require_two_classes, training
 
 
 @documented
@@ -162,7 +166,6 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
-        sample_margin: Any = None,
         resume_from: Any = None,
     ) -> Self:
         """Fit the model.
@@ -176,10 +179,6 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         {y}
             Class labels of any type.
         {sample_weight}
-        sample_margin : array of shape (n_samples,), optional
-            Required margin of each sample, 1 by default: the loss is ``max(0, m_i - y_i f(x_i))``. With
-            several classes it multiplies the costs of the sample. See the user guide, "Margins of single
-            rows".
         {resume_from}
 
         Returns
@@ -187,9 +186,8 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         LinearSVC
             The fitted estimator.
         """
-        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_margin": sample_margin}
-        keeping = FitCheckpoint(self, resume_from, **given)
-        self._fit(X, y, sample_weight, sample_margin=sample_margin, keeping=keeping)
+        keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
+        self._fit(X, y, sample_weight, keeping=keeping)
         return self
 
     def _fit(
@@ -198,22 +196,15 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         y: Any,
         sample_weight: Any,
         last: LinearFits | None = None,
-        sample_margin: Any = None,
         keeping: FitCheckpoint | None = None,
     ) -> LinearFits:
         """Fit, continuing from ``last``: a fit to the same data with another C."""
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
         self.classes_ = classes.names
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
-                f"class: {self.classes_[0]!r}"
-            )
-        margin = check_margins(sample_margin, rows.n)
-        model = linear_model(self, rows, classes, margin)
-        alone = y is None and sample_weight is None and margin is None
-        data, grown = {"X": X, "y": y}, X if alone else None
+        require_two_classes(self, self.classes_)
+        model = linear_model(self, rows, classes)
+        data, grown = {"X": X, "y": y}, X if y is None and sample_weight is None else None
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
     @if_all_penalized
@@ -277,7 +268,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
             )
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
         check_streamable(self)
         if isinstance(self.class_weight, str):
             raise ValueError(
@@ -294,7 +285,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
                 f"{self.classes_} of the first call to partial_fit."
             )
         counts = np.bincount(codes, minlength=len(self.classes_))
-        model = linear_model(self, rows, Classes(self.classes_, codes, counts), None)
-        return Batch(
+        model = linear_model(self, rows, Classes(self.classes_, codes, counts))
+        return StreamBatch(
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from numbers import Integral
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,13 +15,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from maxmargin.core.interrupts import outermost
-from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array
-from maxmargin.data.design import as_design
-from maxmargin.estimators.base import _seed, stopping_rule
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
@@ -31,17 +27,12 @@ from maxmargin.estimators.linear.grid_paths import GridTrainer
 from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.estimators.linear.grid_scores import CellScorer
 from maxmargin.estimators.linear.linear_svc import LinearSVC
-from maxmargin.estimators.linear.problem import LinearModel, linear_model
-from maxmargin.estimators.outcome import raise_from_search, stopped_early, tell_search
-from maxmargin.estimators.parameters import NamedParameters, check_parameters
-from maxmargin.estimators.validation import Classes, Training, loaded
-
-#: attributes that come from the fit to all rows
-REFITTED = ("best_estimator_", "coef_", "intercept_")
+from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.validation import loaded, require_two_classes
 
 
 @documented
-class LinearSVCCV(LinearDecision, NamedParameters):
+class LinearSVCCV(LinearDecision, CrossValidation):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
     Trains :class:`LinearSVC` for all folds, values of C and class weights. Every cell is certified to the
@@ -124,6 +115,10 @@ class LinearSVCCV(LinearDecision, NamedParameters):
     True
     """
 
+    _trained = LinearSVC
+    _powers = (-4, 4)
+    _of_best = ("coef_", "intercept_")
+
     def __init__(
         self,
         Cs: Any = 10,
@@ -169,7 +164,8 @@ class LinearSVCCV(LinearDecision, NamedParameters):
 
         To train the best setting on other samples: ``search.estimator.set_params(**search.best_params_)``.
         """
-        return self._template().set_params(n_jobs=self.n_jobs)
+        svc: LinearSVC = self._template()
+        return svc
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -205,47 +201,28 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         weight: Array = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        Cs, choices = self._grid_values()
-        all_rows = np.arange(len(y))  # splits may be masks, or count from the end
-        splits = [
-            (all_rows[train], all_rows[test])
-            for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)
-        ]
+        choices = self._choices()
+        splits = self._splits(check_cv(self.cv, y, classifier=True).split(X, y, groups), len(y))
+        table, svc = GridTable(len(splits), self._values(), choices), self.estimator
         scorer = self._scorer()
-        model = linear_model(self._template(), *_as_rows(X, codes, self.classes_, weight))
         factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
-        grid = self._grid(model, X, codes, weight, [train for train, _ in splits], Cs, factors)
-        trainer = GridTrainer(grid, resumable=self._by_level)
-        table = GridTable(len(splits), choices, Cs)
-        cells = CellScorer(scorer, self._template(), model, self.classes_, table, splits, X, y)
+        trains = [train for train, _ in splits]
+        grid = Grid(X, codes, weight, trains, table.Cs, factors, svc, self.classes_)
+        scores = CellScorer(scorer, svc, grid.model, self.classes_, table, splits, X, y)
         _warn_about_missing_classes(table, factors)
-        with GridWatch(self, table) as watch:
-            with outermost() as returns:
-                self._train(trainer, table, watch, factors, cells)
-            self.pruned_ = table.pruned
-            self.cv_results_ = table.results()
-            self.n_splits_ = len(splits)
-            self.n_iter_ = max(1, table.n_iter)
-            for name in ("best_index_", "best_score_", "best_params_", *REFITTED):
-                self.__dict__.pop(name, None)  # of an earlier fit
-            stopped_early(self, watch.stop, lambda: self._select(table), returns=returns)
-            best = None
-            if self.refit:
-                best = self._refit(X, y, sample_weight, watch, returns=returns)
-        if watch.stop != "interrupted":
-            tell_search(self, table, best)
-        return self
+        trainer = GridTrainer(grid, resumable=self._by_level)
+        return self._search(
+            table,
+            lambda watch: self._cells(trainer, table, watch, scores),
+            lambda best: best._fit(X, y, sample_weight),
+        )
 
-    def _encode(self, y: Any) -> Any:
+    def _encode(self, y: Any) -> IntArray:
         """The classes, and the number of the class of each sample."""
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "LinearSVCCV needs samples of at least 2 classes in the data, but the data contains only "
-                f"one class: {self.classes_[0]!r}"
-            )
-        return codes
+        require_two_classes(self, self.classes_)
+        return codes.astype(np.int64)
 
     def _scorer(self) -> Any:
         if isinstance(self.scoring, list | tuple | set | dict):
@@ -253,72 +230,33 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                 f"scoring={self.scoring!r}: pass one scorer, by name or as a callable. It chooses the best "
                 "setting."
             )
-        return check_scoring(self._template(), self.scoring)
+        return check_scoring(self.estimator, self.scoring)
 
-    def _refit(
-        self, X: Any, y: Any, sample_weight: Any, watch: GridWatch, *, returns: bool
-    ) -> LinearSVC:
-        """Fit the best setting to all samples."""
-        best = self.estimator.set_params(**self.best_params_)
-        with watch.of_part(best, "final fit"):
-            best._fit(X, y, sample_weight)
-        self.best_estimator_ = best
-        self.coef_, self.intercept_ = best.coef_, best.intercept_
-        if best.stop_reason_ == "interrupted" and not returns:
-            raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
-        return best
+    def _cells(
+        self, trainer: GridTrainer, table: GridTable, watch: GridWatch, scores: CellScorer
+    ) -> Generator[Done]:
+        """Train the cells; those that are done are scored also after Ctrl-C."""
+        with one_blas_thread:
+            for ids in self._levels(table, trainer.grid.factors):
+                found: list[Done] = []
+                try:
+                    for done in trainer.run(ids, watch):
+                        found.append(done)
+                        yield done
+                finally:
+                    scores.score(found)
+                if watch.ended():
+                    return
 
-    def _train(
-        self,
-        trainer: GridTrainer,
-        table: GridTable,
-        watch: GridWatch,
-        factors: list[list[Array | None]],
-        cells: CellScorer,
-    ) -> None:
-        """Train and score the cells. What is done by Ctrl-C or another early stop is kept."""
-        try:
-            with one_blas_thread:
-                for ids in self._levels(table, factors):
-                    found: list[Done] = []
-                    try:
-                        for done in trainer.run(ids, watch):
-                            found.append(done)
-                            watch.take(done, table.params(table.row(done.id)))
-                    except KeyboardInterrupt:
-                        watch.stop = "interrupted"
-                    cells.score(found)
-                    if watch.ended():
-                        break
-        except KeyboardInterrupt:
-            watch.stop = "interrupted"
-
-    def _grid_values(self) -> tuple[Array, list[Any]]:
-        """The values of C, ascending, and the class weights."""
-        if isinstance(self.Cs, Integral):
-            Cs: Array = np.logspace(-4, 4, int(self.Cs))
-        else:
-            Cs = np.sort(np.asarray(self.Cs, dtype=np.float64).ravel())
-        if not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
-            raise ValueError(f"Cs={self.Cs!r}: give positive numbers, or how many.")
+    def _choices(self) -> list[Any]:
+        """The class weights."""
         choices = [None] if self.class_weights is None else list(self.class_weights)
         if not choices or isinstance(self.class_weights, dict | str):
             raise ValueError(
                 f"class_weights={self.class_weights!r}: give a list of class weights, each a dict, "
                 "'balanced' or None."
             )
-        return Cs, choices
-
-    def _template(self) -> LinearSVC:
-        return LinearSVC(
-            loss=self.loss,
-            tol=self.tol,
-            fit_intercept=self.fit_intercept,
-            intercept_scaling=self.intercept_scaling,
-            penalize_intercept=self.penalize_intercept,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-        )
+        return choices
 
     def _factors(self, choices: list[Any], y: Any, weight: Array) -> list[Array | None]:
         """Factors of the classes for the training rows of a split; None if a class is missing."""
@@ -331,40 +269,6 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         ]
         return [factor if factor.any() else None for factor in factors]
 
-    def _grid(
-        self,
-        model: LinearModel,
-        X: Any,
-        codes: Any,
-        weight: Array,
-        trains: list[Any],
-        Cs: Array,
-        factors: list[list[Array | None]],
-    ) -> Grid:
-        def regularizer(rows: Any, row_weight: Array, C: float) -> SquaredNorm:
-            if model.intercept == 0.0 or self.penalize_intercept:
-                return SquaredNorm()
-            one = self._template().set_params(C=C)
-            part = _as_rows(X[rows], codes[rows], self.classes_, row_weight[rows])
-            return linear_model(one, *part).regularizer
-
-        return Grid(
-            X=X,
-            codes=codes.astype(np.int64),
-            weight=weight,
-            trains=trains,
-            Cs=Cs,
-            factors=factors,
-            loss=model.loss,
-            targets=model.targets,
-            intercept=model.intercept,
-            regularizer=regularizer,
-            stopping=stopping_rule(self.tol),
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-            random_state=_seed(self.random_state),
-        )
-
     @property
     def _by_level(self) -> bool:
         """Whether all folds are trained with one C before the next: then an early end leaves settings that
@@ -372,7 +276,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         return bool(self.prune) or self.max_seconds is not None
 
     def _levels(
-        self, table: GridTable, factors: list[list[Array | None]]
+        self, table: GridTable, factors: Sequence[Sequence[Array | None]]
     ) -> Iterator[list[CellId]]:
         """What to train next: everything, or one value of C after the other."""
 
@@ -382,7 +286,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
                 (k, j, i) for k in splits for j in weights for i in Cs if factors[k][j] is not None
             ]
 
-        weights, Cs = list(range(len(table.choices))), list(range(len(table.Cs)))
+        weights, Cs = list(range(table.n_choices)), list(range(len(table.Cs)))
         if not self._by_level:
             yield ids(weights, Cs)
             return
@@ -391,26 +295,14 @@ class LinearSVCCV(LinearDecision, NamedParameters):
             yield ids(weights, [i])
         table.mark_pruned()
 
-    def _select(self, table: GridTable) -> None:
-        means = self.cv_results_["mean_test_score"]
-        if np.isnan(means).all():
-            raise ValueError(
-                "no setting has a score for every fold: the training rows of each lack a class, or the "
-                "scorer returned NaN. Use stratified folds, fewer folds or another scoring."
-            )
-        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-        self.best_score_ = float(means[self.best_index_])
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
+    def _store(self, table: GridTable) -> None:
+        super()._store(table)
+        self.pruned_, self.n_iter_ = table.pruned, max(1, table.n_iter)
 
 
 # For programs that treat a search differently from a classifier: mokapot searches once and then trains
 # `estimator` with `best_params_` in its later iterations. Nothing is inherited.
 BaseSearchCV.register(LinearSVCCV)
-
-
-def _as_rows(X: Any, codes: Any, classes: Any, weight: Any) -> tuple[Training, Classes]:
-    counts = np.bincount(codes, minlength=len(classes))
-    return Training(as_design(X, checked=True), codes, weight), Classes(classes, codes, counts)
 
 
 def _warn_about_missing_classes(table: GridTable, factors: list[list[Array | None]]) -> None:

@@ -12,9 +12,13 @@ from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
-from maxmargin.estimators.linear.regression import regression_model
-from maxmargin.estimators.linear.stream import Batch, PartialFit, check_streamable, if_all_penalized
-from maxmargin.estimators.margins import check_margins
+from maxmargin.estimators.linear.regression import check_epsilon, regression_model
+from maxmargin.estimators.linear.stream import (
+    PartialFit,
+    StreamBatch,
+    check_streamable,
+    if_all_penalized,
+)
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
 
@@ -170,10 +174,10 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             The fitted estimator.
         """
         rows = training(self, X, y, sample_weight, numeric=True)
-        margin = check_margins(sample_epsilon, rows.n, 0.0, "sample_epsilon")
+        epsilon = check_epsilon(sample_epsilon, rows.n)
         given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_epsilon": sample_epsilon}
         keeping = FitCheckpoint(self, resume_from, **given)
-        model, data = regression_model(self, rows, margin), {"X": X, "y": y}
+        model, data = regression_model(self, rows, epsilon), {"X": X, "y": y}
         self._train(model, rows.design, data, None, keeping=keeping)
         return self
 
@@ -212,11 +216,11 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         first = not hasattr(self, "_streams")
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
         check_streamable(self)
         rows = training(self, X, y, sample_weight, numeric=True, reset=first)
         model = regression_model(self, rows, None)
-        return Batch(
+        return StreamBatch(
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )
 

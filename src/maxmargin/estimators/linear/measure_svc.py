@@ -24,8 +24,9 @@ from maxmargin.estimators.linear.measures import (
     measured,
     threshold,
 )
+from maxmargin.estimators.linear.problem import intercept_feature
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import scored, training
+from maxmargin.estimators.validation import require_two_classes, scored, training
 from maxmargin.estimators.weights import Weighing, weigh
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
@@ -224,11 +225,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 "Only binary classification is supported. The type of the target is "
                 f"{type_of_target(y)}, but MeasureSVC separates a positive class from a negative one."
             )
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "MeasureSVC needs samples of 2 classes in the data, but the data contains only one "
-                f"class: {self.classes_[0]!r}"
-            )
+        require_two_classes(self, self.classes_)
         return np.where(y == self.classes_[1], 1.0, -1.0)
 
     def _checked(self, weight: Array, sign: Array) -> Array:
@@ -238,13 +235,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         return weight
 
     def _intercept_feature(self) -> float:
-        if not self.fit_intercept or self._set_afterwards():
-            return 0.0
-        if not self.intercept_scaling > 0:
-            raise ValueError(
-                f"intercept_scaling={self.intercept_scaling!r}: it must be positive if fit_intercept=True."
-            )
-        return float(self.intercept_scaling)
+        return 0.0 if self._set_afterwards() else intercept_feature(self)
 
     def _declared(self) -> ScoreLoss | None:
         """The loss of ``measure``, if it is a string or an object."""

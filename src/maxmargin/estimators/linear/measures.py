@@ -107,11 +107,6 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
 
 def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
     """The loss of a string or an object; None for a callable of the four counts."""
-    if isinstance(measure, type):
-        raise TypeError(
-            f"measure={measure.__name__} is a class, not an object: use {measure.__name__}(...), with "
-            "parentheses."
-        )
     if isinstance(measure, ScoreLoss):
         if measure.label_kind != "sign" or measure.n_outputs() is not None:
             raise ValueError(

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from maxmargin.core.interrupts import outermost
-from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.linear.linear_svc import LinearSVC
-from maxmargin.estimators.outcome import tell_path
-from maxmargin.estimators.watching import Watch
+from maxmargin.estimators.paths import fit_path
 
 
 def svc_path(
@@ -60,24 +55,9 @@ def svc_path(
     >>> path[0].objective_ < path[2].objective_
     True
     """
-    values = [float(C) for C in np.ravel(Cs)]
-    if not values:
-        raise ValueError("Cs is empty: give at least one value of C.")
-    fitted: dict[float, LinearSVC] = {}
-    previous: Any = None
-    interrupted = False
-    with outermost() as returns:
-        for k, C in enumerate(ascending := sorted(set(values)), 1):
-            svc = LinearSVC(C=C, **params)
-            try:
-                with Watch(svc, f"fit {k} of {len(ascending)}, C={C:g}"):
-                    previous = svc._fit(X, y, sample_weight, previous)
-            except KeyboardInterrupt:  # before the solver began, or after it
-                interrupted = True
-                break
-            fitted[C] = svc
-            if svc.stop_reason_ in ENDING:
-                break
-    path = [fitted[C] for C in values if C in fitted]
-    tell_path("svc_path", path, interrupted, returns=returns)
-    return path
+    return fit_path(
+        "svc_path",
+        Cs,
+        lambda C: LinearSVC(C=C, **params),
+        lambda svc, previous: svc._fit(X, y, sample_weight, previous),
+    )

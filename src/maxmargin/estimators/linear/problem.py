@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,6 @@ from sklearn.utils.class_weight import compute_class_weight
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
-from maxmargin.estimators.margins import with_margins
 from maxmargin.estimators.validation import Classes, Training
 from maxmargin.estimators.weights import Weighing, free_bound, says_something, weigh
 from maxmargin.losses import CrammerSinger, DualTerms, Hinge, ScoreLoss, SquaredHinge
@@ -40,8 +39,6 @@ class LinearModel:
     regularizer: SquaredNorm
     #: how the weights of each problem are learned
     weights: tuple[Weighing, ...]
-    #: what is added to the scores of each problem, None for nothing
-    offsets: tuple[Array | None, ...]
 
     def attributes(self, ws: list[Array]) -> dict[str, Any]:
         """coef_ and intercept_ from the flat weights of the problems."""
@@ -91,31 +88,23 @@ def _differing(w: Array) -> Array:
     return np.column_stack([-half, half]).ravel()
 
 
-def linear_model(
-    estimator: Any, data: Training, classes: Classes, margin: Array | None = None
-) -> LinearModel:
-    """Validate the parameters for the data. ``margin``: the required margin of each sample, 1 by default."""
+def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearModel:
+    """Validate the parameters for the data."""
     weight = _weights(estimator.class_weight, data.weight, classes)
     loss, targets = _loss(estimator, classes)
     intercept = intercept_feature(estimator)
-    asked, offsets = with_margins(loss, targets, margin)
-    reach = 1.0 if margin is None else float(np.abs(margin).max())
     own = loss.dual_terms(np.asarray(targets[0][:1]))
-    if own is not None and loss.n_outputs() is None and margin is None:
-        reach = own.reach
+    reach = 1.0 if own is None else own.reach
     regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, reach)
-    if own is not None and loss.n_outputs() is not None:
-        reach *= own.reach
     return LinearModel(
-        asked,
+        loss,
         targets,
         weight,
         intercept,
         data.n_features,
         len(classes.names),
         regularizer,
-        weighings(estimator, data, targets, weight, asked, intercept, regularizer, offsets, reach),
-        offsets,
+        weighings(estimator, data, targets, weight, loss, intercept, regularizer, reach),
     )
 
 
@@ -172,20 +161,20 @@ def score_loss(given: Any) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, labels -1 and +1."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given]()
-    if isinstance(given, type):
-        raise TypeError(
-            f"loss={given.__name__} is a class, not an object: use {given.__name__}(...), with parentheses."
-        )
-    if not isinstance(given, ScoreLoss):
-        names = ", ".join(repr(name) for name in LOSSES)
-        raise ValueError(
-            f"loss={given!r} is unknown; use one of {names}, or an object of a class derived from "
-            "maxmargin.losses.ScoreLoss."
-        )
+    require_loss(given, LOSSES)
     why = _unfit(given)
     if why is not None:
         raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
+
+
+def require_loss(given: Any, names: Iterable[str]) -> None:
+    """Raise ValueError unless this is the object of a loss. ``names``: the losses that have names."""
+    if not isinstance(given, ScoreLoss):
+        raise ValueError(
+            f"loss={given!r} is unknown; use one of {', '.join(map(repr, names))}, or an object of a class "
+            "derived from maxmargin.losses.ScoreLoss."
+        )
 
 
 def _unfit(loss: ScoreLoss) -> str | None:
@@ -219,7 +208,7 @@ def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
 def intercept_feature(estimator: Any) -> float:
     if not estimator.fit_intercept:
         return 0.0
-    if not estimator.penalize_intercept:
+    if not getattr(estimator, "penalize_intercept", True):
         return 1.0  # the scale has no effect on an unpenalized intercept
     if not estimator.intercept_scaling > 0:
         raise ValueError(
@@ -248,26 +237,24 @@ def _regularizer(
             f"class {missing!r} has no weight, so an unpenalized intercept would be infinite. Remove the "
             "class or use penalize_intercept=True."
         )
-    top = 1.0 if estimator.cost is None else float(np.max(estimator.cost))
     total = estimator.C * float(by_class.sum())
-    return free_intercepts(total, data.n_features, data.largest_norm(), loss, reach, top)
+    return free_intercepts(total, data.n_features, data.largest_norm(), loss, reach)
 
 
 def free_intercepts(
-    total: float, d: int, largest: float, loss: ScoreLoss, reach: float = 1.0, top: float = 1.0
+    total: float, d: int, largest: float, loss: ScoreLoss, reach: float = 1.0
 ) -> SquaredNorm:
     """The norm of ``d`` features without the intercepts, with a bound of the optimal intercepts.
 
-    ``total`` is C times the sum of all weights, ``largest`` the norm of the longest sample, ``top`` the
-    largest cost.
+    ``total`` is C times the sum of all weights, ``largest`` the norm of the longest sample, ``reach`` the
+    required margin or the largest cost.
 
     At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most S = W max|x|
     (binary) or sqrt(2) W max|x| (K classes). Suppose the intercepts of two groups of classes were further
     apart than the largest cost plus S. Then every sample of the lower group would be misclassified as the
     upper one and none the other way round, and moving the intercepts together would lower the risk. So
     sorted intercepts are at most that far apart. (One score per sample: a sample with at least the margin
-    that the loss requires costs nothing, so the intercept is at most that margin + S.) Samples with their
-    own margins require ``reach`` at most, in its place or as a factor of the costs.
+    that the loss requires costs nothing, so the intercept is at most that margin + S.)
     """
     k = loss.n_outputs()
     if k is None:
@@ -280,8 +267,7 @@ def free_intercepts(
             )
         radius = np.sqrt(2.0 * total * terms.loss(reach))
         return SquaredNorm(np.array([d]), float(reach + radius * largest))
-    top *= reach
-    spread = (k - 1) * (top + np.sqrt(2.0) * np.sqrt(2.0 * total * top) * largest)
+    spread = (k - 1) * (reach + np.sqrt(2.0) * np.sqrt(2.0 * total * reach) * largest)
     return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * spread))
 
 
@@ -293,7 +279,6 @@ def weighings(
     loss: ScoreLoss,
     intercept: float,
     regularizer: SquaredNorm,
-    offsets: tuple[Array | None, ...],
     reach: float,
 ) -> tuple[Weighing, ...]:
     """How the weights of each problem are learned: with the norm, a prior, fixed weights or signs."""
@@ -316,7 +301,7 @@ def weighings(
         )  # fmt: skip
         if len(regularizer.free):
             bound = free_bound(
-                estimator.C, data.design, target, weight, loss, intercept, own, offsets[k], reach
+                estimator.C, data.design, target, weight, loss, intercept, own, reach
             )
             own = own.with_free(regularizer.free, bound)
         out.append(own)

@@ -20,7 +20,7 @@ from maxmargin.estimators.warm_start import HOW, fingerprint
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeptPlanes:
+class StoredBundles:
     """The bundles of a fit, and the problem they belong to."""
 
     fingerprint: Any
@@ -30,7 +30,7 @@ class KeptPlanes:
     bundles: list[Any]
 
 
-def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> KeptPlanes | None:
+def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> StoredBundles | None:
     """State for the next fit; None unless the data set can tell whether it has only grown."""
     bundles = [r.dual for r in results]
     whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
@@ -38,10 +38,10 @@ def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> KeptPlane
     problem = _problem(estimator) if hasattr(X, "extends") else None
     if not whole or torn or problem is None:
         return None
-    return KeptPlanes(X.fingerprint, int(X.shape[0]), _classes(estimator), problem, bundles)
+    return StoredBundles(X.fingerprint, int(X.shape[0]), _classes(estimator), problem, bundles)
 
 
-def bundles_for(kept: KeptPlanes | None, estimator: Any, X: Any) -> list[Bundle] | None:
+def bundles_for(kept: StoredBundles | None, estimator: Any, X: Any) -> list[Bundle] | None:
     """The stored bundles, if their planes are valid for this problem."""
     if kept is None or not hasattr(X, "extends") or not X.extends(kept.fingerprint):
         return None
@@ -59,7 +59,7 @@ def bundles_for(kept: KeptPlanes | None, estimator: Any, X: Any) -> list[Bundle]
 
 def grow(
     bundle: Bundle,
-    kept: KeptPlanes | None,
+    kept: StoredBundles | None,
     risk: Any,
     build: Callable[[list[tuple[int, int]]], Any],
     w: Array,

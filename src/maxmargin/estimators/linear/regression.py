@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.data.columns import Column, chunks
+from maxmargin.data.columns import Column, LazyColumn, chunks
 from maxmargin.estimators.linear.problem import (
     LinearModel,
     intercept_feature,
+    require_loss,
     some_weight,
     weighings,
 )
-from maxmargin.estimators.margins import epsilon_targets
 from maxmargin.estimators.validation import Training
 from maxmargin.losses import (
     DualTerms,
@@ -32,39 +33,56 @@ LOSSES = {
 }
 
 
-def regression_model(estimator: Any, data: Training, margin: Array | None) -> LinearModel:
-    """Validate the parameters for the data. ``margin`` is the epsilon of each sample."""
+def regression_model(estimator: Any, data: Training, epsilon: Array | None) -> LinearModel:
+    """Validate the parameters for the data. ``epsilon`` is the one of each sample."""
     loss = target_loss(estimator.loss, estimator.epsilon)
-    if margin is not None and not isinstance(estimator.loss, str):
+    if epsilon is not None and not isinstance(estimator.loss, str):
         raise TypeError(
             f"sample_epsilon replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
             "name."
         )
-    weight, y = some_weight(data.weight), epsilon_targets(data.y, margin)
+    weight, y = some_weight(data.weight), epsilon_targets(data.y, epsilon)
     intercept = intercept_feature(estimator)
     regularizer, reach = SquaredNorm(), 0.0
     if intercept != 0.0 and not estimator.penalize_intercept:
         regularizer, reach = _free_intercept(estimator.C, data, loss, y, weight)
-    weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, (None,), reach)
-    return LinearModel(
-        loss, (y,), weight, intercept, data.n_features, 0, regularizer, weights, (None,)
-    )
+    weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, reach)
+    return LinearModel(loss, (y,), weight, intercept, data.n_features, 0, regularizer, weights)
+
+
+def check_epsilon(epsilon: Any, n: int) -> Array | None:
+    """Validate one finite number per sample, not negative; None if none were given."""
+    if epsilon is None:
+        return None
+    checked = np.ascontiguousarray(epsilon, dtype=np.float64)
+    if checked.shape != (n,):
+        raise ValueError(f"sample_epsilon has shape {checked.shape}, but must have shape ({n},).")
+    if not np.isfinite(checked).all():
+        raise ValueError("sample_epsilon contains NaN or infinite numbers.")
+    if (checked < 0.0).any():
+        raise ValueError(
+            f"sample_epsilon must be at least 0, but its minimum is {checked.min():g}."
+        )
+    return checked
+
+
+def epsilon_targets(y: Column, epsilon: Array | None) -> Column:
+    """Targets of a regression in the form of its loss, with an epsilon per sample if there is one."""
+    if isinstance(y, LazyColumn):
+        return LazyColumn(len(y), partial(_epsilon_targets, y, epsilon))
+    return _epsilon_targets(y, epsilon, 0, len(y))
+
+
+def _epsilon_targets(y: Column, epsilon: Array | None, lo: int, hi: int) -> Array:
+    target = np.asarray(y[lo:hi], dtype=np.float64)
+    return target if epsilon is None else np.column_stack([target, epsilon[lo:hi]])
 
 
 def target_loss(given: Any, epsilon: float) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, and a target."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given](epsilon)
-    if isinstance(given, type):
-        raise TypeError(
-            f"loss={given.__name__} is a class, not an object: use {given.__name__}(...), with parentheses."
-        )
-    if not isinstance(given, ScoreLoss):
-        names = " or ".join(repr(name) for name in LOSSES)
-        raise ValueError(
-            f"loss={given!r} is unknown; use {names}, or an object of a class derived from "
-            "maxmargin.losses.ScoreLoss."
-        )
+    require_loss(given, LOSSES)
     if given.label_kind != "target" or given.n_outputs() is not None or not given.decomposable:
         raise ValueError(
             f"loss={given!r} cannot train a regression: it must be a sum over samples of a function of one "

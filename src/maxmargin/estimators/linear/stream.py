@@ -31,7 +31,7 @@ BLOCK, RECORDS = 2**16, 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class StreamBatch:
     """Samples of a stream with their labels: one problem for each target."""
 
     design: Design
@@ -77,10 +77,10 @@ class PartialFit:
     n_iter_: int
     history_: list[dict[str, Any]]
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Batch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
         raise NotImplementedError
 
-    def _learn(self, batch: Batch) -> Self:
+    def _learn(self, batch: StreamBatch) -> Self:
         """Learn from the samples of a batch once."""
         streams = self._open(batch)
         self.__dict__.pop("_trained_on", None)  # of a fit before
@@ -105,7 +105,7 @@ class PartialFit:
         self.history_ = history[-RECORDS:]
         return self
 
-    def _open(self, batch: Batch) -> list[SupportStream]:
+    def _open(self, batch: StreamBatch) -> list[SupportStream]:
         """The current streams, or new ones."""
         if not self.max_support >= 1:
             raise ValueError(f"max_support={self.max_support!r}: at least one row must be kept.")
@@ -128,7 +128,7 @@ class PartialFit:
                 stream.rescale(float(self.C))
         return streams
 
-    def _check_same(self, streams: list[SupportStream], batch: Batch) -> None:
+    def _check_same(self, streams: list[SupportStream], batch: StreamBatch) -> None:
         known = streams[0]
         same = (
             len(streams) == len(batch.targets)
@@ -222,7 +222,7 @@ class PartialFit:
         self._say([min(b, u) for b, u in zip(lower, upper, strict=True)], upper)
         return self
 
-    def _batches(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Batch]:
+    def _batches(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StreamBatch]:
         if y is not None or is_design(X) or hasattr(X, "shape") or not isinstance(X, Iterable):
             yield self._batch(X, y, sample_weight, first=False)
             return

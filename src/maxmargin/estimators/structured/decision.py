@@ -267,7 +267,7 @@ class ChainDecision:
         Returns
         -------
         maxmargin.inspection.TaggerExplanation
-            Print it, or use its methods ``to_frame`` and ``plot``.
+            Print it, or use its method ``to_frame``.
 
         Examples
         --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from maxmargin.core.vectors import Array
 
 
 class TaggerExplanation:
-    """The largest weights of a tagger, as text, as a data frame, or as a plot.
+    """The largest weights of a tagger, as text or as a data frame.
 
     :meth:`maxmargin.SequenceTagger.explain` returns it. Print it to read it.
 
@@ -22,13 +22,6 @@ class TaggerExplanation:
         weight first.
     transitions : list of tuples
         (from, to, weight), largest weight first. None stands for the start or the end of a sequence.
-
-    Attributes
-    ----------
-    figure_ : matplotlib figure
-        The figure, after :meth:`plot`.
-    axes_ : list of matplotlib axes
-        One for each label and one for the transitions, after :meth:`plot`.
 
     Examples
     --------
@@ -102,48 +95,6 @@ class TaggerExplanation:
             for name, values in columns.items()
         }
         return pandas.DataFrame(series)
-
-    def plot(self, figure: Any = None) -> Self:
-        """Plot the weights as bars, with axes for each label and for the transitions.
-
-        Parameters
-        ----------
-        figure : matplotlib figure, optional
-            The figure to use; a new one by default.
-
-        Returns
-        -------
-        TaggerExplanation
-            The explanation itself, with ``figure_`` and ``axes_``.
-        """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                'plot requires matplotlib. Install it with: pip install "maxmargin[plot]"'
-            ) from error
-        arrows = [(_arrow(a, b), weight) for a, b, weight in self.transitions]
-        parts = [*((str(label), pairs) for label, pairs in self.features.items())]
-        parts.append(("transitions", arrows))
-        columns = min(len(parts), 3)
-        rows = -(-len(parts) // columns)
-        longest = max(len(pairs) for _, pairs in parts)
-        if figure is None:
-            size = (4.0 * columns, (0.8 + 0.22 * max(longest, 1)) * rows)
-            figure = plt.figure(figsize=size, layout="constrained")
-        self.figure_, self.axes_ = figure, []
-        for place, (title, pairs) in enumerate(parts, start=1):
-            ax = figure.add_subplot(rows, columns, place)
-            weights = np.array([weight for _, weight in pairs])
-            heights = np.arange(len(pairs))
-            ax.barh(heights, weights, color=np.where(weights < 0, "C3", "C0").tolist())
-            ax.set_yticks(heights, [name for name, _ in pairs], parse_math=False)
-            ax.set_title(title, parse_math=False)
-            ax.invert_yaxis()
-            ax.axvline(0.0, color="0.2", linewidth=0.8)
-            ax.spines[["top", "right"]].set_visible(False)
-            self.axes_.append(ax)
-        return self
 
 
 def explain(

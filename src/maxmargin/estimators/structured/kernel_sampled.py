@@ -33,13 +33,12 @@ class SampledModel(NamedTuple):
     features: KernelFeatures
 
 
-def require_alone(estimator: Any, margin: Any = None, resume_from: Any = None) -> None:
+def require_alone(estimator: Any, resume_from: Any = None) -> None:
     """Raise ValueError for parameters that sampled cuts do not support."""
     wrong = {
         "solver": estimator.solver != "auto",
         "warm_start": bool(estimator.warm_start),
         "checkpoint": estimator.checkpoint is not None or resume_from is not None,
-        "sample_margin": margin is not None,
         "oracle": getattr(estimator, "oracle", "cheap") != "cheap",
     }
     if any(wrong.values()):
@@ -50,7 +49,7 @@ def require_alone(estimator: Any, margin: Any = None, resume_from: Any = None) -
         )
 
 
-def fit_drawn(
+def fit_sampled_cuts(
     estimator: Any,
     task: Task,
     X: Sequence[Any],

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from maxmargin.core.interrupts import outermost
-from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
-from maxmargin.estimators.outcome import tell_path
+from maxmargin.estimators.paths import fit_path
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
-from maxmargin.estimators.watching import Watch
 from maxmargin.tasks.base import Task
 
 
@@ -70,25 +65,11 @@ def structured_path(
     [True, True, True]
     """
     check_pairs(X, Y)
-    values = [float(C) for C in np.ravel(Cs)]
-    if not values:
-        raise ValueError("Cs is empty: give at least one value of C.")
     weight = check_example_weights(sample_weight, len(Y))
-    fitted: dict[float, StructuredSVM] = {}
-    previous: Any = None
-    interrupted = False
-    with outermost() as returns, StructuredProblem(StructuredSVM(task, **params), X, Y) as problem:
-        for k, C in enumerate(ascending := sorted(set(values)), 1):
-            svm = StructuredSVM(task, C, **params)
-            try:
-                with Watch(svm, f"fit {k} of {len(ascending)}, C={C:g}"):
-                    previous = svm._solve(problem, weight, previous)
-            except KeyboardInterrupt:  # before the solver began, or after it
-                interrupted = True
-                break
-            fitted[C] = svm
-            if svm.stop_reason_ in ENDING:
-                break
-    path = [fitted[C] for C in values if C in fitted]
-    tell_path("structured_path", path, interrupted, returns=returns)
-    return path
+    with StructuredProblem(StructuredSVM(task, **params), X, Y) as problem:
+        return fit_path(
+            "structured_path",
+            Cs,
+            lambda C: StructuredSVM(task, C, **params),
+            lambda svm, previous: svm._solve(problem, weight, previous),
+        )

@@ -52,12 +52,11 @@ class StructuredProblem:
         svm: StructuredEstimator,
         X: Sequence[Any],
         y: Sequence[Any],
-        margin: Any = None,
         last: StructuredProblem | None = None,
     ) -> None:
         if svm.oracle not in ("cheap", "expensive"):
             raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'expensive'.")
-        self.X, self.y, self._margin = X, y, margin
+        self.X, self.y = X, y
         self.task: Any = copy.deepcopy(svm.task) if last is None else last.task
         #: with a kernel: the features that replace rows, and the inputs with these features
         self.mapped: Mapped | None = None
@@ -101,8 +100,8 @@ class StructuredProblem:
     def risk(self, weight: Any) -> Any:
         """The risk with these sample weights. It takes over the engine of the previous risk."""
         # a center alone does not change compiled examples; cached outputs of an expensive oracle depend on w
-        centerd = self.weights.center_only and not self._expensive and self._margin is None
-        known = centerd or self._examples is not None
+        centered = self.weights.center_only and not self._expensive
+        known = centered or self._examples is not None
         risk = TaskRisk(
             self.task,
             self.inputs,
@@ -113,11 +112,10 @@ class StructuredProblem:
             engine=self._engine,
             examples=self._examples,
             weight_map=None if known else self.weights.map,
-            sample_margin=self._margin if self._examples is None else None,
             expensive=self._expensive,
         )
         self._examples = risk.examples
-        return self.weights.risk(risk) if centerd else risk
+        return self.weights.risk(risk) if centered else risk
 
     def completed_risk(self, weight: Any, latent: Sequence[Any]) -> CompletedRisk:
         """The risk of a latent task with these sample weights and latent variables."""

@@ -25,7 +25,7 @@ from maxmargin.estimators.structured.kernel_inputs import (
     is_sampled,
     map_rows,
 )
-from maxmargin.estimators.structured.kernel_sampled import fit_drawn, require_alone
+from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, require_alone
 from maxmargin.estimators.structured.tagged_data import TaggedData, label_functions, score_parts
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
@@ -326,11 +326,11 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     def _by_sampled_cuts(
         self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
     ) -> Self:
-        require_alone(self, None, resume_from)
+        require_alone(self, resume_from)
         X, Y = data.labeled()
         task = copy.copy(data.task)
         task.n_features = None  # one per row
-        found = fit_drawn(self, task, X, Y, data.rows, np.cumsum(data.counts), weight)
+        found = fit_sampled_cuts(self, task, X, Y, data.rows, np.cumsum(data.counts), weight)
         self.classes_, self.vectorizer_ = classes, vectorizer
         self.n_features_in_ = data.rows.shape[1]
         self.task_, self.weights_ = cast(Chain, found.task), found.w

@@ -26,7 +26,7 @@ from maxmargin.estimators.structured.kernel_inputs import (
     require_kernel_inputs,
     stack_inputs,
 )
-from maxmargin.estimators.structured.kernel_sampled import fit_drawn, require_alone
+from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, require_alone
 from maxmargin.estimators.structured.problem import StructuredProblem, warn_if_never_wrong
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
@@ -177,7 +177,6 @@ class StructuredSVM(CertifiedEstimator):
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
-        sample_margin: Any = None,
         resume_from: Any = None,
     ) -> Self:
         """Fit the model.
@@ -187,9 +186,6 @@ class StructuredSVM(CertifiedEstimator):
         {pairs}
             A data set (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
         {sample_weight}
-        sample_margin : array of shape (n_samples,), optional
-            Per-sample multipliers of the loss, positive: ``m_i Delta + <w, ...>``. Inference is called with
-            ``w / m_i``, through the Python methods of the task.
         {resume_from}
 
         Returns
@@ -204,25 +200,25 @@ class StructuredSVM(CertifiedEstimator):
         weight = check_example_weights(sample_weight, len(y))
         if is_sampled(self):
             check_kernel(self)
-            require_alone(self, sample_margin, resume_from)
+            require_alone(self, resume_from)
             rows, ends = stack_inputs(self.task, X)
-            self.task_, self.coef_, self.kernel_features_ = fit_drawn(
+            self.task_, self.coef_, self.kernel_features_ = fit_sampled_cuts(
                 self, self.task, X, y, rows, ends, weight
             )
             return self
         previous: Array | None = None
         about, kept = None, None
         if self.warm_start:
-            previous, about = getattr(self, "coef_", None), self._about(X, y, sample_margin)
+            previous, about = getattr(self, "coef_", None), self._about(X, y)
             kept = recall(getattr(self, "_kept", None), about, self._solver_for_sets())
         last = None if kept is None else kept.more
         if self.kernel is not None:  # coef_ belongs to other features
             previous = None if kept is None else np.array(kept.sets.w)
-        with StructuredProblem(self, X, y, sample_margin, last) as problem:
+        with StructuredProblem(self, X, y, last) as problem:
             start = None
             if previous is not None and previous.shape == (problem.dim,):
                 start = Start(problem.learned(previous), None if kept is None else kept.sets)
-            given = {"X": X, "y": y, "sample_weight": weight, "sample_margin": sample_margin}
+            given = {"X": X, "y": y, "sample_weight": weight}
             if problem.mapped is not None:
                 given["kernel_rows"] = problem.mapped.features.rows
             keeping = FitCheckpoint(self, resume_from, problem.task, **given)
@@ -233,12 +229,12 @@ class StructuredSVM(CertifiedEstimator):
             self._kept = keep(about, result, problem)
         return self
 
-    def _about(self, X: Any, y: Any, sample_margin: Any) -> str | None:
+    def _about(self, X: Any, y: Any) -> str | None:
         """A fingerprint of everything that working sets depend on."""
         names = ["task", "rescaling", "oracle", *PARAMETERS, *KERNEL_PARAMETERS]
         if self.kernel is not None:
             names.append("random_state")  # it determines landmarks
-        return fingerprint(X, y, sample_margin, [getattr(self, name) for name in names])
+        return fingerprint(X, y, [getattr(self, name) for name in names])
 
     def _solver_for_sets(self) -> Any:
         return DualCoordinate() if self.solver == "auto" else self.solver

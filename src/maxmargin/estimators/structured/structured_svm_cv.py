@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from numbers import Integral
+from collections.abc import Generator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,45 +11,23 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.interrupts import outermost
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.grid_table import Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
-from maxmargin.estimators.outcome import raise_from_search, stopped_early, tell_search
-from maxmargin.estimators.parameters import NamedParameters, check_parameters
+from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.estimators.validation import loaded
 from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.base import Task
 
-#: parameters of every fit
-SHARED = (
-    "rescaling",
-    "kernel",
-    "gamma",
-    "degree",
-    "coef0",
-    "kernel_method",
-    "fixed",
-    "nonnegative",
-    "nonpositive",
-    "prior",
-    "tol",
-    "solver",
-    "oracle",
-    "max_iter",
-    "n_jobs",
-    "engine",
-    "random_state",
-)
-
 
 @documented
-class StructuredSVMCV(NamedParameters):
+class StructuredSVMCV(CrossValidation):
     """Large-margin training of any structured task, with C chosen by cross-validation.
 
     Trains a :class:`StructuredSVM` for all folds and values of C, each with a certificate of the same
@@ -131,6 +108,9 @@ class StructuredSVMCV(NamedParameters):
     >>> search.best_score_ > -0.5
     True
     """
+
+    _trained = StructuredSVM
+    _powers = (-3, 1)
 
     def __init__(
         self,
@@ -221,107 +201,21 @@ class StructuredSVMCV(NamedParameters):
             )
         weight = check_example_weights(sample_weight, len(y))
         weight = np.ones(len(y)) if weight is None else weight
-        Cs = self._values()
-        everyone = np.arange(len(y))  # splits may be masks or negative indices
-        splits = [
-            (everyone[train], everyone[test])
-            for train, test in check_cv(self.cv).split(everyone, None, groups)
-        ]
-        table = GridTable(len(splits), [None], Cs)
-        self.n_splits_, self.oracle_calls_ = len(splits), 0.0
-        for name in ("best_index_", "best_score_", "best_params_", "best_estimator_", "coef_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
-        best = None
-        with (
-            GridWatch(self, table) as watch,
-            outermost() as returns,
-            StructuredProblem(self._template(len(splits)), X, y) as problem,
-        ):
-            last = None
-            try:
-                for cell in self._cells(problem, weight, splits, table, watch):
-                    last = cell
-            except KeyboardInterrupt:  # while a fold was scored
-                watch.stop = "interrupted"
-            self._store(table)
-            stopped_early(self, watch.stop, self._select, returns=returns)
-            if self.refit:
-                best = self._template(len(splits)).set_params(**self.best_params_)
-                with watch.of_part(best, "final fit"):
-                    self.oracle_calls_ += best._solve(problem, weight, _start(last)).oracle_calls
-                self.best_estimator_, self.coef_ = best.set_params(solver=self.solver), best.coef_
-        if best is not None and best.stop_reason_ == "interrupted" and not returns:
-            raise_from_search(self, f"all fits are done, best_estimator_ has gap {best.gap_:.2g}.")
-        if watch.stop != "interrupted":
-            tell_search(self, table, best)
-        return self
+        splits = self._splits(check_cv(self.cv).split(np.arange(len(y)), None, groups), len(y))
+        table, self.oracle_calls_ = GridTable(len(splits), self._values()), 0.0
+        with StructuredProblem(self._template(), X, y) as problem:
+            cells = _Cells(self, problem, weight, splits)
+            return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
 
-    def _values(self) -> Array:
-        """The values of C, ascending."""
-        if isinstance(self.Cs, Integral):
-            Cs: Array = np.logspace(-3, 1, int(self.Cs))
-        else:
-            Cs = np.sort(np.asarray(self.Cs, dtype=np.float64).ravel())
-        if not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
-            raise ValueError(f"Cs={self.Cs!r}: give positive numbers, or how many.")
-        return Cs
-
-    def _template(self, n_splits: int) -> StructuredSVM:
-        shared = {name: getattr(self, name) for name in SHARED}
-        svm = StructuredSVM(self.task, **shared)
+    def _template(self) -> StructuredSVM:
+        svm: StructuredSVM = super()._template()
         if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
             # keep planes of held-out examples during the folds that do not use them
-            svm.solver = AutoStructured(self.oracle, idle=8 * (n_splits + 1))
+            svm.solver = AutoStructured(self.oracle, idle=8 * (self.n_splits_ + 1))
         return svm
-
-    def _cells(
-        self,
-        problem: StructuredProblem,
-        weight: Array,
-        splits: list[Any],
-        table: GridTable,
-        watch: GridWatch,
-    ) -> Iterator[SolveResult]:
-        """Train all folds with the smallest C, then with the next; each fit starts from the one before."""
-        last: SolveResult | None = None
-        for i, C in enumerate(table.Cs):
-            for k, (train, test) in enumerate(splits):
-                if watch.ended():
-                    return
-                svm = self._template(len(splits)).set_params(C=float(C), max_seconds=watch.left())
-                counts = np.bincount(train, minlength=len(weight))  # splitters may repeat examples
-                before = time.perf_counter()
-                with watch.of_part(svm, watch.next_label((k, 0, i))):
-                    last = svm._solve(problem, weight * counts, _start(last))
-                seconds = time.perf_counter() - before
-                self.oracle_calls_ += last.oracle_calls
-                yield last
-                if last.stop_reason in ("interrupted", "max_seconds"):
-                    watch.stop = last.stop_reason
-                    return
-                held_out = [problem.X[j] for j in test], [problem.y[j] for j in test]
-                done = Done((k, 0, i), [last], seconds)
-                table.put(done, self._score(svm, *held_out))
-                watch.take(done, {"C": float(C)})
 
     def _score(self, svm: StructuredSVM, X: list[Any], Y: list[Any]) -> float:
         return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
-
-    def _store(self, table: GridTable) -> None:
-        """Store the results."""
-        results = table.results()
-        del results["param_class_weight"]
-        results["params"] = [{"C": params["C"]} for params in results["params"]]
-        self.cv_results_ = results
-
-    def _select(self) -> None:
-        """Choose C."""
-        means = self.cv_results_["mean_test_score"]
-        if np.isnan(means).all():
-            raise ValueError("no value of C has a score: scoring returned NaN.")
-        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-        self.best_score_ = float(means[self.best_index_])
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """Predict outputs with ``best_estimator_``.
@@ -358,10 +252,46 @@ class StructuredSVMCV(NamedParameters):
         return self._score(self.best_estimator_, list(X), list(y))
 
 
-def _start(last: SolveResult | None) -> SolveResult | Start | None:
-    """What the next fit starts from: working sets of examples, but no cutting planes, which are sums over one
-    fold.
-    """
-    if last is not None and isinstance(last.dual, Bundle):
-        return Start(last.w)
-    return last
+class _Cells:
+    """Trains and scores the cells: all folds with one C, then with the next, each from the last fit."""
+
+    def __init__(
+        self, search: StructuredSVMCV, problem: StructuredProblem, weight: Array, splits: list[Any]
+    ) -> None:
+        self._search, self._problem = search, problem
+        self._weight, self._splits = weight, splits
+        self._last: SolveResult | None = None
+
+    def train(self, table: GridTable, watch: GridWatch) -> Generator[Done]:
+        X, y = self._problem.X, self._problem.y
+        for i, C in enumerate(table.Cs):
+            for k, (train, test) in enumerate(self._splits):
+                if watch.ended():
+                    return
+                svm = self._search._template().set_params(C=float(C), max_seconds=watch.left())
+                counts = np.bincount(train, minlength=len(y))  # splitters may repeat examples
+                before = time.perf_counter()
+                with watch.of_part(svm, watch.next_label((k, 0, i))):
+                    last = self._fit(svm, self._weight * counts)
+                done = Done((k, 0, i), [last], time.perf_counter() - before)
+                if last.stop_reason in ("interrupted", "max_seconds"):
+                    watch.stop = last.stop_reason
+                    return
+                table.put(
+                    done, self._search._score(svm, [X[j] for j in test], [y[j] for j in test])
+                )
+                yield done
+
+    def fit_best(self, best: StructuredSVM) -> None:
+        self._fit(best, self._weight)
+        best.solver = self._search.solver
+
+    def _fit(self, svm: StructuredSVM, weight: Array) -> SolveResult:
+        start: SolveResult | Start | None = self._last
+        if start is not None and isinstance(start.dual, Bundle):
+            start = Start(
+                start.w
+            )  # working sets of examples are kept; planes are sums over one fold
+        self._last = svm._solve(self._problem, weight, start)
+        self._search.oracle_calls_ += self._last.oracle_calls
+        return self._last

@@ -30,7 +30,7 @@ from maxmargin.risks.weight_map import WeightMap
 ROOM = 2**27
 #: maximum density of a block matrix for which products with sparse rows stay sparse
 SPARSE_BLOCKS = 0.02
-#: number of rows passed to an operator at a time
+#: number of rows transformed at a time
 CHUNK = 1024
 
 
@@ -263,8 +263,7 @@ def _work(risk: ScoreRisk, weights: WeightMap) -> RowShape:
 def _sparse_product(design: Design, weights: WeightMap) -> bool:
     d = design.shape[1]
     entries = sum(len(where) ** 2 for where, _ in weights.blocks)
-    known = all(isinstance(T, np.ndarray) for _, T in weights.blocks)
-    return isinstance(design, CSRDesign) and known and entries <= SPARSE_BLOCKS * d * d
+    return isinstance(design, CSRDesign) and entries <= SPARSE_BLOCKS * d * d
 
 
 def stretched(design: Any, weights: WeightMap) -> Any:

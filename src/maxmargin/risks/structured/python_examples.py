@@ -4,10 +4,6 @@ compiled ones.
 Margin and slack rescaling differ only in the plane of a labeling: rho (Psi(x, y^) - Psi(x, y))
 with rho = 1 or rho = Delta(y, y^). Everything else is the same. Fixed weights and priors
 change planes and offsets; see :mod:`maxmargin.risks.weight_map`.
-
-A margin m > 0 of an example multiplies its losses. Since m Delta + <w, dPsi> = m (Delta + <w / m, dPsi>), the
-task's oracle is called at w / m and need not support it. The same holds for slack rescaling,
-Delta (m + <w, dPsi>).
 """
 
 from __future__ import annotations
@@ -53,10 +49,8 @@ class PlainExamples:
         dim: int,
         rescaling: Rescaling,
         weight_map: WeightMap | None = None,
-        margin: Array | None = None,
     ) -> None:
         self.task, self.dim = task, dim
-        self._margin = margin
         self._X, self._Y, self._rescaling, self._map = X, Y, rescaling, weight_map
         self._quick = False
         #: number of the first example in error messages
@@ -78,7 +72,6 @@ class PlainExamples:
         """The examples ``lo .. hi-1`` alone; error messages use their original numbers."""
         other = copy.copy(self)
         other._X, other._Y = _some(self._X, lo, hi), _some(self._Y, lo, hi)
-        other._margin = None if self._margin is None else self._margin[lo:hi]
         other._first = self._first + lo
         return other
 
@@ -105,16 +98,15 @@ class PlainExamples:
     def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
         """(labeling, value, upper bound of the maximum) at the user-space weights w."""
         task, x, y = self.task, self._X[i], self._Y[i]
-        slack, margin = self._rescaling == "slack", self._margin_of(i)
-        bound, seen = None, w if margin == 1.0 else w / margin
-        found = task.quick_augmented_inference(x, y, seen) if self._quick else None
+        slack, bound = self._rescaling == "slack", None
+        found = task.quick_augmented_inference(x, y, w) if self._quick else None
         if found is not None:
             bound = float("inf")
         else:
             ask = task.slack_augmented_inference if slack else task.loss_augmented_inference
-            found = ask(x, y, seen)
+            found = ask(x, y, w)
         if isinstance(found, Bounded):
-            found, bound = found.y, margin * found.upper
+            found, bound = found.y, found.upper
         if found is None:
             name = "slack_augmented_inference" if slack else "loss_augmented_inference"
             raise TypeError(
@@ -153,11 +145,8 @@ class PlainExamples:
             labeling, value = Labeling(y, 0.0, _zero(labeling.plane)), 0.0
         return labeling, value, max(value, upper)
 
-    def _margin_of(self, i: int) -> float:
-        return 1.0 if self._margin is None else float(self._margin[i])
-
     def labeling(self, i: int, found: Any) -> tuple[Labeling, float]:
-        """An output of example i with its plane, and its loss times the example's margin."""
+        """An output of example i with its plane, and its loss."""
         loss, plane = self._plane(i, found)
         return self._mapped(found, loss, plane), loss
 
@@ -169,7 +158,7 @@ class PlainExamples:
         return Labeling(found, loss + share, seen)
 
     def _plane(self, i: int, found: Any) -> tuple[float, Vector]:
-        """Loss, times the example's margin, and plane of an output, in user-space weights."""
+        """Loss and plane of an output, in user-space weights."""
         x, y = self._X[i], self._Y[i]
         loss = float(self.task.loss(y, found))
         if not (np.isfinite(loss) and loss >= 0.0):
@@ -180,7 +169,7 @@ class PlainExamples:
         plane = self.task.difference(x, found, y)
         if self._rescaling == "slack":
             plane = _scaled(plane, loss)
-        return loss * self._margin_of(i), plane
+        return loss, plane
 
     def truth(self, i: int) -> Any:
         """The labeled output."""

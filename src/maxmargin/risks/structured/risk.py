@@ -55,16 +55,6 @@ def require_rescaling(task: Task, rescaling: str) -> None:
         )
 
 
-def _margins(sample_margin: Any, n: int) -> Array:
-    """One positive number per example."""
-    margin = np.ascontiguousarray(sample_margin, dtype=np.float64)
-    if margin.shape != (n,):
-        raise ValueError(f"sample_margin has shape {margin.shape}; {n} margins are needed.")
-    if not (np.isfinite(margin) & (margin > 0.0)).all():
-        raise ValueError("sample_margin must be finite and positive: it multiplies the losses.")
-    return margin
-
-
 def _examples_of(
     task: Task,
     X: Sequence[Any],
@@ -72,15 +62,13 @@ def _examples_of(
     dim: int,
     rescaling: Rescaling,
     weight_map: WeightMap | None,
-    sample_margin: Any,
 ) -> Examples:
     """The task's compiled form of the examples where it has one, and it supports what is asked."""
-    margin = None if sample_margin is None else _margins(sample_margin, len(Y))
     examples: Examples | None = None
-    if weight_map is None and margin is None:
+    if weight_map is None:
         examples = task.pack(X, Y) if rescaling == "margin" else task.pack_slack(X, Y)
     if examples is None:
-        examples = PlainExamples(task, X, Y, dim, rescaling, weight_map, margin)
+        examples = PlainExamples(task, X, Y, dim, rescaling, weight_map)
         if len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples but Y has {len(Y)}.")
     return examples
@@ -187,8 +175,6 @@ class TaskRisk:
         A map of the weights (some are fixed, or have a prior). Compiled forms do not know it: the task's
         Python methods are used instead. To keep them, and be content with cutting planes, use
         :class:`maxmargin.risks.priors.mapped_risk.MappedRisk`.
-    sample_margin : array, optional
-        Factors of the losses by example, positive. Compiled forms do not know them either.
     expensive : bool, default False
         The oracle is expensive: examples are spread over as many shards as there can be, and an evaluation at
         one of the last points evaluated costs nothing.
@@ -221,16 +207,13 @@ class TaskRisk:
         engine: Engine | None = None,
         examples: Examples | None = None,
         weight_map: WeightMap | None = None,
-        sample_margin: Any = None,
         expensive: bool = False,
     ) -> None:
         require_rescaling(task, rescaling)
         if examples is None:
-            examples = _examples_of(task, X, Y, dim, rescaling, weight_map, sample_margin)
-        elif weight_map is not None or sample_margin is not None:
-            raise ValueError(
-                "compiled examples support no map of weights and no margins; pass X and Y only."
-            )
+            examples = _examples_of(task, X, Y, dim, rescaling, weight_map)
+        elif weight_map is not None:
+            raise ValueError("compiled examples support no map of weights; pass X and Y only.")
         n = len(examples)
         if n == 0:
             raise ValueError("there are no examples to learn from.")
