@@ -112,7 +112,7 @@ def count(least: int = 0, length: str = "") -> Field:
         sizes[length] = stored_values.count(value, name, least)
         return sizes[length]
 
-    return Field(check, prepare=int)
+    return Field(check)
 
 
 def of_type(*kinds: type) -> Field:
@@ -124,30 +124,17 @@ def of_type(*kinds: type) -> Field:
             raise FormatError(f"{name} must be a {expected}; the file has {shown(value)}")
         return value
 
-    return Field(check, prepare=kinds[0] if kinds[0] in (float, bool) else None)
-
-
-def one_of(*values: Any) -> Field:
-    """One of these values."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
-        if type(value) not in (str, int) or value not in values:
-            raise FormatError(f"{name} is {shown(value)}, which is not known")
-        return value
-
     return Field(check)
 
 
 def labels(length: str, kind: type = object) -> Field:
-    """A list of distinct labels, of one type if it is given."""
+    """A list of labels, of one type if it is given."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, list) or not all(map(is_label, value)):
             raise FormatError(f"{name} must be a list of labels; the file has {shown(value)}")
         if not all(isinstance(label, kind) for label in value):
             raise FormatError(f"the entries of {name} must be {kind.__name__}")
-        if len(set(value)) != len(value):
-            raise FormatError(f"the entries of {name} are not distinct")
         if sizes.setdefault(length, len(value)) != len(value):
             raise FormatError(f"{name} has {len(value)} entries where {sizes[length]} are needed")
         return value
@@ -156,7 +143,7 @@ def labels(length: str, kind: type = object) -> Field:
 
 
 def classes(length: str, kind: type = object) -> Field:
-    """An array of distinct labels: numbers, strings or objects."""
+    """An array of labels: numbers, strings or objects."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray) or value.ndim != 1:
@@ -188,13 +175,6 @@ def checked_labels(values: Any) -> Any:
                 "str(label)."
             )
     return values
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number that NumPy can hold; NaN is not."""
-    if isinstance(value, int):
-        return abs(value) < 2**63
-    return isinstance(value, float) and not math.isnan(value)
 
 
 def section(

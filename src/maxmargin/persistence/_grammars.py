@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
-from maxmargin.files.codec import FormatError, shown
-from maxmargin.persistence._fields import Field, Fields, Sizes, array, integers, labels
+from maxmargin.files.codec import FormatError
+from maxmargin.persistence._fields import Field, Fields, Sizes, array, integers, labels, section
 from maxmargin.tasks.parsing.grammar import Grammar, Rule, Symbol
 from maxmargin.tasks.parsing.lexicon import Lexicon
 from maxmargin.tasks.parsing.parsing import Parsing
@@ -78,9 +78,7 @@ def parser_values(est: GrammarParser) -> dict[str, Any]:
 
 def read_parser(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     """The attributes of a fitted parser."""
-    if not isinstance(stored["options"], dict) or set(stored["options"]) != set(_OPTIONS):
-        raise FormatError(f"the options of the parser are {shown(stored['options'])}")
-    task = Parsing(**stored["options"])
+    task = Parsing(**section(stored["options"], "the options of the parser", _OPTIONS))
     symbols, words, names = stored["symbols"], stored["words"], stored["names"]
     if not all(_is_symbol(symbol) for symbol in symbols):
         raise FormatError("the symbols of the grammar are of an unknown form")
