@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
 from sklearn.base import clone
 from tests.keeping.same import identical
 from tests.keeping.test_damaged_files import joined, parts, refused, survives
@@ -57,8 +58,15 @@ def test_signs_and_fixed_weights_come_back(path):
     assert load(path).fixed == {0: [0.1, 0.2, 0.3]}
 
 
-def test_an_operator_is_code_and_not_stored(path):
+def test_a_sparse_factor_comes_back(path):
     model = LinearSVC(0.1, prior=GaussianPrior(factor=sp.eye_array(4, format="csr"))).fit(X, Y)
+    again = model.save(path) and load(path)
+    assert (again.prior.factor != model.prior.factor).nnz == 0
+    assert (clone(again).fit(X, Y).coef_ == model.coef_).all()
+
+
+def test_an_operator_is_code_and_not_stored(path):
+    model = LinearSVC(0.1, prior=GaussianPrior(factor=aslinearoperator(np.eye(4)))).fit(X, Y)
     with pytest.warns(UserWarning, match="prior"):
         model.save(path)
     again = load(path)
@@ -72,6 +80,4 @@ def test_damaged_files(path):
     header, tensors = parts(data)
     for at in range(0, len(data), 31):
         survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
-    name = "params.prior.covariance.1"
-    refused(path, joined(header, dict(tensors, **{name: -tensors[name]})), "positive definite")
-    refused(path, joined(header, {k: v for k, v in tensors.items() if k != name}))
+    refused(path, joined(header, {k: v for k, v in tensors.items() if k != "small"}), "small")

@@ -240,6 +240,8 @@ def load(
         estimator = cls(**params)
     except NotImplementedError as error:  # slack rescaling, and a task without inference for it
         raise ValueError(f"the task does not fit the model in {path}: {error}") from error
+    except codec.CONTRADICTIONS as error:
+        raise ModelFileError(f"{os.fspath(path)}: {shown(error)}") from error
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return cast(SavedEstimator, estimator)

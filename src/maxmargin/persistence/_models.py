@@ -116,8 +116,8 @@ _KERNEL: Fields = {
     **_FEATURES,
     "classes_": f.classes("classes"),
     "n_samples": f.count(1, "samples"),
-    "support_": f.integers("support", below="samples"),
-    "n_support_": f.integers("classes"),
+    "support_": f.array("support", of="integers", below="samples"),
+    "n_support_": f.array("classes", of="integers"),
     "dual_coef_": f.array("height", "support"),
     "intercept_": f.array("intercepts"),
     "support_vectors_": f.Field(_check_vectors),
@@ -177,9 +177,9 @@ _TAGGER: Fields = {
     "vocabulary": f.optional(f.labels("d")),
     "weights_": f.array("weights"),
     "cost": f.optional(f.array("states", "states")),
-    "allowed": f.optional(f.flags("states", "states")),
-    "allowed_start": f.optional(f.flags("states")),
-    "allowed_stop": f.optional(f.flags("states")),
+    "allowed": f.optional(f.array("states", "states", of="flags")),
+    "allowed_start": f.optional(f.array("states", of="flags")),
+    "allowed_stop": f.optional(f.array("states", of="flags")),
     "calibration_": f.optional(f.array(2, "knots")),
 }
 
@@ -252,7 +252,7 @@ def _read_graphs(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 _MULTILABEL: Fields = {
     **_FEATURES,
     "classes_": f.classes("classes"),
-    "dependencies_": f.integers("pairs", 2, below="classes"),
+    "dependencies_": f.array("pairs", 2, of="integers", below="classes"),
     "weights_": f.array("weights"),
 }
 

@@ -28,6 +28,9 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.row_ascent import PlaneDual, RowsDual, ShardsDual
 from maxmargin.solvers.sets_dual import SetsDual
 
+#: the least C that can occur
+TINY = float(np.finfo(np.float64).tiny)
+
 
 def identity(problem: Problem, solver: Any) -> dict[str, Any]:
     """What must be the same for a state to fit, whoever computes."""
@@ -160,7 +163,7 @@ def _restore(
         if rows is None or method not in problem.methods:
             raise ValueError("its multipliers are those of a method that is not for this problem")
         streaming, blocks = (solver.streaming, solver.layout) if solver else (None, None)
-        duals = rows.row_duals(method, number(at, "its C"), omega, streaming, blocks)
+        duals = rows.row_duals(method, number(at, "its C", TINY), omega, streaming, blocks)
         duals.restore(own)
         state.duals[method] = duals
     state.memory = _read_memory(memory, risk, problem)
