@@ -3,10 +3,10 @@
     python -m tests.fuzz.files --models 20000 --manifests 5000 --checkpoints 5000 --seed 0
 
 Valid files of every kind are written first. Each damaged file is determined by its number, and used as a user
-would use it, in a child process with a limit on its memory and on the time per file. Reading it must raise the
-library's own error, which quotes the file only in part, or succeed. After a model or a checkpoint was read,
-its numbers may be anything, and so may what predictions and further iterations raise; but they must not
-crash, hang or exhaust the memory. Anything else is a finding; ``--only models:123`` repeats one, and
+would use it, in a child process with a limit on its memory and on the time per file. Reading it must raise
+the library's own error, which quotes the file only in part, or succeed. After a model or a checkpoint was
+read, its numbers may be anything, and so may what predictions and further iterations raise; but they must
+not crash, hang or exhaust the memory. Anything else is a finding; ``--only models:123`` repeats one, and
 ``--keep`` leaves its file in a folder.
 """
 

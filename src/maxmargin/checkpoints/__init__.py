@@ -1,6 +1,7 @@
 """Checkpoints: the state of a fit in one file, from which the fit can resume after its process was killed.
 
-The file is described in :mod:`maxmargin.files.container`. While a new one is written, the previous one stays in place.
+The file is described in :mod:`maxmargin.files.container`. While a new one is written, the previous one stays
+in place.
 """
 
 from __future__ import annotations

@@ -239,7 +239,10 @@ class Decoder:
                 raw = self._arrays[POOL][place : place + size].copy()
             else:
                 raw = self._arrays[place].reshape(-1)
-            self._made[key] = raw.view(np.uint8).view(dtype).reshape(shape)
+            raw = raw.view(np.uint8)
+            if dtype[1] == "U" and raw.view(f"{dtype[0]}u4").max(initial=0) > 0x10FFFF:
+                raise FormatError("the file holds characters that do not exist")
+            self._made[key] = raw.view(dtype).reshape(shape)
         return self._made[key]
 
 

@@ -13,13 +13,12 @@ The checksum is a BLAKE2b hash of the header's strings and of the arrays with th
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import platform
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
 from importlib.metadata import version
@@ -82,8 +81,8 @@ def _header(metadata: dict[str, str], arrays: Mapping[str, AnyArray]) -> bytes:
     return text + b" " * (-len(text) % 8)
 
 
-def _bytes(array: AnyArray) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+def _bytes(array: AnyArray) -> Any:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _checksum(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> str:
@@ -121,18 +120,13 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name must survive a crash of the machine, too. Not all systems can open folders."""
-    try:
+    """The new name must survive a crash of the machine, too. Not all systems can do this for folders."""
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EACCES, errno.EBADF):
-            raise
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -163,7 +157,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[Any, Any, dict[str, A
         with safe_open(path, framework="np") as file:
             metadata = file.metadata()
             _require_format(metadata, kind)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise FormatError(f"the {kind} is damaged: {shown(error)}") from error
     if metadata.pop("checksum", None) != _checksum(metadata, arrays):

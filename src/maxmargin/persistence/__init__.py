@@ -2,8 +2,8 @@
 
 The format is that of :mod:`maxmargin.files`. The header's entry ``about`` is JSON with the class, the
 parameters and the certificate; the tree holds the fitted attributes. Loading makes objects from fixed lists
-of classes only, and checks kinds, shapes, types and index ranges before compiled code sees an array. Whether a
-fit could have produced the entries is not checked.
+of classes only, and checks kinds, shapes, types and index ranges before compiled code sees an array. Whether
+a fit could have produced the entries is not checked.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def load(
     """Read an estimator that its method ``save`` wrote.
 
     No code from the file is run. A file that is damaged raises a ``maxmargin.persistence.ModelFileError``
-    that says what is wrong. Kinds, shapes, types and index ranges are checked, whoever wrote the file; whether
-    the weights and the certificate are those of a fit is not.
+    that says what is wrong. Kinds, shapes, types and index ranges are checked, whoever wrote the file;
+    whether the weights and the certificate are those of a fit is not.
 
     Parameters
     ----------

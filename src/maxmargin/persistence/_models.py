@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.data.token_vectorizer import TokenVectorizer
-from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
@@ -52,11 +51,8 @@ CERTIFICATE: Fields = {
 
 
 def _check_streams(value: Any, name: str, sizes: Sizes) -> Any:
-    if not isinstance(value, list) or not value:
-        raise FormatError("the streams are not a list")
-    for stream in value:
-        if not isinstance(stream, SupportStream) or stream.n_features != sizes["d"]:
-            raise FormatError(f"the streams are not streams of {sizes['d']} features")
+    if not value or any(stream.n_features != sizes["d"] for stream in value):
+        raise FormatError(f"the streams are not streams of {sizes['d']} features")
     return value
 
 
@@ -136,9 +132,7 @@ def _kernel_svc_values(est: KernelSVC) -> dict[str, Any]:
 def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     K, found = sizes["classes"], (sizes["height"], sizes["intercepts"])
     if K < 2 or found not in ([(1, 1)] if K == 2 else [(K - 1, K * (K - 1) // 2), (K, K)]):
-        raise FormatError(
-            f"{found[0]} rows of coefficients and {found[1]} intercepts do not fit {K} classes"
-        )
+        raise FormatError(f"coefficients and intercepts of {found} do not fit {K} classes")
     if stored["n_support_"].sum() != sizes["support"]:
         raise FormatError("the numbers of support vectors do not add up")
     extras, shape = stored.pop("extras"), (stored.pop("n_samples"), sizes["d"])
@@ -285,12 +279,6 @@ def _task_name(est: Any) -> dict[str, Any]:
     return {"task": type(est.task_).__name__}
 
 
-def _read_structured(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
-    if sizes["dim"] < 1:
-        raise FormatError("the file holds no weights")
-    return stored
-
-
 def check_task(task: Any, name: str, dim: int) -> None:
     """Refuse a caller's task that cannot be the one the weights were trained for."""
     name = shown(name).strip("'")
@@ -329,10 +317,10 @@ class Model(NamedTuple):
 
     cls: Any
     fields: Fields
-    #: attributes from the checked values of a file
-    read: Callable[[dict[str, Any], Sizes], dict[str, Any]]
     #: values of an estimator that are not attributes with the names of fields
     values: Callable[[Any], dict[str, Any]] = lambda est: {}
+    #: attributes from the checked values of a file
+    read: Callable[[dict[str, Any], Sizes], dict[str, Any]] = lambda stored, sizes: stored
 
     @property
     def required(self) -> list[str]:
@@ -354,16 +342,16 @@ class Model(NamedTuple):
 MODELS: dict[str, Model] = {
     model.cls.__name__: model
     for model in (
-        Model(GrammarParser, PARSER, read_parser, parser_values),
-        Model(GraphLabeler, _GRAPHS, _read_graphs, _graph_values),
-        Model(KernelSVC, _KERNEL, _read_kernel_svc, _kernel_svc_values),
-        Model(LatentStructuredSVM, _LATENT, _read_structured, _task_name),
-        Model(LinearSVC, _CLASSIFIER, _read_classifier),
-        Model(LinearSVR, _REGRESSION, _read_linear),
-        Model(MeasureSVC, _CLASSIFIER, _read_classifier),
-        Model(MultiLabelSVC, _MULTILABEL, _read_multilabel),
-        Model(RankSVM, _RANKER, lambda stored, sizes: stored),
-        Model(SequenceTagger, _TAGGER, _read_tagger, _tagger_values),
-        Model(StructuredSVM, _STRUCTURED, _read_structured, _task_name),
+        Model(GrammarParser, PARSER, parser_values, read_parser),
+        Model(GraphLabeler, _GRAPHS, _graph_values, _read_graphs),
+        Model(KernelSVC, _KERNEL, _kernel_svc_values, _read_kernel_svc),
+        Model(LatentStructuredSVM, _LATENT, _task_name),
+        Model(LinearSVC, _CLASSIFIER, read=_read_classifier),
+        Model(LinearSVR, _REGRESSION, read=_read_linear),
+        Model(MeasureSVC, _CLASSIFIER, read=_read_classifier),
+        Model(MultiLabelSVC, _MULTILABEL, read=_read_multilabel),
+        Model(RankSVM, _RANKER),
+        Model(SequenceTagger, _TAGGER, _tagger_values, _read_tagger),
+        Model(StructuredSVM, _STRUCTURED, _task_name),
     )
 }

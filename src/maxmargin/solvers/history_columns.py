@@ -35,6 +35,8 @@ def counted(kept: dict[str, Any]) -> tuple[list[IterationRecord], float, float, 
         history, passes, elapsed, stop = entries(kept, "history", "passes", "elapsed", "stop")
         columns = [_column(history[name], kind) for name, kind in _TYPES.items()]
         records = [IterationRecord(*row) for row in zip(*columns, strict=True)]
+        if not isinstance(stop, str | None):
+            raise ValueError("the stop reason is not a string")
         return records, number(passes, "the passes"), number(elapsed, "the time so far"), stop
     except CONTRADICTIONS as error:
         raise CheckpointError(
@@ -47,5 +49,7 @@ def _column(kept: Any, kind: str) -> list[Any]:
     if kind == "str":
         names, codes = kept
         return [names[k] for k in integers(codes, "codes of strings", (None,), below=len(names))]
+    if kept.dtype.kind not in "if":
+        raise ValueError("the history does not hold numbers")
     values: list[Any] = kept.tolist()
     return [None if v != v else v for v in values] if "None" in kind else values

@@ -252,13 +252,15 @@ def _read_vector(kept: Any, dim: int) -> Vector:
 def _read_place(place: Any) -> dict[str, Any] | None:
     """Where the loop was: numbers, lists of numbers, and the state of its random numbers. Which of these
     entries there must be, the loop itself says."""
-    for name, value in (place or {}).items():
+    if place is None:
+        return None
+    for name, value in place.items():
         if name == "rng":
             np.random.default_rng(0).bit_generator.state = value  # NumPy checks it
         else:
             for one in value if isinstance(value, list) else [value]:
                 number(one, name, finite=False)
-    return place
+    return dict(place)
 
 
 def compare(
