@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -105,7 +107,9 @@ def test_the_file_is_plain_safetensors_with_a_json_header(path):
         assert json.loads(file.get_tensor("tree").tobytes())["n_features_in_"] == 4
     header = json.loads(metadata["about"])
     assert metadata["format"] == "maxmargin model 3"
-    assert metadata["library"] == maxmargin.__version__
+    versions = maxmargin.__version__, platform.python_version(), np.__version__, numba.__version__
+    assert tuple(metadata[k] for k in ("library", "python", "numpy", "numba")) == versions
+    assert set(metadata) == {"checksum", "format", "library", "python", "numpy", "numba", "about"}
     assert (header["class"], header["params"]["C"]) == ("LinearSVC", 0.5)
 
 

@@ -64,8 +64,7 @@ def save(
     """Write a fitted estimator to one file that holds no code.
 
     Stored are the weights, the classes or labels, names of features, the parameters, the certificate, and the
-    versions of the library, Python, NumPy and Numba. After a fit with checkpoints, or to a data set on disk,
-    a hash of the training data is stored as well.
+    versions of the library, Python, NumPy and Numba.
 
     Not stored are ``history_`` (a loaded estimator has an empty one, and files of equal models are equal
     byte for byte), ``callbacks`` (they are code; the loaded estimator has none) and the task of a
@@ -108,7 +107,6 @@ def save(
         )
     check_is_fitted(estimator, model.required)
     encoder = codec.Encoder(convert)
-    data = getattr(estimator, "_trained_on", None)
     try:
         tree = encoder.encode(model.fitted_values(estimator))
         about = encoder.encode(
@@ -116,7 +114,6 @@ def save(
                 "class": model.cls.__name__,
                 "params": storable_params(estimator),
                 "certificate": write_fields(estimator, CERTIFICATE),
-                **({} if data is None else {"training_data": data}),
                 **({"notes": dict(notes)} if notes else {}),
             }
         )
@@ -281,8 +278,7 @@ def _read(
     about: Any, tree: Any, arrays: Any, loss: Any
 ) -> tuple[Any, dict[str, Any], dict[str, Any], Sizes]:
     """Class, parameters, attributes and lengths, all checked; ``loss`` is the class of a user's own loss."""
-    optional = ("training_data", "notes")
-    about = section(about, "the header", ("class", "params", "certificate"), optional)
+    about = section(about, "the header", ("class", "params", "certificate"), ("notes",))
     name = about["class"]
     if not isinstance(name, str) or name not in MODELS:
         raise FormatError(f"the file names a class {shown(name)}, which is not known")
@@ -294,8 +290,4 @@ def _read(
     certificate = read_fields(
         decoder.decode(about["certificate"]), CERTIFICATE, "the certificate", {}
     )
-    data = about.get("training_data")
-    if not isinstance(data, str | None):
-        raise FormatError(f"the hash of the training data is {shown(data)}")
-    attributes |= {**certificate, "history_": []} | ({} if data is None else {"_trained_on": data})
-    return model.cls, params, attributes, sizes
+    return model.cls, params, {**attributes, **certificate, "history_": []}, sizes
