@@ -174,7 +174,8 @@ def _restore(
         planes += point.planes if isinstance(point, DualPoint) else ()
         kept_planes.require_columns([w, *planes])
     if point is not None:
-        state.raise_lower(point.value(omega, dim, Attained(state.upper)), point)
+        value = number(point.value(omega, dim, Attained(state.upper)), "its dual value")
+        state.raise_lower(value, point)
     return state
 
 
