@@ -40,7 +40,7 @@ _VALUES: list[Any] = [
     {"$object": {"class": "CuttingPlane"}}, {"$object": {"class": "DualCoordinate", "batch_size": "all"}},
     {"$object": {"class": "RelativeGap", "tol": 0.1}}, {"$object": []}, {"$objects": ["a", 1, None]},
     {"$object": {"class": "RBF", "gamma": -1.0}}, {"$loss": {"class": "Hinge"}}, {"$loss": {"class": "x"}},
-    {"$packed": {"mask": [], "values": [], "shape": [0]}}, {"$stream": {}},
+    {"$stream": {}},
     {"$matrix": {"shape": [1, 1]}}, *_RAW,
 ]  # fmt: skip
 

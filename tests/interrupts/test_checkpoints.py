@@ -544,7 +544,7 @@ def test_files_of_others(path, fitted, tmp_path):
     for contents in (b"", b"{}", b"x" * 1000, pickle.dumps({"w": X}), json.dumps([1]).encode()):
         refused(path, contents, "not a checkpoint")
     LinearSVC().fit(X, BINARY).save(path)
-    refused(path, path.read_bytes(), "a maxmargin model 2, .* not a maxmargin checkpoint 2")
+    refused(path, path.read_bytes(), "a maxmargin model 3, .* not a maxmargin checkpoint 3")
     with pytest.raises(FileNotFoundError, match="no such file"):
         LinearSVC().fit(X, BINARY, resume_from=tmp_path / "none")
     path.write_bytes(fitted)
@@ -553,11 +553,11 @@ def test_files_of_others(path, fitted, tmp_path):
 
 
 def test_a_newer_layout(path, monkeypatch):
-    monkeypatch.setattr(container, "FORMAT", 3)
+    monkeypatch.setattr(container, "FORMAT", 4)
     write_file(path, {}, {})
     monkeypatch.undo()
     with pytest.raises(
-        CheckpointError, match=r"checkpoint 3, written by maxmargin .* upgrade maxmargin"
+        CheckpointError, match=r"checkpoint 4, written by maxmargin .* upgrade maxmargin"
     ):
         read_file(path)
 
@@ -603,17 +603,6 @@ def test_checkpoints_of_two_fits_cannot_be_swapped(tmp_path):
         svm.fit(list(X), [int(k) for k in Y], resume_from=a)
     with pytest.raises(CheckpointError, match="y was"):
         tagger.fit(CHAINS, LABELS[::-1], resume_from=a)
-
-
-def test_multipliers_that_are_not_feasible_are_refused(path):
-    SequenceTagger(1.0, tol=1e-4, max_iter=3, checkpoint=path).fit(CHAINS, LABELS)
-    about, tree = read_file(path)
-    memory = tree["parts"][0]["memory"]
-    for wrong in (2.0 * memory["alpha"], -memory["alpha"], memory["alpha"][:-1]):
-        tree["parts"][0]["memory"] = {**memory, "alpha": wrong}
-        write_file(path, about, tree)
-        with pytest.raises(CheckpointError, match="does not fit this problem"):
-            SequenceTagger(1.0, tol=1e-4).fit(CHAINS, LABELS, resume_from=path)
 
 
 # -- where and when --------------------------------------------------------------------------------

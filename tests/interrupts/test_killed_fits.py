@@ -95,3 +95,29 @@ def test_kills_in_the_middle_of_writing(tmp_path):
         remove_leftovers(path)
         assert os.listdir(tmp_path) == ["c"]
     assert torn  # some writers were killed at work
+
+
+_MEASURED = """
+import resource, sys
+import numpy as np
+from pathlib import Path
+from maxmargin.checkpoints import write_file
+
+numbers = {str(k): np.ones(2_500_000) for k in range(10)}
+write_file(Path(sys.argv[1]), {}, {"a few": np.ones(3)})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+write_file(Path(sys.argv[1]), {}, numbers)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is that of Linux")
+def test_writing_copies_no_arrays(tmp_path):
+    path = tmp_path / "c"
+    command = [sys.executable, "-c", _MEASURED, path]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert path.stat().st_size > 200_000_000
+    assert int(found.stdout) < 10_000  # kB
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask  # others read what one may let them read

@@ -15,7 +15,7 @@ X, Y = load_iris(return_X_y=True)
 
 def _taggers_data():
     rng = np.random.default_rng(0)
-    # features that are always zero get no weight, so that the weights are packed
+    # features that are always zero get no weight
     inputs = [
         [{f"w={rng.integers(19)}": 1.0, f"zero {k} {t}": 0.0} for t in range(4)] for k in range(30)
     ]

@@ -1,9 +1,8 @@
-"""A file that is damaged, or made to do harm, ends in a ModelFileError that says what is wrong."""
+"""A file that is damaged, or made to do harm, raises a ModelFileError or loads, and runs no code."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import pickle
 import tracemalloc
@@ -12,8 +11,6 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.numpy import save as st_save
 from tests.fuzz.file_damage import Parts, rechecked
 
@@ -39,7 +36,7 @@ def joined(header, tensors, **metadata) -> bytes:
     whole = Parts.__new__(Parts)
     whole.metadata = {
         "checksum": "0" * 64,
-        "format": "maxmargin model 2",
+        "format": "maxmargin model 3",
         "library": "1",
         "about": text,
     }
@@ -76,8 +73,7 @@ def test_every_truncation_is_refused(kind, files, path):
     for end in {*range(64), *range(64, len(data), 37), len(data) - 1}:
         refused(path, data[:end])
         refused(path, rechecked(data[:end]))
-    refused(path, rechecked(data + b"\0"), "more bytes")
-    refused(path, data + b"\0", "damaged")
+    refused(path, rechecked(data + b"\0"), "damaged")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,55 +85,6 @@ def test_flipped_bytes(kind, files, path):
         damaged = bytearray(data)
         damaged[at] ^= 1 << int(rng.integers(8))
         survives(path, bytes(damaged))
-
-
-@given(st.data())
-def test_spliced_bytes(files, tmp_path_factory, data):
-    original = files[data.draw(st.sampled_from(KINDS))]
-    at = data.draw(st.integers(0, len(original)))
-    until = data.draw(st.integers(at, min(len(original), at + 40)))
-    damaged = original[:at] + data.draw(st.binary(max_size=40)) + original[until:]
-    survives(tmp_path_factory.getbasetemp() / "spliced", damaged)
-
-
-junk = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5) | st.sampled_from(["<i8", "LinearSVC", "CuttingPlane", "object", "inf"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["$tuple", "$dict", "$set", "$float", "$array", "$object", "class", "$packed", "x"]),
-        inner,
-        max_size=2,
-    ),
-    max_leaves=5,
-)  # fmt: skip
-
-
-def places(document, at=()):
-    """All paths into a JSON document."""
-    yield at
-    items = document.items() if isinstance(document, dict) else enumerate(document)
-    for key, value in items if isinstance(document, dict | list) else ():
-        if isinstance(value, dict | list):
-            yield from places(value, (*at, key))
-        else:
-            yield (*at, key)
-
-
-@given(st.data())
-def test_any_entry_of_the_header_replaced(files, tmp_path_factory, data):
-    kind = data.draw(st.sampled_from(KINDS))
-    header, tensors = parts(files[kind])
-    at = data.draw(st.sampled_from(sorted(places(header), key=str)))
-    value = data.draw(junk)
-    holder = header
-    for key in at[:-1]:
-        holder = holder[key]
-    if at:
-        holder[at[-1]] = value
-    else:
-        header = value
-    survives(tmp_path_factory.getbasetemp() / "replaced", joined(header, tensors))
 
 
 # -- other formats ---------------------------------------------------------------------------------
@@ -157,10 +104,7 @@ def test_a_pickle_is_not_executed(path, tmp_path, files):
     target = tmp_path / "executed"
     attack = pickle.dumps(Payload(target))
     refused(path, attack)
-    header, tensors = parts(files["LinearSVC"])
-    refused(
-        path, joined(header, {**tensors, "payload": np.frombuffer(attack, np.uint8)}), "payload"
-    )
+    _, tensors = parts(files["LinearSVC"])
     refused(path, joined(attack.decode("latin-1"), tensors), "JSON")
     array = BytesIO()
     np.save(array, np.array([Payload(target)], dtype=object), allow_pickle=True)
@@ -210,11 +154,11 @@ def test_header(change, text, files, path):
 
 def test_other_formats(files, path):
     given = parts(files["LinearSVC"])
-    newer = joined(*given, format="maxmargin model 3", library="9.9")
-    refused(path, newer, "a maxmargin model 3, written by maxmargin 9.9, .* upgrade maxmargin")
-    refused(path, joined(*given, format="maxmargin checkpoint 2"), "is a maxmargin checkpoint 2")
-    for wrong in (None, 7, [], {"a": 1}, "x" * 10_000):
-        assert len(refused(path, joined(*given, format=wrong, library=wrong))) < 900
+    newer = joined(*given, format="maxmargin model 4", library="9.9")
+    refused(path, newer, "a maxmargin model 4, written by maxmargin 9.9, .* upgrade maxmargin")
+    refused(path, joined(*given, format="maxmargin checkpoint 3"), "is a maxmargin checkpoint 3")
+    for wrong in (None, 7, [], {"a": 1}, "x" * 10_000, "maxmargin " + "x" * 10_000):
+        assert len(refused(path, joined(*given, format=wrong))) < 900
 
 
 @pytest.mark.parametrize(
@@ -222,24 +166,16 @@ def test_other_formats(files, path):
     [
         ("unknown", 1, "do not belong there"),
         ("callbacks", [], "do not belong there"),
-        ("C", "1.0", "parameter C holds a value of a type"),
-        ("C", None, "parameter C"),
-        ("tol", {"$object": {"class": "CuttingPlane"}}, "parameter tol"),
+        ("engine", "ray://elsewhere:10001", "not an address"),
         ("tol", {"$object": {"class": "RelativeGap", "tol": -1.0}}, "must be a positive number"),
         ("solver", {"$object": {"class": "Popen"}}, "names a class 'Popen'"),
         ("solver", {"$object": {"class": "CuttingPlane", "steps": 1}}, "do not belong"),
-        ("solver", {"$object": {"class": "CuttingPlane", "mu": "0.1"}}, "CuttingPlane.mu"),
-        ("solver", {"$object": {"class": "CuttingPlane", "mu": 7.0}}, "must be in"),
-        ("solver", {"$object": {"class": "CuttingPlane", "slacks": "many"}}, "slacks"),
         ("solver", {"$object": {"mu": 0.1}}, "has no class"),
-        ("class_weight", {"$dict": [[0, 1.0], [0, 2.0]]}, "not distinct"),
         ("class_weight", {"$dict": [[[0], 1.0]]}, "unhashable"),
-        ("class_weight", {"$dict": [[0, {"$tuple": []}]]}, "parameter class_weight"),
-        ("cost", {"$array": "coef"}, "unknown form"),
-        ("cost", {"$array": ["coef_", "<f8", [3, 4]]}, "twice"),
-        ("cost", {"$array": ["none", "<f8", [3, 4]]}, "lacks the array 'none'"),
-        ("cost", [[[]]], "parameter cost"),
-        ("random_state", {"$float": "nan"}, "parameter random_state"),
+        ("cost", {"$array": "none"}, "lacks the array 'none'"),
+        ("cost", {"$array": ["coef_", "|O", [3, 4]]}, "unknown form"),
+        ("cost", {"$array": ["coef_", "<f8", [3, -4]]}, "unknown form"),
+        ("cost", {"$array": ["coef_", "<f8", [3, 5]]}, "reshape"),
         ("max_iter", {"$__import__": "os"}, "unknown form"),
     ],
 )
@@ -253,14 +189,8 @@ def test_parameters(name, value, text, files, path):
     ("change", "text"),
     [
         ({"objective_": 1}, "objective_ must be a float"),
-        ({"lower_bound_": 1e9}, "lower bound is not below"),
-        ({"lower_bound_": {"$float": "nan"}}, "lower bound is not below"),
-        ({"gap_": -0.5}, "cannot be negative"),
-        ({"gap_": {"$float": "nan"}}, "cannot be negative or NaN"),
-        ({"objective_": {"$float": "inf"}}, "claims convergence"),
         ({"converged_": 1}, "converged_ must be a bool"),
-        ({"stop_reason_": "bored"}, "'bored', which is not known"),
-        ({"certificate_": "gold"}, "'gold', which is not known"),
+        ({"stop_reason_": 1}, "stop_reason_ must be a str"),
         ({"n_iter_": -1}, "n_iter"),
     ],
 )
@@ -273,7 +203,7 @@ def test_certificate(change, text, files, path):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("LinearSVC", "coef_"), ("SequenceTagger", "weights_.values"), ("StructuredSVM", "coef_")],
+    [("LinearSVC", "coef_"), ("SequenceTagger", "weights_"), ("StructuredSVM", "coef_")],
 )
 def test_numbers_that_are_not_finite(kind, name, bad, files, path):
     header, tensors = parts(files[kind])
@@ -282,30 +212,20 @@ def test_numbers_that_are_not_finite(kind, name, bad, files, path):
     refused(path, joined(header, tensors), "not finite numbers")
 
 
-def described(header, name, tensor):
-    """The header with an array as it now is."""
-    header = copy.deepcopy(header)
-    header["fitted"][name] = {"$array": [name, tensor.dtype.str, list(tensor.shape)]}
-    return header
-
-
 def test_shapes_and_types(files, path):
     header, tensors = parts(files["LinearSVC"])
-    for name, tensor, text, again in [
-        ("coef_", tensors["coef_"].astype(np.float32), "describes float64", "not finite numbers"),
-        ("coef_", tensors["coef_"].T.copy(), "describes", "shape"),
-        ("intercept_", tensors["intercept_"][:2].copy(), "describes", "shape"),
+    for name, tensor, text in [
+        ("coef_", tensors["coef_"].astype(np.float32), "not finite numbers"),
+        ("coef_", tensors["coef_"].astype(np.int64), "not an array of the expected type"),
+        ("coef_", tensors["coef_"].T.copy(), "shape"),
+        ("intercept_", tensors["intercept_"][:2].copy(), "shape"),
     ]:
         refused(path, joined(header, {**tensors, name: tensor}), text)
-        refused(path, joined(described(header, name, tensor), {**tensors, name: tensor}), again)
-    twice = tensors["classes_"][[0, 0, 1]].copy()
-    refused(path, joined(header, {**tensors, "classes_": twice}), "not distinct")
     without = {name: tensor for name, tensor in tensors.items() if name != "coef_"}
     refused(path, joined(header, without), "lacks the array 'coef_'")
-    refused(path, joined(header, {**tensors, "more": np.zeros(3)}), "do not belong there.*'more'")
     for entry, text in [
         ({"n_features_in_": 5}, r"have shape \(3, 4\), not \(None, 5\)"),
-        ({"classes_": {"$array": ["classes_", "<U3", [3]]}}, "describes"),
+        ({"classes_": {"$array": ["classes_", "<U3", [3]]}}, "reshape"),
         ({"classes_": {"$objects": ["a", "b", "c", "d"]}}, "rows of weights do not fit|shape"),
         ({"classes_": {"$objects": ["a", "b", ["c"]]}}, "not labels"),
     ]:
@@ -313,58 +233,29 @@ def test_shapes_and_types(files, path):
         refused(path, joined(wrong, tensors), text)
 
 
-def test_packed_arrays(files, path):
-    header, tensors = parts(files["SequenceTagger"])
-    packed = header["fitted"]["weights_"]["$packed"]
-    mask, values = tensors["weights_.mask"], tensors["weights_.values"]
-    more = mask.copy()
-    more[-1] |= 1  # a position beyond the end
-    assert packed["shape"][0] % 8, "the test needs padding"
-    refused(path, joined(header, {**tensors, "weights_.mask": more}), "positions beyond its end")
-    zeros = np.zeros_like(mask)
-    refused(path, joined(header, {**tensors, "weights_.mask": zeros}), "for 0 positions")
-    for name, tensor, text in [
-        ("mask", mask[:-1].copy(), "mask of a packed array does not fit"),
-        ("values", values[:-1].copy(), "values for"),
-        ("mask", mask.astype(np.int8), "mask of a packed array"),
-    ]:
-        changed = {**tensors, f"weights_.{name}": tensor}
-        refused(path, joined(header, changed), "describes")
-        packed_again = copy.deepcopy(header)
-        spec = packed_again["fitted"]["weights_"]["$packed"]
-        spec[name] = {"$array": [f"weights_.{name}", tensor.dtype.str, list(tensor.shape)]}
-        refused(path, joined(packed_again, changed), text)
-
-
 def test_tagger(files, path):
     header, tensors = parts(files["SequenceTagger"])
     names = header["fitted"]["vocabulary"]
     for entry, text in [
-        ({"classes_": ["A", "A", "B", "C"]}, "not distinct"),
         ({"classes_": ["A", "B", "C"]}, "shape|do not fit"),
         ({"classes_": []}, "shape|do not fit"),
         ({"classes_": ["A", "B", "C", ["D"]]}, "list of labels"),
         ({"classes_": ["A", "B", "C", {"$float": "nan"}]}, "list of labels"),
-        ({"order": 3}, "order is 3"),
-        ({"order": True}, "order is True"),
+        ({"order": 3}, "order of the tagger is 3"),
+        ({"order": True}, "order of the tagger is True"),
         ({"vocabulary": names[:-1]}, "entries where"),
-        ({"vocabulary": names[:-1] + names[:1]}, "not distinct"),
         ({"vocabulary": "names"}, "list of labels"),
     ]:
         wrong = {**header, "fitted": {**header["fitted"], **entry}}
         refused(path, joined(wrong, tensors), text)
     for name, tensor, text in [
-        ("allowed", tensors["allowed"][:3].copy(), "describes"),
+        ("allowed", tensors["allowed"][:3].copy(), "shape"),
         ("cost", -tensors["cost"], "cost must be finite and nonnegative"),
     ]:
         refused(path, joined(header, {**tensors, name: tensor}), text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "null", "{", '{"schema": NaN}', '{"schema":1,"schema":1}', "[" * 100_000, "9" * 5000,
-     '{"schema": ' + "9" * 4000 + "}"],
-)  # fmt: skip
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, "9" * 5000])
 def test_header_that_is_not_what_it_should_be(text, files, path):
     _, tensors = parts(files["LinearSVC"])
     refused(path, joined(text, tensors))
@@ -372,45 +263,35 @@ def test_header_that_is_not_what_it_should_be(text, files, path):
 
 def test_deep_nesting(files, path):
     header, tensors = parts(files["SequenceTagger"])
-    label: object = "A"
-    for depth in range(100):
-        label = {"$tuple": [label]}
-        if depth in (40, 60, 99):
-            header["fitted"]["classes_"][0] = label
-            refused(path, joined(header, tensors), "nested more than" if depth > 60 else "labels")
+    for depth in (40, 300):
+        label: object = "A"
+        for _ in range(depth):
+            label = {"$tuple": [label]}
+        header["fitted"]["classes_"][0] = label
+        refused(path, joined(header, tensors))
 
 
 @pytest.mark.parametrize("claimed", [10**9, 10**15, 2**63, 10**30])
 def test_claims_of_size_allocate_nothing(claimed, files, path):
     attacks = []
-    header, tensors = parts(files["SequenceTagger"])
-    header["fitted"]["weights_"]["$packed"]["shape"] = [claimed * 4 + 24]
-    header["fitted"]["n_features_in_"] = claimed
-    attacks.append(joined(header, tensors))
+    for kind in KINDS:
+        whole = Parts(files[kind])
+        name = next(iter(whole.arrays))
+        data = files[kind].replace(
+            json.dumps(list(whole.arrays[name].shape), separators=(",", ":")).encode(),
+            json.dumps([claimed]).encode(),
+            1,
+        )
+        length = int.from_bytes(data[:8], "little") + len(data) - len(files[kind])
+        attacks.append(length.to_bytes(8, "little") + data[8:])
     header, tensors = parts(files["SequenceTagger"])
     header["fitted"]["classes_"] = list(range(100_000))  # K^2 would be 80 GB
-    header["fitted"]["weights_"]["$packed"]["shape"] = [10**10 + 2 * 10**5]
     header["fitted"]["n_features_in_"] = 0
     attacks.append(joined(header, tensors))
     header, tensors = parts(files["LinearSVC"])
-    mask = {"$array": ["mask", "|u1", [9]]}
-    values = {"$array": ["values", "<f8", [0]]}
-    packed = {"mask": mask, "values": values, "shape": [3, claimed]}
-    header["fitted"] |= {"coef_": {"$packed": packed}, "n_features_in_": claimed}
-    del tensors["coef_"]
-    tensors |= {"mask": np.zeros(9, np.uint8), "values": np.zeros(0)}
-    attacks.append(joined(header, tensors))
-    # one mask for many arrays
-    mask = {"$array": ["mask", "|u1", [2**20]]}
-    packed = {"$packed": {"mask": mask, "values": values, "shape": [2**23]}}
-    header["fitted"]["coef_"] = [packed] * 100
-    tensors["mask"] = np.zeros(2**20, np.uint8)
-    attacks.append(joined(header, tensors))
-    header, tensors = parts(files["LinearSVC"])
-    header["fitted"]["classes_"] = {"$array": ["classes_", f"<U{claimed}", [3]]}
-    attacks.append(joined(header, tensors))
-    header["fitted"]["classes_"] = {"$array": ["classes_", "<i8", [claimed]]}
-    attacks.append(joined(header, tensors))
+    for spec in ([0, f"<U{claimed}", [3]], ["classes_", "<i8", [claimed]], [0, "<i8", [claimed]]):
+        header["fitted"]["classes_"] = {"$array": spec}
+        attacks.append(joined(header, tensors))
     for data in attacks:
         tracemalloc.start()
         refused(path, data)

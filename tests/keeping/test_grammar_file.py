@@ -45,56 +45,52 @@ def stored(tmp_path_factory):
     return path.read_bytes()
 
 
-def tensor(name, change):
-    def apply(fitted, tensors):
-        tensors[name] = tensors[name].copy()
-        change(tensors[name])
+def rule(kind, *symbols):
+    """Replace the first rule of this kind."""
+
+    def apply(fitted):
+        rules = fitted["rules"]
+        k = next(k for k, rule in enumerate(rules) if rule["$tuple"][0] == kind)
+        rules[k] = {"$tuple": [kind, *symbols]}
 
     return apply
 
 
 def option(**changes):
-    return lambda fitted, tensors: fitted["options"].update(changes)
+    return lambda fitted: fitted["options"].update(changes)
 
 
-def beyond(array):
-    array.flat[0] = 9999
+def tag(*name):
+    return {"$tuple": ["tag", *name]}
 
 
-def below(array):
-    array.flat[0] = -1
-
-
-def reverse(array):
-    array[:] = array[::-1].copy()
-
-
-def same(array):
-    array[:] = array[0]
-
-
+PHRASE = {"$tuple": ["phrase", "S", ""]}
+PART = {"$tuple": ["part", "NP", "S", {"$tuple": ["DT"]}]}
 DAMAGE = {
-    "symbol beyond": tensor("binary", beyond),
-    "symbol below": tensor("starts", below),
-    "class beyond": tensor("word_classes", beyond),
-    "chain lengths": tensor("chain_lengths", beyond),
-    "chain of nothing": tensor("chain_lengths", below),
-    "order": tensor("binary", reverse),
-    "repeats": tensor("binary", same),
-    "attribute": tensor("pair_names", beyond),
-    "word of a phrase": tensor("word_tags", lambda a: a.__setitem__(0, 0)),
+    "no such kind": rule("binary", tag("DT"), PHRASE),
+    "a tag above": rule("binary", tag("DT"), PHRASE, PHRASE),
+    "a part at the left": rule("binary", PHRASE, PART, PHRASE),
+    "a part at the top": rule("start", PART),
+    "a number as a name": rule("start", tag(3)),
+    "a chain of nothing": rule("chain", {"$tuple": []}),
+    "a chain through a tag": rule("chain", {"$tuple": [tag("DT"), PHRASE]}),
+    "class beyond": rule("word", tag("DT"), 9999),
+    "class below": rule("word", tag("DT"), -1),
+    "word of a phrase": rule("word", PHRASE, 0),
+    "order": lambda fitted: fitted["rules"].reverse(),
+    "no rules": lambda fitted: fitted.update(rules=[]),
+    "attribute": lambda fitted: fitted["pairs"].append({"$tuple": ["w=a", 3]}),
+    "words": lambda fitted: fitted["word_classes"].__setitem__(0, 3),
+    "no class of unknown words": lambda fitted: fitted.update(n_words=len(fitted["word_classes"])),
     "loss": option(loss="none"),
     "beam": option(beam="wide"),
     "horizontal": option(horizontal=-3),
     "unknown option": option(more=1),
-    "symbols": lambda fitted, tensors: fitted["symbols"].__setitem__(0, "S"),
-    "words": lambda fitted, tensors: fitted["words"].__setitem__(0, 3),
-    "shapes": lambda fitted, tensors: fitted["shapes"].clear(),
 }
 
 
 @pytest.mark.parametrize("what", DAMAGE)
 def test_damage_is_refused(what, stored, path):
     header, tensors = parts(stored)
-    DAMAGE[what](header["fitted"], tensors)
+    DAMAGE[what](header["fitted"])
     refused(path, joined(header, tensors))

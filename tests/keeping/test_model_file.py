@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -104,8 +106,10 @@ def test_the_file_is_plain_safetensors_with_a_json_header(path):
         assert file.get_tensor("coef_").shape == (3, 4)
         assert json.loads(file.get_tensor("tree").tobytes())["n_features_in_"] == 4
     header = json.loads(metadata["about"])
-    assert metadata["format"] == "maxmargin model 2"
-    assert metadata["library"] == maxmargin.__version__
+    assert metadata["format"] == "maxmargin model 3"
+    versions = maxmargin.__version__, platform.python_version(), np.__version__, numba.__version__
+    assert tuple(metadata[k] for k in ("library", "python", "numpy", "numba")) == versions
+    assert set(metadata) == {"checksum", "format", "library", "python", "numpy", "numba", "about"}
     assert (header["class"], header["params"]["C"]) == ("LinearSVC", 0.5)
 
 
@@ -132,9 +136,9 @@ values = st.recursive(
 
 
 def through_json(value):
-    encoder = Encoder(share=False)
+    encoder = Encoder()
     text = dumps(encoder.encode(value))
-    return Decoder(encoder.finish(), once=True).decode(loads(text, "it"))
+    return Decoder(encoder.finish()).decode(loads(text, "it"))
 
 
 @given(values)

@@ -11,8 +11,6 @@ from sklearn.datasets import load_iris
 from tests.keeping.same import Pick, identical
 
 from maxmargin import GraphLabeler, LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM, load
-from maxmargin.persistence import _params
-from maxmargin.persistence._models import MODELS
 from maxmargin.solvers import (
     AbsoluteGap,
     CuttingPlane,
@@ -141,12 +139,6 @@ def test_code_is_left_out(path):
     assert identical(again.predict(X), est.predict(X))
 
 
-def test_every_parameter_has_a_home():
-    for model in MODELS.values():
-        names = set(model.cls._get_param_names())
-        assert names <= set(_params._HOLDS) | _params.NOT_STORED
-
-
 # -- SequenceTagger --------------------------------------------------------------------------------
 
 
@@ -214,19 +206,6 @@ def test_changed_parameters_do_not_change_the_loaded_chain(path):
     est = SequenceTagger(forbidden_transitions="unseen").fit(inputs, y)
     est.set_params(forbidden_transitions=None)
     assert not round_trip(est, path).task_.allowed.all()
-
-
-def test_sparse_weights_make_small_files(path):
-    rng = np.random.default_rng(0)
-    codes = [rng.integers(0, 4, size=5) for _ in range(20)]
-    inputs = [np.zeros((5, 3000)) for _ in codes]
-    for x, c in zip(inputs, codes, strict=True):
-        x[np.arange(5), c] = 1.0
-    est = SequenceTagger().fit(inputs, codes)
-    est.weights_[7] = -0.0  # every bit comes back
-    again = round_trip(est, path)
-    assert again.weights_.tobytes() == est.weights_.tobytes()
-    assert path.stat().st_size < est.weights_.nbytes / 20
 
 
 def test_many_labels_and_large_masks(path):

@@ -61,6 +61,4 @@ def test_damaged_files(path):
     header, tensors = parts(data)
     for at in range(0, len(data), 31):
         survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
-    name = "params.prior.covariance.1"
-    refused(path, joined(header, dict(tensors, **{name: -tensors[name]})), "positive definite")
-    refused(path, joined(header, {k: v for k, v in tensors.items() if k != name}))
+    refused(path, joined(header, {k: v for k, v in tensors.items() if k != "small"}), "small")

@@ -18,6 +18,7 @@ from tests.keeping.test_damaged_files import joined, parts
 import maxmargin
 from maxmargin import LinearSVC, LinearSVR, minimize
 from maxmargin.duals.one_pass import SupportStream
+from maxmargin.files.codec import Decoder
 from maxmargin.losses import CrammerSinger, EpsilonInsensitive, Hinge, SquaredHinge
 from maxmargin.persistence import ModelFileError
 from maxmargin.risks import ScoreRisk
@@ -281,9 +282,9 @@ def test_memory_does_not_grow_with_the_stream():
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("X.indices", lambda a: a + 100, "matrix"),
-        ("alpha", lambda a: a + 1.0, "not feasible"),
-        ("weight", lambda a: -a, "without a weight"),
+        ("indices", lambda a: a + 100, "matrix"),
+        ("alpha", lambda a: a[:-1], "shape"),
+        ("weight", lambda a: a * np.nan, "not finite"),
         ("y", lambda a: 3.0 * a, "labels"),
     ],
 )
@@ -294,9 +295,10 @@ def test_a_damaged_stream_is_refused(name, change, words, tmp_path):
     path = tmp_path / "model.safetensors"
     svc.save(path)
     header, tensors = parts(path.read_bytes())
-    name = f"_streams.0.rows.{name}"
-    name = f"{name}.values" if name not in tensors else name
-    tensors[name] = change(tensors[name])
+    rows = header["fitted"]["_streams"][0]["$stream"]["rows"]
+    holder = rows["X"]["$matrix"] if name == "indices" else rows
+    tensors["changed"] = np.ascontiguousarray(change(Decoder(tensors).decode(holder[name])))
+    holder[name] = {"$array": "changed"}
     path.write_bytes(joined(header, tensors))
     with pytest.raises(ModelFileError, match=words):
         maxmargin.load(path)

@@ -1,6 +1,7 @@
 """Checkpoints: the state of a fit in one file, from which the fit can resume after its process was killed.
 
-The file is described in :mod:`maxmargin.files`. While a new one is written, the previous one stays in place.
+The file is described in :mod:`maxmargin.files.container`. While a new one is written, the previous one stays
+in place.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from maxmargin.files import codec, container
-from maxmargin.files.codec import UNKNOWN, NotPlainError, Outputs, shown
+from maxmargin.files.codec import CONTRADICTIONS, UNKNOWN, NotPlainError, Outputs, shown
 from maxmargin.files.container import remove_leftovers
 
 __all__ = [
+    "CONTRADICTIONS",
     "UNKNOWN",
     "Checkpoint",
     "CheckpointError",

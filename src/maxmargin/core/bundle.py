@@ -34,8 +34,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from maxmargin.core import stored_values as stored
 from maxmargin.core.bundle_solution import BundleSolution, DualPoint
-from maxmargin.core.bundle_state import read_bundle_state
 from maxmargin.core.cut import Cut, average
 from maxmargin.core.dense_qp import DenseSolution, solve_planes
 from maxmargin.core.nonnegative import SignedPart
@@ -224,21 +224,31 @@ class Bundle:
     @classmethod
     def from_state(cls, dim: int, regularizer: SquaredNorm, state: dict[str, Any]) -> Self:
         """Rebuild a bundle from :meth:`state`; the Gram matrix is recomputed."""
-        stored = read_bundle_state(state, len(regularizer.free))
+        names = ("n_blocks", "base", "max_planes", "idle", "tau", "planes", "blocks", "beta")
+        n_blocks, base, most, idle, tau, planes, blocks, beta = stored.entries(state, *names)
+        offsets, errors, ages, v = stored.entries(state, "offsets", "errors", "ages", "v")
+        m = len(planes)
+        # every block has a multiplier, so there cannot be more blocks than multipliers
+        n_blocks = stored.count(n_blocks, "the number of blocks", 1, len(beta))
         bundle = cls(
             dim,
-            stored.n_blocks,
-            base=stored.base,
+            n_blocks,
+            base=stored.number(base, "the lower bound of a bundle"),
             regularizer=regularizer,
-            max_planes=stored.max_planes,
-            idle=stored.idle,
+            max_planes=None if most is None else stored.count(most, "the room for planes"),
+            idle=stored.count(idle, "the age at which planes are dropped"),
         )
-        bundle._tau = stored.tau
-        for cut, block in zip(stored.cuts, stored.blocks, strict=True):
-            bundle._append(cut, int(block))
-        bundle._idle_for = stored.ages.tolist()
-        bundle._v = stored.v.copy()
-        bundle._qp.move(stored.beta)
+        bundle._tau = stored.number(tau, "the penalty of free weights", 0.0)
+        blocks = stored.integers(blocks, "the blocks of planes", (m,), below=n_blocks)
+        offsets = stored.floats(offsets, "the offsets of planes", (m,))
+        errors = stored.floats(errors, "the errors of planes", (m,))
+        for j, plane in enumerate(planes):
+            bundle._append(Cut(float(offsets[j]), plane, float(errors[j])), int(blocks[j]))
+        bundle._idle_for = stored.integers(ages, "the ages of planes", (m,)).tolist()
+        bundle._v = stored.floats(
+            v, "the multipliers of free weights", (len(regularizer.free),)
+        ).copy()
+        bundle._qp.move(stored.floats(beta, "the multipliers", (n_blocks + m,)))
         if bundle._signed is not None:
             bundle._signed.is_stale = True
         return bundle

@@ -1,7 +1,8 @@
 """Validation of values read from a file, before they are used in computations.
 
-A checkpoint's checksum proves that the file is unchanged, not that its content is valid. Every entry is read
-through one of these functions, which check its type and shape and raise a ValueError that names it.
+Compiled code does not check bounds. So every entry is read through one of these functions, which check its
+type, shape and range and raise a ValueError that names it. Whether a fit could have produced an entry is not
+checked: the file's checksum tells that it is what was written.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ def number(given: Any, what: str, least: float = -math.inf, *, finite: bool = Tr
     """Check a number that is at least ``least``; NaN is never allowed."""
     if isinstance(given, np.generic):
         given = given.item()
-    if type(given) not in (int, float) or (abs(given) > 1.8e308 and finite) or not given >= least:
-        raise ValueError(f"{what} is not a valid number")
     try:
-        return float(given)
-    except OverflowError:
-        raise ValueError(f"{what} is not a valid number") from None
+        if type(given) in (int, float) and given >= least and (math.isfinite(given) or not finite):
+            return float(given)
+    except OverflowError:  # an int that no float can hold
+        pass
+    raise ValueError(f"{what} is not a valid number")
 
 
 def count(given: Any, what: str, least: int = 0, most: int = 2**62) -> int:

@@ -29,7 +29,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.gram import BothSides, RowProducts
 from maxmargin.duals.proofs import Scale, proved_multiple
-from maxmargin.duals.rows import Rows, require_a_norm, same_shape
+from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
 from maxmargin.losses.dual_terms import DualTerms
 
@@ -153,13 +153,10 @@ class NewtonDuals(ABC):
         alpha = same_shape(state["multipliers"], self._alpha)
         self._alpha[:] = np.clip(alpha, 0.0, self._top())
         self.w[:] = same_shape(state["w"], self.w)
-        require_a_norm(self.w)
         self._m[:] = self._margins(self.w)
-        idle = state["idle"]
-        if not isinstance(idle, tuple) or len(idle) != 2:
-            raise ValueError("the stored progress of Newton's method is not valid.")
-        self._smallest = number(idle[0], "the merit", finite=False)
-        self._idle = count(idle[1], "the steps without progress")
+        smallest, idle = state["idle"]
+        self._smallest = number(smallest, "the merit", finite=False)
+        self._idle = count(idle, "the steps without progress")
         self.dual_value(self.C)
 
     def proved_value(self, C: float, negligible: float) -> float:

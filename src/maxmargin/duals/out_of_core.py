@@ -223,14 +223,10 @@ class StreamedRows:
         """See :class:`maxmargin.core.RowDuals`."""
         self.load(same_shape(state["multipliers"], self._alpha))
         self._gaps[:] = floats(state["gaps"], "the gaps", self._gaps.shape, finite=False)
-        stored = state["pass"]
-        if not isinstance(stored, tuple) or len(stored) != 3 or type(stored[2]) is not list:
-            raise ValueError("the stored position in the stream is not valid.")
+        *gaps, due = state["pass"]
         n = len(self._runs)
-        self._due = [integers(part, "pieces of a stream", (None,), below=n) for part in stored[2]]
-        if sum(map(len, self._due)) > n:
-            raise ValueError("the stored state has more pieces than the stream.")
-        self._seen, self._before = (number(part, "a gap", finite=False) for part in stored[:2])
+        self._due = [integers(part, "pieces of a stream", (None,), below=n) for part in due]
+        self._seen, self._before = (number(gap, "a gap", finite=False) for gap in gaps)
 
     def _into_box(self, multipliers: Array) -> None:
         for lo, hi in self._runs:

@@ -32,13 +32,6 @@ def same_shape(given: Any, own: Array) -> Array:
     return floats(given, "the numbers of rows", own.shape)
 
 
-def require_a_norm(w: Array) -> None:
-    """Check weights from a file: scores would overflow where their norm does."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(float(w @ w)):
-            raise ValueError("the weights are so large that their norm overflows")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """All stored rows, and the ranges of them that belong to the problem.

@@ -42,20 +42,13 @@ class FitCheckpoint:
         self._parts: list[dict[str, Any]] = []
         self._file = resume_from
         checkpoint = getattr(estimator, "checkpoint", None)
-        on_disk = _is_on_disk(given)
-        if checkpoint is None and resume_from is None and not on_disk:
-            return
-        contents = {name: _contents(name, value) for name, value in given.items()}
-        # for the model file, which names the data if their hash costs nothing more
-        known = {name: text for name, text in contents.items() if text is not None}
-        estimator._trained_on = fingerprint(known)
         if checkpoint is None and resume_from is None:
             return
         about = {
             "estimator": type(estimator).__name__,
             **_parameters(estimator),
             "task after setup": fingerprint(task),
-            **contents,
+            **{name: _contents(name, value) for name, value in given.items()},
         }
         if resume_from is not None:
             self._parts = read_parts(resume_from, about)
@@ -91,12 +84,6 @@ def _parameters(estimator: Any) -> dict[str, Any]:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             out[name] = f"{kind} {fingerprint(_plain(value)) or ''}".strip()
     return out
-
-
-def _is_on_disk(given: dict[str, Any]) -> bool:
-    """Whether all data are a data set on disk, which is identified by checksums that are known already."""
-    values = [value for value in given.values() if value is not None]
-    return bool(values) and all(hasattr(value, "fingerprint") for value in values)
 
 
 def _contents(name: str, value: Any) -> str | None:

@@ -44,14 +44,12 @@ def certified_fit(fit: Fit) -> Fit:
 
     @wraps(inner)
     def outer(self: Any, *args: Any, **options: Any) -> Any:
-        for name in ("_ended", "_trained_on"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_ended", None)
         with outermost() as returns:
             try:
                 with Watch(self):
                     fitted = inner(self, *args, **options)
             except BaseException:
-                self.__dict__.pop("_trained_on", None)
                 _forget_bounds(self)
                 raise
         tell(self, returns=returns)

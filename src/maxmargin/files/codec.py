@@ -4,13 +4,11 @@ JSON has null, booleans, numbers, strings, lists and objects, which are dicts wi
 type is an object with one key, which names the type:
 
     {"$tuple": [...]}  {"$set": [...]}  {"$frozenset": [...]}  {"$dict": [[key, value], ...]}
-    {"$float": "inf"}  {"$array": [place, dtype, shape]}  {"$scalar": [place, dtype, []]}  {"$unknown": null}
-    {"$packed": {"mask": array, "values": array, "shape": [...]}}
+    {"$float": "inf"}  {"$array": name}  {"$array": [place, dtype, shape]}  {"$scalar": as an array}
+    {"$unknown": null}
 
-``place`` is the name of a raw array, or the offset of a small array in the one that small arrays share. A
-packed array has one bit per entry that says whether it is nonzero, and its nonzero entries in order. Packed
-positions cannot be unsorted, repeated or out of range, and an array never takes more than 64 times as much
-memory as it has bytes in the file.
+``name`` is the name of a raw array. ``place`` is where the bytes of an array are: the name of a raw array, or
+an offset in the one that small arrays share.
 """
 
 from __future__ import annotations
@@ -25,13 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 AnyArray = npt.NDArray[Any]
-Bytes = npt.NDArray[np.uint8]
 
-#: arrays of fewer bytes share one raw array, if arrays are shared
+#: arrays of fewer bytes that are members of a list share one raw array
 LARGE = 4096
-#: arrays with fewer entries are never packed
-PACK_FROM = 256
-#: allowed nesting, so that a file cannot exhaust the stack
+#: allowed nesting of what is written
 MAX_DEPTH = 64
 #: characters of a file's content that an error shows
 ECHO = 200
@@ -45,7 +40,6 @@ _DTYPE = re.compile("[<>|](b1|[iu][1248]|f2|f4|f8|f16|c8|c16|c32|[US][0-9]{1,9})
 _SAME = (type(None), bool, int, str)
 _COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
 _BY_TAG = {f"${name}": kind for kind, name in _COLLECTIONS.items()}
-_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 #: what Python and NumPy raise for values of another kind than they should be
 CONTRADICTIONS = (
     ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError,
@@ -83,24 +77,21 @@ class Tagged(NamedTuple):
 
 
 class Encoder:
-    """Encodes values as JSON and collects their arrays.
+    """Encodes values as JSON and collects their arrays; an array that occurs twice is stored once.
 
-    With ``share`` small arrays share one raw array, and an array that occurs twice is stored once. Otherwise
-    every array has its own name, and arrays that are mostly zero are packed. ``convert`` is called with every
-    value, and returns it or a plain or tagged value instead.
+    ``convert`` is called with every value, and returns it or a plain or tagged value instead.
     """
 
-    def __init__(self, *, share: bool = True, convert: Callable[[Any], Any] | None = None) -> None:
-        #: raw arrays by name
-        self.arrays: dict[str, AnyArray] = {}
-        self._share, self._convert = share, convert
+    def __init__(self, convert: Callable[[Any], Any] | None = None) -> None:
+        self._arrays: dict[str, AnyArray] = {}
+        self._convert = convert
         self._pool = bytearray()
-        self._known: dict[int, tuple[AnyArray, list[Any]]] = {}
+        self._known: dict[int, tuple[AnyArray, Any]] = {}
 
     def finish(self) -> dict[str, AnyArray]:
-        """All raw arrays."""
+        """All raw arrays by name."""
         pool = {POOL: np.frombuffer(self._pool, dtype=np.uint8)} if self._pool else {}
-        return {**self.arrays, **pool}
+        return {**self._arrays, **pool}
 
     def encode(self, value: Any, name: str = "", depth: int = 0) -> Any:
         """The value as JSON. Subclasses of plain types are refused: they may mean more than they hold."""
@@ -135,11 +126,8 @@ class Encoder:
                 f"${_COLLECTIONS[kind]}": parts if kind is tuple else sorted(parts, key=json.dumps)
             }
         if kind is Outputs:
-            return [self._output(part, name) for part in value]
+            return [self._output(part, _joined(name, None, k)) for k, part in enumerate(value)]
         if kind is np.ndarray:
-            packed = None if self._share else _packed(value)
-            if packed is not None:
-                return {"$packed": self.encode(packed, name, depth + 1)}
             return {"$array": self._array(value, name)}
         if isinstance(value, np.generic):
             return {"$scalar": self._array(np.asarray(value), name)}
@@ -156,26 +144,23 @@ class Encoder:
         except NotPlainError:
             return {"$unknown": None}
 
-    def _array(self, array: AnyArray, name: str) -> list[Any]:
-        known = self._known.get(id(array))
-        if known is not None:
-            return known[1]
-        if not _DTYPE.fullmatch(array.dtype.str) or not array.itemsize:
+    def _array(self, array: AnyArray, name: str) -> Any:
+        if id(array) in self._known:
+            return self._known[id(array)][1]
+        dtype = array.dtype.str
+        if not _DTYPE.fullmatch(dtype) or not array.itemsize:
             raise NotPlainError(f"it holds an array of {array.dtype}")
-        flat = np.ascontiguousarray(array)
-        spec: list[Any] = [len(self._pool), array.dtype.str, list(array.shape)]
-        if self._share and flat.nbytes < LARGE:
+        flat, listed = np.ascontiguousarray(array), any(map(str.isdigit, name.split(".")))
+        spec: Any = [len(self._pool), dtype, list(array.shape)]
+        if listed and flat.nbytes < LARGE:
             self._pool += flat.tobytes()
         else:
-            while not name or name in self.arrays or name in (TREE, POOL, "__metadata__"):
-                name = f"{name}_{len(self.arrays)}"
-            spec[0] = name
-            if array.dtype.str in TENSORS:
-                self.arrays[name] = flat.reshape(array.shape)
-            else:
-                self.arrays[name] = flat.reshape(-1).view(np.uint8)
-        if self._share:
-            self._known[id(array)] = array, spec  # kept alive: no other array may get its id
+            while not name or name in self._arrays or name in (TREE, POOL, "__metadata__"):
+                name = f"{name}_{len(self._arrays)}"
+            known = dtype in TENSORS
+            self._arrays[name] = flat.reshape(array.shape if known else -1)
+            spec = name if known else [name, *spec[1:]]
+        self._known[id(array)] = array, spec  # kept alive: no other array may get its id
         return spec
 
 
@@ -185,75 +170,49 @@ def _joined(name: str, key: Any, k: int) -> str:
     return f"{name}.{own}" if name else own
 
 
-def _packed(array: AnyArray) -> dict[str, Any] | None:
-    """A packed array, if that is smaller. Minus zero counts as nonzero, so that every bit is restored."""
-    if array.size < PACK_FROM or array.dtype.str not in TENSORS:
-        return None
-    flat = np.ascontiguousarray(array).reshape(-1)
-    filled = flat.view(f"u{flat.itemsize}") != 0
-    if filled.sum() * flat.itemsize + flat.size / 8 >= 0.9 * flat.nbytes:
-        return None
-    return {"mask": np.packbits(filled), "values": flat[filled], "shape": list(array.shape)}
-
-
 class Decoder:
-    """Makes values from JSON and raw arrays; content that does not fit is refused.
+    """Makes values from JSON and raw arrays.
 
-    ``makers`` are functions, by tag, that make objects from the contents of tagged values. With ``once`` no
-    array may be used twice; :meth:`finish` refuses arrays that were not used.
+    ``makers`` are functions, by tag, that make objects from the contents of tagged values.
     """
 
     def __init__(
         self,
         arrays: Mapping[str, AnyArray],
         makers: Mapping[str, Callable[[Any], Any]] | None = None,
-        *,
-        once: bool = False,
     ) -> None:
-        self._arrays, self._once = arrays, once
-        self._makers = makers or {}
-        self._made: dict[tuple[str | int, str, tuple[int, ...]], AnyArray] = {}
+        self._arrays, self._makers = arrays, makers or {}
+        self._made: dict[Any, AnyArray] = {}
 
-    def decode(self, stored: Any, depth: int = 0) -> Any:
+    def decode(self, stored: Any) -> Any:
         """The value that was encoded."""
-        if isinstance(stored, float) and not math.isfinite(stored):
-            raise FormatError("the file holds a number too large for a float")
-        if not isinstance(stored, list | dict):
-            return stored
-        if depth > MAX_DEPTH + 1:
-            raise FormatError(f"the file's contents are nested more than {MAX_DEPTH} deep")
         if isinstance(stored, list):
-            return [self.decode(part, depth + 1) for part in stored]
+            return [self.decode(part) for part in stored]
+        if not isinstance(stored, dict):
+            return stored
         if not any(key[:1] == "$" for key in stored):
-            return {key: self.decode(part, depth + 1) for key, part in stored.items()}
+            return {key: self.decode(part) for key, part in stored.items()}
         if len(stored) != 1:
             raise FormatError(f"the file holds an object of unknown form: {shown(stored)}")
         ((tag, content),) = stored.items()
-        return self._tagged(tag, content, depth)
+        return self._tagged(tag, content)
 
-    def _tagged(self, tag: str, content: Any, depth: int) -> Any:
-        if tag == "$float" and isinstance(content, str) and content in _SPECIAL:
-            return _SPECIAL[content]
+    def _tagged(self, tag: str, content: Any) -> Any:
+        if tag == "$float" and content in ("inf", "-inf", "nan"):
+            return float(content)
         if tag == "$unknown":
             return UNKNOWN
         if tag == "$array":
             return self._array(content)
         if tag == "$scalar":
             return self._array(content)[()]
-        if tag == "$packed":
-            return _unpacked(self.decode(content, depth + 1))
         if tag[1:] in self._makers:
-            return self._made_by(tag[1:], self.decode(content, depth + 1))
-        if not isinstance(content, list) or not (tag in _BY_TAG or tag == "$dict"):
-            raise FormatError(f"the file holds an object of unknown form: {shown({tag: content})}")
-        made: Any
-        if tag == "$dict":
-            made = {self.decode(k, depth + 1): self.decode(v, depth + 1) for k, v in content}
-        else:
-            made = _BY_TAG[tag](self.decode(part, depth + 1) for part in content)
-        if len(made) != len(content):
-            raise FormatError(f"the file holds a {tag[1:]} whose members are not distinct")
-        return made
+            return self._made_by(tag[1:], self.decode(content))
+        if tag == "$dict" and isinstance(content, list):
+            return {self.decode(key): self.decode(value) for key, value in content}
+        if tag in _BY_TAG and isinstance(content, list):
+            return _BY_TAG[tag](self.decode(part) for part in content)
+        raise FormatError(f"the file holds an object of unknown form: {shown({tag: content})}")
 
     def _made_by(self, tag: str, content: Any) -> Any:
         try:
@@ -264,125 +223,43 @@ class Decoder:
             name = content.get("class", tag) if isinstance(content, dict) else tag
             raise FormatError(f"the file holds an invalid {name!s:.80}: {shown(error)}") from error
 
-    def finish(self) -> None:
-        """Refuse arrays that were not used."""
-        left = set(self._arrays) - {place for place, _, _ in self._made}
-        if left:
-            raise FormatError(
-                f"the file has arrays that do not belong there: {shown(sorted(left))}"
-            )
-
     def _array(self, content: Any) -> AnyArray:
-        place, dtype, shape = key = _spec(content)
+        if isinstance(content, str):
+            if content not in self._arrays:
+                raise FormatError(f"the file lacks the array {shown(content)}")
+            return self._arrays[content]
+        place, dtype, shape = content
+        counts = isinstance(shape, list) and all(type(n) is int and 0 <= n < 2**62 for n in shape)
+        if not counts or type(dtype) is not str or not _DTYPE.fullmatch(dtype):
+            raise FormatError(f"the file holds an array of unknown form: {shown(content)}")
+        key = place, dtype, tuple(shape)
         if key not in self._made:
-            kind = np.dtype(dtype)
-            size = math.prod(shape) * kind.itemsize
-            if isinstance(place, int):
-                if (
-                    size >= LARGE
-                ):  # parts of one another would take more memory than the file has bytes
-                    raise FormatError("the file holds a large array among the small ones")
-                self._made[key] = view(self._arrays[POOL][place : place + size].copy(), kind, shape)
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            if type(place) is int and place >= 0 and size < LARGE:
+                raw = self._arrays[POOL][place : place + size].copy()
             else:
-                if place not in self._arrays:
-                    raise FormatError(f"the file lacks the array {shown(place)}")
-                raw = self._arrays[place]
-                known = dtype in TENSORS
-                wanted = (kind, shape) if known else (np.dtype(np.uint8), (size,))
-                if (raw.dtype, raw.shape) != wanted:
-                    raise FormatError(
-                        f"array {shown(place)} is {raw.dtype} {raw.shape}, but the file's JSON describes "
-                        f"{wanted[0]} {wanted[1]}"
-                    )
-                self._made[key] = raw if known else view(raw, kind, shape)
-        elif self._once:
-            raise FormatError(f"the file uses the array {shown(place)} twice")
+                raw = self._arrays[place].reshape(-1)
+            raw = raw.view(np.uint8)
+            if dtype[1] == "U" and raw.view(f"{dtype[0]}u4").max(initial=0) > 0x10FFFF:
+                raise FormatError("the file holds characters that do not exist")
+            self._made[key] = raw.view(dtype).reshape(shape)
         return self._made[key]
-
-
-def _spec(content: Any) -> tuple[str | int, str, tuple[int, ...]]:
-    """Place, dtype and shape of an array, if they are valid."""
-    if not isinstance(content, list) or len(content) != 3:
-        raise FormatError(f"the file holds an array of unknown form: {shown(content)}")
-    place, dtype, shape = content
-    if not (type(place) is str or (type(place) is int and place >= 0)):
-        raise FormatError(f"the file holds an array at {shown(place)}, which is no place")
-    if type(dtype) is not str or not _DTYPE.fullmatch(dtype):
-        raise FormatError(f"the file holds an array of type {shown(dtype)}, which is not allowed")
-    return place, dtype, _shape(shape)
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    counts = isinstance(shape, list) and len(shape) <= 8
-    if not counts or not all(type(n) is int and 0 <= n < 2**62 for n in shape):
-        raise FormatError(f"the file holds an array of shape {shown(shape)}")
-    return tuple(shape)
-
-
-def _unpacked(content: Any) -> AnyArray:
-    if not isinstance(content, dict) or set(content) != {"mask", "values", "shape"}:
-        raise FormatError("the file holds a packed array of unknown form")
-    mask, values, shape = content["mask"], content["values"], _shape(content["shape"])
-    size = math.prod(shape)
-    plain = isinstance(mask, np.ndarray) and isinstance(values, np.ndarray)
-    # before anything of this size is allocated
-    if not plain or mask.dtype != np.uint8 or mask.shape != (-(-size // 8),):
-        raise FormatError(f"the mask of a packed array does not fit its shape {shape}")
-    bits = np.unpackbits(mask)
-    if bits[size:].any():
-        raise FormatError("a packed array has positions beyond its end")
-    filled = bits[:size].view(np.bool_)
-    if values.shape != (np.count_nonzero(filled),):
-        raise FormatError(f"a packed array has {values.shape} values for {filled.sum()} positions")
-    out = np.zeros(size, dtype=values.dtype)
-    out[filled] = values
-    return out.reshape(shape)
-
-
-def view(raw: Bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> AnyArray:
-    """Bytes as an array of this type and shape, if they are values of it."""
-    if raw.size != math.prod(shape) * dtype.itemsize:
-        raise FormatError(f"an array of {raw.size} bytes does not have the shape {shape}")
-    if dtype.kind == "b" and raw.size and raw.max() > 1:
-        raise FormatError("the file holds booleans that are neither 0 nor 1")
-    if dtype.kind == "U":
-        letters = raw.view(np.dtype("u4").newbyteorder(dtype.byteorder))
-        if letters.size and letters.max() > 0x10FFFF:
-            raise FormatError("the file holds characters that do not exist")
-    return raw.view(dtype).reshape(shape)
 
 
 # -- JSON ------------------------------------------------------------------------------------------
 
 
 def dumps(document: Any) -> bytes:
-    """JSON text in one fixed form, in UTF-8."""
-    options: dict[str, Any] = {"allow_nan": False, "separators": (",", ":")}
-    try:
-        return json.dumps(document, ensure_ascii=False, **options).encode("utf-8")
-    except UnicodeEncodeError:  # half of a surrogate pair, which needs an escape
-        return json.dumps(document, **options).encode("ascii")
+    """JSON text in one fixed form, in ASCII."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def loads(text: str | bytes, what: str) -> Any:
-    """Parse strict JSON; ``what`` names the part of the file in errors."""
+    """Parse JSON; ``what`` names the part of the file in errors."""
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
-    except FormatError:
-        raise
+        return json.loads(text)
     except (ValueError, RecursionError, MemoryError) as error:
         raise FormatError(f"{what} is not valid JSON: {shown(error)}") from error
-
-
-def _no_constant(name: str) -> Any:
-    raise FormatError(f"the JSON holds {name}, which is not a JSON value")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise FormatError(f"the JSON repeats a name: {shown(sorted(key for key, _ in pairs))}")
-    return out
 
 
 def shown(value: Any) -> str:

@@ -1,22 +1,24 @@
-"""One file: the layout of safetensors, which other programs can read, and a checksum.
+"""One safetensors file: named arrays, and what the file is about.
 
     8 bytes    length of the header
     header     JSON: checksum, format, versions of what wrote it, what the file is about, and all arrays
     data       the arrays, one after the other; ``tree`` is the JSON of all other values
 
-The checksum is the BLAKE2b hash of the whole file with zeros in place of the checksum. Arrays are written
-and read without a copy of all of them.
+The package ``safetensors`` reads files: its compiled code checks the header and the places of all arrays. We
+write them ourselves, because its writer copies all arrays first (before version 0.8), or leaves files behind
+when it is killed and makes files that only their owner can read (since 0.8).
+
+The checksum is a BLAKE2b hash of the header's strings and of the arrays with their names, types and shapes.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import platform
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
 from importlib.metadata import version
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from maxmargin._version import __version__
 from maxmargin.files.codec import (
@@ -35,65 +38,36 @@ from maxmargin.files.codec import (
     dumps,
     loads,
     shown,
-    view,
 )
 
 #: number of this layout
-FORMAT = 2
-_START = b'{"__metadata__":{"checksum":"'
-_PLACE, _LENGTH = 8 + len(_START), 64
-_BLOCK = 1 << 24
-_DTYPES = {name: np.dtype(code) for code, name in TENSORS.items()}
-#: the limit of safetensors
-_MAX_HEADER = 100_000_000
+FORMAT = 3
 
 
-# -- writing ---------------------------------------------------------------------------------------
-
-
-def write(
-    path: Path,
-    kind: str,
-    about: Any,
-    tree: Any,
-    arrays: Mapping[str, AnyArray],
-    notes: Mapping[str, str] | None = None,
-) -> int:
+def write(path: Path, kind: str, about: Any, tree: Any, arrays: Mapping[str, AnyArray]) -> int:
     """Write encoded values to a file, which appears complete or not at all; returns its size.
 
-    ``about`` is for the header; ``tree`` holds everything else. ``notes`` are strings in the header that the
-    caller understands and :func:`read` ignores.
+    ``about`` is for the header; ``tree`` holds everything else. No array is copied.
     """
     arrays = {**arrays, TREE: np.frombuffer(dumps(tree), dtype=np.uint8)}
-    header = _header(kind, about, arrays, notes)
+    arrays = {name: array if array.dtype.str in TENSORS else array.view(np.uint8)
+              for name, array in arrays.items()}  # fmt: skip
+    # in this order every array is aligned
+    arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    metadata = {
+        "format": f"maxmargin {kind} {FORMAT}", **_versions(), "about": dumps(about).decode("ascii"),
+    }  # fmt: skip
+    header = _header({"checksum": _checksum(metadata, arrays), **metadata}, arrays)
     with _replacing(path) as file:
-        digest = hashlib.blake2b(digest_size=_LENGTH // 2)
-        raw = (array.reshape(-1).view(np.uint8) for array in arrays.values())
-        parts: list[Any] = [len(header).to_bytes(8, "little"), header, *raw]
-        for whole in [memoryview(part) for part in parts]:
-            # in blocks that fit into the processor's cache, or nearly so
-            for lo in range(0, len(whole), _BLOCK):
-                digest.update(whole[lo : lo + _BLOCK])
-                file.write(whole[lo : lo + _BLOCK])
-        size = file.tell()
-        file.seek(_PLACE)
-        file.write(digest.hexdigest().encode("ascii"))
-    return size
+        file.write(len(header).to_bytes(8, "little"))
+        file.write(header)
+        for array in arrays.values():
+            file.write(_bytes(array))
+        return file.tell()
 
 
-def _header(
-    kind: str, about: Any, arrays: Mapping[str, AnyArray], notes: Mapping[str, str] | None
-) -> bytes:
-    entries: dict[str, Any] = {
-        "__metadata__": {
-            "checksum": "0" * _LENGTH,
-            "format": f"maxmargin {kind} {FORMAT}",
-            **_versions(),
-            "about": dumps(about).decode("utf-8"),
-        }
-    }
-    if notes:
-        entries["__metadata__"]["notes"] = dumps(dict(notes)).decode("utf-8")
+def _header(metadata: dict[str, str], arrays: Mapping[str, AnyArray]) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": metadata}
     at = 0
     for name, array in arrays.items():
         end = at + array.nbytes
@@ -102,9 +76,21 @@ def _header(
         }  # fmt: skip
         at = end
     text = dumps(entries)
-    if len(text) > _MAX_HEADER - 8:
-        raise ValueError("the header of a file must not take more than 100 MB.")
+    if len(text) > 100_000_000:
+        raise ValueError("the header of a safetensors file must not take more than 100 MB.")
     return text + b" " * (-len(text) % 8)
+
+
+def _bytes(array: AnyArray) -> Any:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _checksum(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> str:
+    digest = hashlib.blake2b(dumps(sorted(metadata.items())), digest_size=32)
+    for name, array in sorted(arrays.items()):
+        digest.update(dumps([name, array.dtype.str, list(array.shape)]))
+        digest.update(_bytes(array))
+    return digest.hexdigest()
 
 
 @cache
@@ -134,18 +120,13 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name must survive a crash of the machine, too. Not all systems can open folders."""
-    try:
+    """The new name must survive a crash of the machine, too. Not all systems can do this for folders."""
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EACCES, errno.EBADF):
-            raise
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -170,86 +151,40 @@ def refusing(path: str | os.PathLike[str], error: type[ValueError]) -> Iterator[
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[Any, Any, dict[str, AnyArray]]:
-    """What the file is about, its tree, and its arrays. A file with a single wrong byte is refused."""
-    with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        start, length = _start(file, size, kind)
-        _check_sum(file, start, kind)
-        file.seek(8)
-        header = loads(file.read(length), "the header")
-        metadata = header.pop("__metadata__")
-        own = f"maxmargin {kind} {FORMAT}"
-        if metadata.get("format") != own:
-            found, library = (
-                shown(metadata.get(name)).strip("'") for name in ("format", "library")
-            )
-            raise FormatError(
-                f"this is a {found}, written by maxmargin {library}, and not a {own}. If the file is newer, "
-                "upgrade maxmargin"
-            )
-        arrays = _arrays(file, header, size - 8 - length)
-        tree = loads(arrays.pop(TREE).tobytes(), "the tree")
-        return loads(metadata["about"], "the header"), tree, arrays
-
-
-def read_notes(path: str | os.PathLike[str], kind: str) -> dict[str, str]:
-    """The notes of a file that :func:`read` accepts."""
-    with _opened(path) as file:
-        _, length = _start(file, os.fstat(file.fileno()).st_size, kind)
-        file.seek(8)
-        header = loads(file.read(length), "the header")
-    notes = header["__metadata__"].get("notes")
-    if notes is None:
-        return {}
-    notes = loads(notes, "the notes")
-    if not isinstance(notes, dict) or not all(isinstance(value, str) for value in notes.values()):
-        raise FormatError("the notes are not strings")
-    return notes
-
-
-def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise FormatError("this is not a file")  # reading a pipe or a device might never end
-    return open(path, "rb")
-
-
-def _start(file: BinaryIO, size: int, kind: str) -> tuple[bytes, int]:
-    """The first bytes of a file, and the length of its header."""
-    start = file.read(_PLACE)
-    if start[8:] != _START:
-        raise FormatError(f"this is not a {kind} of maxmargin")
-    length = int.from_bytes(start[:8], "little")
-    if length > min(size - 8, _MAX_HEADER):
-        raise FormatError(f"the {kind} is damaged: it ends within its header")
-    return start, length
-
-
-def _check_sum(file: BinaryIO, start: bytes, kind: str) -> None:
-    found = file.read(_LENGTH)
-    digest = hashlib.blake2b(start + b"0" * _LENGTH, digest_size=_LENGTH // 2)
-    while block := file.read(_BLOCK):
-        digest.update(block)
-    if found != digest.hexdigest().encode("ascii"):
+    """What the file is about, its tree, and its arrays."""
+    _require_file(path, kind)
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata()
+            _require_format(metadata, kind)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise FormatError(f"the {kind} is damaged: {shown(error)}") from error
+    if metadata.pop("checksum", None) != _checksum(metadata, arrays):
         raise FormatError(
             f"the {kind} is damaged: its checksum does not match its contents (was it copied in part, or "
             "changed?)"
         )
+    tree = loads(arrays.pop(TREE).tobytes(), "the tree")
+    return loads(metadata["about"], "the header"), tree, arrays
 
 
-def _arrays(file: BinaryIO, header: dict[str, Any], room: int) -> dict[str, AnyArray]:
-    """All arrays, each checked to follow the one before it."""
-    out: dict[str, AnyArray] = {}
-    at = 0
-    for name, spec in header.items():
-        lo, hi = spec["data_offsets"]
-        shape, dtype = spec["shape"], _DTYPES[spec["dtype"]]
-        if type(lo) is not int or type(hi) is not int or lo != at or not lo <= hi <= room:
-            raise FormatError(f"array {shown(name)} is not where it should be")
-        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-            raise FormatError(f"array {shown(name)} has no valid shape")
-        raw = np.fromfile(file, dtype=np.uint8, count=hi - lo)
-        out[name] = view(raw, dtype, tuple(shape))
-        at = hi
-    if at != room:
-        raise FormatError("the file holds more bytes than its header describes")
-    return out
+def _require_file(path: str | os.PathLike[str], kind: str) -> None:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FormatError("this is not a file")  # reading a pipe or a device might never end
+    with open(path, "rb") as file:
+        length, size = int.from_bytes(file.read(8), "little"), os.fstat(file.fileno()).st_size
+    if not 2 <= length <= size - 8:
+        raise FormatError(f"this is not a {kind} of maxmargin, or it was cut off within its header")
+
+
+def _require_format(metadata: dict[str, str] | None, kind: str) -> None:
+    own, found = f"maxmargin {kind} {FORMAT}", (metadata or {}).get("format", "")
+    if not metadata or not found.startswith("maxmargin "):
+        raise FormatError(f"this is not a {kind} of maxmargin")
+    if found != own:
+        found, library = (shown(metadata.get(name)).strip("'") for name in ("format", "library"))
+        raise FormatError(
+            f"this is a {found}, written by maxmargin {library}, and not a {own}. If the file is newer, "
+            "upgrade maxmargin"
+        )

@@ -2,13 +2,13 @@
 
 The format is that of :mod:`maxmargin.files`. The header's entry ``about`` is JSON with the class, the
 parameters and the certificate; the tree holds the fitted attributes. Loading makes objects from fixed lists
-of classes only, and checks every entry before it is used.
+of classes only, and checks kinds, shapes, types and index ranges before compiled code sees an array. Whether
+a fit could have produced the entries is not checked.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
@@ -28,8 +28,8 @@ from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.files import codec, container
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.losses import ScoreLoss
-from maxmargin.persistence._fields import Sizes, section, write_fields
-from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task, read_certificate
+from maxmargin.persistence._fields import Sizes, read_fields, section, write_fields
+from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task
 from maxmargin.persistence._objects import MissingLossError, convert, makers, own_loss
 from maxmargin.persistence._params import read_params, storable_params
 from maxmargin.tasks import LatentTask, Task
@@ -49,7 +49,6 @@ SavedEstimator: TypeAlias = (
     | SequenceTagger
     | StructuredSVM
 )
-_HASH = re.compile("[0-9a-f]{32}")
 Expected = TypeVar("Expected", bound=SavedEstimator)
 
 
@@ -63,8 +62,7 @@ def save(
     """Write a fitted estimator to one file that holds no code.
 
     Stored are the weights, the classes or labels, names of features, the parameters, the certificate, and the
-    versions of the library, Python, NumPy and Numba. After a fit with checkpoints, or to a data set on disk,
-    a hash of the training data is stored as well.
+    versions of the library, Python, NumPy and Numba.
 
     Not stored are ``history_`` (a loaded estimator has an empty one, and files of equal models are equal
     byte for byte), ``callbacks`` (they are code; the loaded estimator has none) and the task of a
@@ -106,8 +104,7 @@ def save(
             "subclasses."
         )
     check_is_fitted(estimator, model.required)
-    encoder = codec.Encoder(share=False, convert=convert)
-    data = getattr(estimator, "_trained_on", None)
+    encoder = codec.Encoder(convert)
     try:
         tree = encoder.encode(model.fitted_values(estimator))
         about = encoder.encode(
@@ -115,7 +112,7 @@ def save(
                 "class": model.cls.__name__,
                 "params": storable_params(estimator),
                 "certificate": write_fields(estimator, CERTIFICATE),
-                **({} if data is None else {"training_data": data}),
+                **({"notes": dict(notes)} if notes else {}),
             }
         )
     except codec.NotPlainError as error:
@@ -129,7 +126,7 @@ def save(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
             "fit?"
         ) from error
-    container.write(Path(os.path.realpath(path)), "model", about, tree, arrays, notes)
+    container.write(Path(os.path.realpath(path)), "model", about, tree, arrays)
 
 
 @overload
@@ -160,9 +157,9 @@ def load(
 ) -> SavedEstimator:
     """Read an estimator that its method ``save`` wrote.
 
-    No code from the file is run, and everything in it is checked. A file that is damaged or was made to do
-    harm raises a ``maxmargin.persistence.ModelFileError`` that says what is wrong. The checks cannot tell
-    whether the predictions are any good.
+    No code from the file is run. A file that is damaged raises a ``maxmargin.persistence.ModelFileError``
+    that says what is wrong. Kinds, shapes, types and index ranges are checked, whoever wrote the file;
+    whether the weights and the certificate are those of a fit is not.
 
     Parameters
     ----------
@@ -238,6 +235,8 @@ def load(
         estimator = cls(**params)
     except NotImplementedError as error:  # slack rescaling, and a task without inference for it
         raise ValueError(f"the task does not fit the model in {path}: {error}") from error
+    except codec.CONTRADICTIONS as error:
+        raise ModelFileError(f"{os.fspath(path)}: {shown(error)}") from error
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return cast(SavedEstimator, estimator)
@@ -267,33 +266,26 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, str]:
     {'source': 'two points'}
     """
     with container.refusing(path, ModelFileError):
-        return container.read_notes(path, "model")
+        notes: dict[str, str] = container.read(path, "model")[0].get("notes", {})
+        if not isinstance(notes, dict) or not all(type(note) is str for note in notes.values()):
+            raise FormatError("the notes are not strings")
+        return notes
 
 
 def _read(
     about: Any, tree: Any, arrays: Any, loss: Any
 ) -> tuple[Any, dict[str, Any], dict[str, Any], Sizes]:
     """Class, parameters, attributes and lengths, all checked; ``loss`` is the class of a user's own loss."""
-    about = section(about, "the header", ("class", "params", "certificate"), ("training_data",))
+    about = section(about, "the header", ("class", "params", "certificate"), ("notes",))
     name = about["class"]
     if not isinstance(name, str) or name not in MODELS:
         raise FormatError(f"the file names a class {shown(name)}, which is not known")
     model = MODELS[name]
     keyword = "measure" if "measure" in model.cls._get_param_names() else "loss"
-    decoder = codec.Decoder(arrays, makers(loss, keyword), once=True)
+    decoder = codec.Decoder(arrays, makers(loss, keyword))
     params = read_params(model.cls, decoder.decode(about["params"]))
     attributes, sizes = model.attributes(decoder.decode(tree))
-    certificate = read_certificate(decoder.decode(about["certificate"]))
-    decoder.finish()
-    attributes |= {**certificate, **_read_data(about), "history_": []}
-    return model.cls, params, attributes, sizes
-
-
-def _read_data(about: dict[str, Any]) -> dict[str, Any]:
-    """The hash of the training data, if the file has one."""
-    if "training_data" not in about:
-        return {}
-    found = about["training_data"]
-    if not isinstance(found, str) or not _HASH.fullmatch(found):
-        raise FormatError(f"the hash of the training data is {shown(found)}")
-    return {"_trained_on": found}
+    certificate = read_fields(
+        decoder.decode(about["certificate"]), CERTIFICATE, "the certificate", {}
+    )
+    return model.cls, params, {**attributes, **certificate, "history_": []}, sizes

@@ -20,7 +20,6 @@ from maxmargin.files.codec import FormatError, shown
 
 #: nesting allowed in labels
 _DEPTH = 32
-_PLAIN = (type(None), bool, int, str)
 
 #: lengths by name
 Sizes = dict[str, int]
@@ -36,7 +35,7 @@ class Field(NamedTuple):
     #: it may be missing; None is not stored
     optional: bool = False
     #: is called with the attribute before it is written
-    prepare: Callable[[Any], Any] | None = None
+    prepare: Callable[[Any], Any] = lambda value: value
 
 
 Fields = dict[str, Field]
@@ -61,7 +60,7 @@ def write_fields(owner: Any, fields: Fields) -> dict[str, Any]:
     for name, field in attributes_of(fields).items():
         value = getattr(owner, name, None) if field.optional else getattr(owner, name)
         if value is not None or not field.optional:
-            out[name] = value if field.prepare is None else field.prepare(value)
+            out[name] = field.prepare(value)
     return out
 
 
@@ -73,36 +72,23 @@ def optional(field: Field) -> Field:
 # -- kinds of attributes ---------------------------------------------------------------------------
 
 
-def _shaped(check: Callable[..., Any], shape: tuple[Length, ...]) -> Field:
-    def run(value: Any, name: str, sizes: Sizes) -> Any:
+def _measure(length: Length, n: int, name: str, sizes: Sizes) -> None:
+    if isinstance(length, str) and sizes.setdefault(length, n) != n:
+        raise FormatError(f"{name} has {n} entries where {sizes[length]} are needed")
+
+
+def array(*shape: Length, of: str = "floats", below: str | None = None) -> Field:
+    """Finite numbers in double precision; or ``flags``, or ``integers`` from 0 on, below this length."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> Any:
         wanted = tuple(sizes.get(n) if isinstance(n, str) else n for n in shape)
-        check(value, f"the entries of {name}", wanted, sizes)
+        options = {} if below is None else {"below": sizes[below]}
+        getattr(stored_values, of)(value, f"the entries of {name}", wanted, **options)
         for length, n in zip(shape, value.shape, strict=True):
-            if isinstance(length, str) and sizes.setdefault(length, n) != n:
-                raise FormatError(f"{name} has the shape {value.shape}, with two lengths {length}")
+            _measure(length, n, name, sizes)
         return value
 
-    return Field(run)
-
-
-def array(*shape: Length) -> Field:
-    """Finite numbers in double precision."""
-    return _shaped(lambda value, what, wanted, _: stored_values.floats(value, what, wanted), shape)
-
-
-def flags(*shape: Length) -> Field:
-    """Booleans."""
-    return _shaped(lambda value, what, wanted, _: stored_values.flags(value, what, wanted), shape)
-
-
-def integers(*shape: Length, below: str | None = None, least: int = 0) -> Field:
-    """Integers from ``least`` on, below the length ``below``."""
-
-    def check(value: Any, what: str, wanted: Any, sizes: Sizes) -> None:
-        end = 2**62 if below is None else sizes[below]
-        stored_values.integers(value, what, wanted, least, end)
-
-    return _shaped(check, shape)
+    return Field(check)
 
 
 def count(least: int = 0, length: str = "") -> Field:
@@ -112,7 +98,7 @@ def count(least: int = 0, length: str = "") -> Field:
         sizes[length] = stored_values.count(value, name, least)
         return sizes[length]
 
-    return Field(check, prepare=int)
+    return Field(check)
 
 
 def of_type(*kinds: type) -> Field:
@@ -124,39 +110,25 @@ def of_type(*kinds: type) -> Field:
             raise FormatError(f"{name} must be a {expected}; the file has {shown(value)}")
         return value
 
-    return Field(check, prepare=kinds[0] if kinds[0] in (float, bool) else None)
-
-
-def one_of(*values: Any) -> Field:
-    """One of these values."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
-        if type(value) not in (str, int) or value not in values:
-            raise FormatError(f"{name} is {shown(value)}, which is not known")
-        return value
-
     return Field(check)
 
 
 def labels(length: str, kind: type = object) -> Field:
-    """A list of distinct labels, of one type if it is given."""
+    """A list of labels, of one type if it is given."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, list) or not all(map(is_label, value)):
             raise FormatError(f"{name} must be a list of labels; the file has {shown(value)}")
         if not all(isinstance(label, kind) for label in value):
             raise FormatError(f"the entries of {name} must be {kind.__name__}")
-        if len(set(value)) != len(value):
-            raise FormatError(f"the entries of {name} are not distinct")
-        if sizes.setdefault(length, len(value)) != len(value):
-            raise FormatError(f"{name} has {len(value)} entries where {sizes[length]} are needed")
+        _measure(length, len(value), name, sizes)
         return value
 
     return Field(check, prepare=checked_labels)
 
 
 def classes(length: str, kind: type = object) -> Field:
-    """An array of distinct labels: numbers, strings or objects."""
+    """An array of labels: numbers, strings or objects."""
 
     def check(value: Any, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray) or value.ndim != 1:
@@ -174,7 +146,8 @@ def is_label(value: Any, depth: int = 0) -> bool:
     """Whether a value is a str, int, float, bool, None or a (nested) tuple of these; NaN is not a label."""
     if type(value) is tuple:
         return depth < _DEPTH and all(is_label(part, depth + 1) for part in value)
-    return type(value) in _PLAIN or (type(value) is float and not math.isnan(value))
+    plain = type(value) in (type(None), bool, int, str)
+    return plain or (type(value) is float and not math.isnan(value))
 
 
 def checked_labels(values: Any) -> Any:
@@ -188,13 +161,6 @@ def checked_labels(values: Any) -> Any:
                 "str(label)."
             )
     return values
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number that NumPy can hold; NaN is not."""
-    if isinstance(value, int):
-        return abs(value) < 2**63
-    return isinstance(value, float) and not math.isnan(value)
 
 
 def section(

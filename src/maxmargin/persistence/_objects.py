@@ -9,9 +9,6 @@ $stream   what ``partial_fit`` keeps
 
 from __future__ import annotations
 
-import math
-import types
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -22,15 +19,14 @@ import scipy.sparse as sp
 
 from maxmargin import kernels, losses, solvers
 from maxmargin.core.matrices import check_dense, sound
-from maxmargin.core.sampling import Sampler
-from maxmargin.core.stored_values import count, entries, floats
+from maxmargin.core.stored_values import count, entries, floats, number
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.kernel.methods import METHODS
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.files.codec import FormatError, Tagged, shown
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.losses import ScoreLoss
-from maxmargin.persistence._fields import is_label, is_number, section
+from maxmargin.persistence._fields import is_label, section
 from maxmargin.persistence._streams import make_stream, stream_values
 
 RULES = (solvers.RelativeGap, solvers.AbsoluteGap, solvers.RiskEpsilon)
@@ -121,21 +117,13 @@ def _make_object(content: Any) -> Any:
     if not isinstance(name, str) or name not in known:
         raise FormatError(f"the file names a class {shown(name)}, which a model file may not hold")
     cls = known[name]
-    hints = typing.get_type_hints(cls)
     own = tuple(field.name for field in fields(cls))
-    required = ("class", *own) if cls in KERNELS else ("class",)
-    values = section(content, f"an object {name}", required, own)
+    values = section(content, f"an object {name}", ("class",), own)
     del values["class"]
-    for key, value in values.items():
-        if cls is GaussianPrior:
-            fits = value is None or is_numeric(value)
-        elif cls is KernelFeatures:
-            fits = True  # checked below
-        else:
-            fits = _matches(value, hints[key]) and (cls not in KERNELS or math.isfinite(value))
-        if not fits:
-            raise FormatError(f"{name}.{key} is {shown(value)}, not {shown(hints[key])}")
     made = cls(**values)
+    if cls in KERNELS:
+        for key in own:
+            number(getattr(made, key), f"{name}.{key}")
     if cls is KernelFeatures:
         _check_features(made)
     return made
@@ -165,13 +153,6 @@ def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> Score
     (name,) = entries(content, "class")
     if not isinstance(name, str) or not name.isidentifier():
         raise FormatError("the file names no loss")
-    values = {key: value for key, value in content.items() if key != "class"}
-    for key, value in values.items():
-        if not is_label(value) and not is_numeric(value):
-            raise FormatError(
-                f"the parameter {key[:80]} of the loss {name[:80]} is a {type(value).__name__}; a file holds "
-                "numbers, strings, bool, None, tuples of these, and arrays of finite numbers"
-            )
     cls = LOSSES.get(name, own)
     if cls is None or cls.__name__ != name:
         given = "" if own is None else f"; the class given is {own.__name__}"
@@ -179,7 +160,7 @@ def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> Score
             f"the model was trained with {name[:80]}. Your own loss or measure is code, and code is not "
             f"stored: pass its class as load(path, {keyword}={name[:80]}){given}."
         )
-    return cls(**values)
+    return cls(**{key: value for key, value in content.items() if key != "class"})
 
 
 def _make_matrix(content: Any) -> Any:
@@ -203,32 +184,3 @@ def _make_objects(content: Any) -> Any:
 def is_plain(value: Any) -> bool:
     """Whether a value is a label or a list of labels."""
     return is_label(value) or (isinstance(value, list) and all(map(is_label, value)))
-
-
-def is_numeric(value: Any, depth: int = 0) -> bool:
-    """Whether a value is a finite number, an array of finite numbers, or a list or tuple of these."""
-    if isinstance(value, np.ndarray):
-        return value.ndim <= 2 and value.dtype.kind in "biuf" and bool(np.isfinite(value).all())
-    if isinstance(value, list | tuple):
-        return depth < 2 and all(is_numeric(part, depth + 1) for part in value)
-    return is_number(value) and math.isfinite(value)
-
-
-def _matches(value: Any, hint: Any) -> bool:
-    """Whether a value fits a field's type: a plain type, a Literal, Any, Sampler or a union."""
-    if isinstance(value, SAMPLERS):
-        return hint is Sampler
-    origin = typing.get_origin(hint)
-    if origin is typing.Literal:
-        return value in typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return any(_matches(value, part) for part in typing.get_args(hint))
-    if hint is typing.Any:  # a name, a number, or indices of samples
-        if isinstance(value, list):
-            return all(type(number) is int for number in value)
-        if isinstance(value, np.ndarray):
-            return value.ndim == 1 and value.dtype.kind in "iu"
-        return is_label(value)
-    if hint is float:
-        return type(value) in (int, float) and is_number(value)
-    return type(value) is hint and (hint is not int or is_number(value))

@@ -12,20 +12,14 @@ from maxmargin.data.design import CSRDesign, DenseDesign, as_design
 from maxmargin.duals.loaded_rows import LoadedRows
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.duals.rows import Rows
-from maxmargin.duals.terms import into_box
 from maxmargin.files.codec import FormatError
 from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._fields import section
 
-#: numbers of a stream, and the least that each can be
-_FLOATS = {
-    "C": 0.0, "intercept": -np.inf, "offset": -np.inf, "bend": -np.inf, "limit": 0.0, "demands": 0.0,
-    "reach": 0.0, "weight_seen": -np.inf, "_slack": -np.inf, "_credit": -np.inf,
-}  # fmt: skip
+_FLOATS = (
+    "C", "intercept", "offset", "bend", "limit", "demands", "reach", "weight_seen", "_slack", "_credit",
+)  # fmt: skip
 _COUNTS = ("max_support", "n_folded", "n_seen")
-_ROWS = ("X", "y", "weight", "index", "alpha")
-#: numbers that may be infinite
-_INFINITE = ("limit", "_slack")
 
 
 def stream_values(stream: SupportStream) -> dict[str, Any]:
@@ -45,12 +39,10 @@ def stream_values(stream: SupportStream) -> dict[str, Any]:
 
 
 def make_stream(content: Any) -> SupportStream:
-    """The stream, with everything checked: compiled code will use these rows as they are."""
-    names = (*_FLOATS, *_COUNTS, "loss", "plane", "rows")
-    named = section(content, "a stream", names)
-    for name, least in _FLOATS.items():
-        finite = name not in _INFINITE
-        named[name] = number(named[name], f"{name} of a stream", least, finite=finite)
+    """The stream, with its shapes and types checked: compiled code will use these rows as they are."""
+    named = section(content, "a stream", (*_FLOATS, *_COUNTS, "loss", "plane", "rows"))
+    for name in _FLOATS:
+        named[name] = number(named[name], f"{name} of a stream", finite=False)
     for name in _COUNTS:
         count(named[name], f"{name} of a stream")
     loss, plane, C, intercept = (named.pop(name) for name in ("loss", "plane", "C", "intercept"))
@@ -59,36 +51,28 @@ def make_stream(content: Any) -> SupportStream:
     columns = loss.n_outputs()
     plane = floats(plane, "the plane of a stream", (None,) if columns is None else (None, columns))
     d = len(plane) - int(intercept != 0.0)
-    if d < 1 or not C > 0.0:
-        raise FormatError("a stream has no features, or C is not positive")
     stream = SupportStream(loss, d, C, intercept, max(1, named.pop("max_support")))
     stream.plane = plane
     rows = named.pop("rows")
     for name, value in named.items():
         setattr(stream, name, value)
     if rows is not None:
-        _take_rows(stream, **section(rows, "the rows of a stream", _ROWS))
+        names = ("X", "y", "weight", "index", "alpha")
+        _take_rows(stream, **section(rows, "the rows of a stream", names))
     stream.dual_value()
     return stream
 
 
 def _take_rows(stream: SupportStream, X: Any, y: Any, weight: Any, index: Any, alpha: Any) -> None:
     weight = floats(weight, "the weights of a stream's samples", (None,))
-    n, loss = len(weight), stream.loss
+    n = len(weight)
     integers(index, "the numbers of a stream's samples", (n,), least=-(2**62))
     alpha = floats(alpha, "the multipliers of a stream", (n, *stream.alpha.shape[1:]))
     if not isinstance(y, np.ndarray) or y.dtype not in (np.int64, np.float64) or y.shape != (n,):
         raise FormatError("the labels of a stream are not an array of numbers of their kind")
-    loss.check_labels(y)
-    if not (weight > 0.0).all():
-        raise FormatError("a stream holds samples without a weight")
+    stream.loss.check_labels(y)
     if not (sp.issparse(X) or isinstance(X, np.ndarray)) or X.shape != (n, stream.n_features):
         raise FormatError("the samples of a stream are not a matrix of its features")
     design = as_design(X)  # of the types that were compiled, and without two entries at one place
-    rows = Rows(design, y, weight, loss, stream.intercept, ((0, n),))
-    off = alpha.copy()
-    if off.ndim == 2:
-        off[np.arange(n), y] = 0.0
-    if np.abs(into_box(rows, stream.C, alpha) - off).max(initial=0.0) > 1e-9 * stream.C:
-        raise FormatError("a stream holds multipliers that are not feasible")
+    rows = Rows(design, y, weight, stream.loss, stream.intercept, ((0, n),))
     stream.held, stream.alpha = LoadedRows(index, rows), alpha

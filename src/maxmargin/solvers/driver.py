@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from maxmargin.checkpoints import CheckpointError
 from maxmargin.core.contract import requests as ask
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.block_duals import BlockDuals
@@ -33,9 +32,6 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.finite_answers import check_answer, require_numbers
 from maxmargin.solvers.history_columns import counted
 from maxmargin.solvers.solver_state import compare, identity, restore
-
-#: number of evaluations after a resume at which the restored state is compared with the risk
-DOUBTS = 3
 
 Callback = Callable[[IterationRecord], object]
 T = TypeVar("T")
@@ -80,15 +76,13 @@ class Driver:
     recorder: CheckpointWriter | None = None
     #: the incumbent of a checkpoint and its F, which this risk must reproduce
     expected: tuple[Array, float] | None = None
-    #: number of evaluations at which planes of a checkpoint are still to be checked
-    doubts: int = 0
 
     def go_on(self, kept: dict[str, Any]) -> None:
         """Continue the counts of a checkpoint."""
         history, passes, elapsed, stop = counted(kept)
         self.history, self.passes = history, passes
         self.started -= elapsed
-        self.expected, self.doubts = (self.state.w, self.state.upper), DOUBTS
+        self.expected = self.state.w, self.state.upper
         if self.state.met(self.problem):
             self.state.stop = "gap"
         elif stop == "stalled":
@@ -141,13 +135,11 @@ class Driver:
                 answer, what = None, "oracle"
             case ask.OpenSets() | ask.Sweep() | ask.Ask() | ask.Confirm():
                 answer, what = self._over_sets(request)
-        if self.expected is None:
-            check_answer(request, answer)
-        else:
-            self._check(request, answer)
-        if self.doubts and isinstance(request, ask.Evaluate) and request.exact:
-            self.doubts -= 1
-            compare(self.risk, self.problem, self.state, self.expected, request.w, answer.upper)
+        check_answer(request, answer)
+        if self.expected is not None and isinstance(request, ask.Evaluate) and request.exact:
+            w, before = self.expected
+            if request.w is w:
+                compare(self.risk, self.problem, self.state.memory, before, w, answer.upper)
         self.spent[what] = self.spent.get(what, 0.0) + time.perf_counter() - before
         return answer
 
@@ -227,16 +219,6 @@ class Driver:
 
     def _growing(self) -> GrowingRisk:
         return _offered(self.risk.offers.growing, self.risk, "a growing set of examples")
-
-    def _check(self, request: ask.Request, answer: Any) -> None:
-        """Check for numbers that are not finite, caused by a checkpoint."""
-        try:
-            check_answer(request, answer)
-        except ValueError as error:
-            raise CheckpointError(
-                f"the checkpoint does not fit this problem: at its point or planes, {error} Or start a new "
-                "fit."
-            ) from error
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, batch_size: int

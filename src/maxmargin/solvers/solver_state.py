@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.checkpoints import CheckpointError, shown
+from maxmargin.checkpoints import CONTRADICTIONS, CheckpointError, shown
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.risk import Risk
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.feasible_dual import FeasibleDual
-from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
 from maxmargin.core.stored_values import count, entries, floats, integers, number
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
@@ -29,9 +28,8 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.row_ascent import PlaneDual, RowsDual, ShardsDual
 from maxmargin.solvers.sets_dual import SetsDual
 
-LARGE = float(np.finfo(np.float64).max)
-#: what a file may hold that cannot be this problem's: told as a CheckpointError
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+#: the least C that can occur
+TINY = float(np.finfo(np.float64).tiny)
 
 
 def identity(problem: Problem, solver: Any) -> dict[str, Any]:
@@ -132,12 +130,13 @@ def _vector(v: Vector) -> Any:
 def restore(
     kept: dict[str, Any], risk: Risk, problem: Problem, solver: DualCoordinate | None
 ) -> SolverState:
-    """The state of a snapshot, with bounds that hold for this problem."""
+    """The state of a snapshot. Kinds, shapes, types and index ranges are checked, because compiled code reads
+    these arrays; whether a fit could have produced the numbers is not."""
     try:
         return _restore(kept, risk, problem, solver)
     except CheckpointError:
         raise
-    except _UNFIT as error:
+    except CONTRADICTIONS as error:
         raise CheckpointError(
             f"the checkpoint does not fit this problem: {shown(error)}"
         ) from error
@@ -153,24 +152,18 @@ def _restore(
     names = ("w", "upper", "phase", "place", "duals", "memory", "dual")
     w, upper, phase, place, methods, memory, dual = entries(kept, *names)
     w = floats(w, "its weights", (dim,))
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(omega.value(w)):
-            raise ValueError("its weights are so large that their norm overflows")
     state = SolverState(
         w=frozen(w),
-        upper=number(upper, "its objective", -LARGE, finite=False),
-        phase=count(phase, "its phase", most=1000),
+        upper=number(upper, "its objective", finite=False),
+        phase=count(phase, "its phase"),
+        resumed=_read_place(place),
     )
-    state.resumed = _read_place(place, problem)
-    if not isinstance(methods, dict) or not all(type(name) is str for name in methods):
-        raise ValueError("its multipliers are not those of methods")
     for method, own in methods.items():
         (at,) = entries(own, "C")
         if rows is None or method not in problem.methods:
             raise ValueError("its multipliers are those of a method that is not for this problem")
-        at = _positive(at, "C of its multipliers")
         streaming, blocks = (solver.streaming, solver.layout) if solver else (None, None)
-        duals = rows.row_duals(method, at, omega, streaming, blocks)
+        duals = rows.row_duals(method, number(at, "its C", TINY), omega, streaming, blocks)
         duals.restore(own)
         state.duals[method] = duals
     state.memory = _read_memory(memory, risk, problem)
@@ -181,28 +174,22 @@ def _restore(
         planes += point.planes if isinstance(point, DualPoint) else ()
         kept_planes.require_columns([w, *planes])
     if point is not None:
-        state.raise_lower(_finite(point.value(omega, dim, Attained(state.upper))), point)
+        value = number(point.value(omega, dim, Attained(state.upper)), "its dual value")
+        state.raise_lower(value, point)
     return state
 
 
 def _read_memory(memory: Any, risk: Risk, problem: Problem) -> Any:
     if memory is None:
         return None
-    omega, dim = problem.regularizer, problem.dim
-    (kind,) = entries(memory, "kind")
-    if type(kind) is str and kind == "bundle":
-        planes, base = entries(memory, "planes", "base")
-        if type(planes) is not list:
-            raise ValueError("its planes are not a list")
-        vectors = [_read_vector(plane, dim) for plane in planes]
-        bundle = Bundle.from_state(dim, omega, {**memory, "planes": vectors})
-        if bundle.n_blocks not in (1, problem.n_blocks):
-            raise ValueError(f"planes of {bundle.n_blocks} blocks")
-        lowest = problem.base * (problem.n_blocks if bundle.n_blocks == 1 else 1)
-        if number(base, "the lower bound of its planes") > lowest:
-            raise ValueError("its planes lie above the lower bound of the risk")
-        return bundle
-    return _read_sets(memory, risk, problem)
+    kind, dim = entries(memory, "kind")[0], problem.dim
+    if kind != "bundle":
+        return _read_sets(memory, risk, problem)
+    vectors = [_read_vector(plane, dim) for plane in entries(memory, "planes")[0]]
+    bundle = Bundle.from_state(dim, problem.regularizer, {**memory, "planes": vectors})
+    if bundle.n_blocks not in (1, problem.n_blocks):
+        raise ValueError(f"planes of {bundle.n_blocks} blocks")
+    return bundle
 
 
 def _read_sets(kept: Any, risk: Risk, problem: Problem) -> WorkingSets:
@@ -211,7 +198,6 @@ def _read_sets(kept: Any, risk: Risk, problem: Problem) -> WorkingSets:
         raise ValueError("it holds working sets, which this problem has not")
     sets = examples.working_sets(problem.C, problem.regularizer)
     sets.restore(kept)
-    _finite(sets.dual_value())
     return sets
 
 
@@ -222,155 +208,74 @@ def _read_dual(
         return None
     (kind,) = entries(kept, "kind")
     C, dim = problem.C, problem.dim
-    if type(kind) is not str:
-        raise ValueError("its dual point is of an unknown kind")
-    if kind == "sets":
-        (own,) = entries(kept, "own")
-        if own is not None:
-            return SetsDual(_read_sets(own, risk, problem))
-        if not isinstance(state.memory, WorkingSets):
-            raise ValueError("its dual point is over working sets that it has not")
-        return SetsDual(state.memory)
-    if kind == "rows":
-        (method,) = entries(kept, "method")
-        if type(method) is not str or method not in state.duals:
-            raise ValueError("its dual point is of a method that it has not")
-        duals = state.duals[method]
-        if duals.C == C:
-            return RowsDual(duals, C)
-        # at another C multipliers may move on to what is worth less at this one: a plane does not move
-        duals.dual_value(duals.C)
-        return PlaneDual(duals.aggregate(), C)
-    if kind == "plane":
-        offset, plane, error = entries(kept, "offset", "plane", "error")
-        error = number(error, "the error of a plane", 0.0)
-        return PlaneDual(Cut(number(offset, "an offset"), _read_vector(plane, dim), error), C)
-    if kind != "planes":
-        raise ValueError("its dual point is of an unknown kind")
-    names = ("planes", "offsets", "alpha", "base", "error")
-    planes, offsets, alpha, base, error = entries(kept, *names)
-    if type(planes) is not list:
-        raise ValueError("its planes are not a list")
-    alpha = floats(alpha, "its multipliers", (len(planes),))
-    offsets = floats(offsets, "its offsets", (len(planes),))
-    if not (alpha >= 0.0).all():
-        raise ValueError("its multipliers are not feasible")
-    if alpha.sum() > problem.n_blocks * C * (1.0 + 1e-9):
-        raise ValueError(f"its multipliers add up to {alpha.sum()}, more than C allows")
-    vectors = tuple(_read_vector(plane, dim) for plane in planes)
-    base = number(base, "the base of its dual point")
-    if problem.base == 0.0 and base > 0.0:
-        raise ValueError("its zero planes lie above the lower bound of the risk")
-    return DualPoint(vectors, offsets, alpha, base, number(error, "the error of planes", 0.0))
+    match kind:
+        case "sets":
+            (own,) = entries(kept, "own")
+            sets = state.memory if own is None else _read_sets(own, risk, problem)
+            if not isinstance(sets, WorkingSets):
+                raise ValueError("its dual point is over working sets that it has not")
+            return SetsDual(sets)
+        case "rows":
+            duals = state.duals[entries(kept, "method")[0]]
+            if duals.C == C:
+                return RowsDual(duals, C)
+            # at another C multipliers may move on to what is worth less at this one: a plane does not move
+            duals.dual_value(duals.C)
+            return PlaneDual(duals.aggregate(), C)
+        case "plane":
+            offset, plane, error = entries(kept, "offset", "plane", "error")
+            offset, error = number(offset, "an offset"), number(error, "the error of a plane")
+            return PlaneDual(Cut(offset, _read_vector(plane, dim), error), C)
+        case "planes":
+            names = ("planes", "offsets", "alpha", "base", "error")
+            planes, offsets, alpha, base, error = entries(kept, *names)
+            return DualPoint(
+                tuple(_read_vector(plane, dim) for plane in planes),
+                floats(offsets, "its offsets", (len(planes),)),
+                floats(alpha, "its multipliers", (len(planes),)),
+                number(base, "the base of its dual point"),
+                number(error, "the error of planes"),
+            )
+    raise ValueError("its dual point is of an unknown kind")
 
 
 def _read_vector(kept: Any, dim: int) -> Vector:
     if not isinstance(kept, tuple):
         return floats(kept, "the entries of a plane", (dim,))
-    if len(kept) != 3 or count(kept[2], "the length of a plane") != dim:
-        raise ValueError("a plane of other weights")
-    indices, values = kept[:2]
+    indices, values, size = kept
     values = floats(values, "the entries of a plane", (None,))
     integers(indices, "the indices of a plane", (len(values),), below=dim)
-    if indices.dtype not in (np.int32, np.int64):  # for others all would be compiled anew
-        raise ValueError("a plane whose indices are of an unknown type")
+    if indices.dtype not in (np.int32, np.int64) or size != dim:
+        raise ValueError("a plane of other weights")  # for other types all would be compiled anew
     return SparseVector(indices, values, dim)
 
 
-#: numbers that a loop may note down of where it is, and the least that each can be
-_PLACE = {
-    "guess": 0.0, "ratio": 0.0, "spent": 0.0, "visited": 0.0, "upper_guess": -np.inf,
-}  # fmt: skip
-
-
-def _read_place(place: Any, problem: Problem) -> dict[str, Any] | None:
-    """Where the loop was; which of these entries there must be, the loop itself says."""
+def _read_place(place: Any) -> dict[str, Any] | None:
+    """Where the loop was: numbers, lists of numbers, and the state of its random numbers. Which of these
+    entries there must be, the loop itself says."""
     if place is None:
         return None
-    if not isinstance(place, dict):
-        raise ValueError("the place in its loop is not known")
-    out: dict[str, Any] = {}
     for name, value in place.items():
         if name == "rng":
-            _read_rng(value)
-            out[name] = value
-        elif name in ("unconfirmed", "passes", "iterations"):
-            out[name] = count(value, name)
-        elif name == "seen":
-            if type(value) is not list or len(value) % 2:
-                raise ValueError("the gaps it has seen are not a list of pairs")
-            out[name] = [number(one, "a gap it has seen", finite=False) for one in value]
-        elif name == "stages":
-            if type(value) is not list:
-                raise ValueError("its stages are not a list")
-            out[name] = [_positive(C, "C of a stage") for C in value]
-            if any(C > problem.C * (1.0 + 1e-9) for C in out[name]):
-                raise ValueError("a stage beyond the last one")
-        elif type(name) is str and name in _PLACE:
-            out[name] = number(value, name, _PLACE[name], finite=name != "upper_guess")
+            np.random.default_rng(0).bit_generator.state = value  # NumPy checks it
         else:
-            raise ValueError("the place in its loop is not known")
-    return out
-
-
-def _read_rng(state: Any) -> None:
-    """NumPy's own check, of what is of plain numbers only."""
-    plain = isinstance(state, dict) and all(
-        type(part) in (str, int, dict) for part in state.values()
-    )
-    try:
-        if not plain:
-            raise TypeError
-        np.random.default_rng(0).bit_generator.state = state
-    except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
-        raise ValueError("the state of its random numbers is not one") from None
-
-
-def _positive(given: Any, what: str) -> float:
-    value = number(given, what)
-    if not value > 0.0:
-        raise ValueError(f"{what} is not positive")
-    return value
-
-
-def _finite(value: float) -> float:
-    if not np.isfinite(value):
-        raise ValueError("its dual point overflows")
-    return value
+            for one in value if isinstance(value, list) else [value]:
+                number(one, name, finite=False)
+    return dict(place)
 
 
 def compare(
-    risk: Risk,
-    problem: Problem,
-    state: SolverState,
-    expected: tuple[Array, float] | None,
-    w: Array,
-    upper: float,
+    risk: Risk, problem: Problem, memory: Any, before: float, w: Array, upper: float
 ) -> None:
-    """What was restored must be true of the risk, whose value at ``w`` is at most ``upper``: the incumbent
-    is worth what was expected, and planes lie nowhere above."""
-    proved = risk.offers.proved
-    if expected is not None and w is expected[0]:
-        before, now = expected[1], problem.regularizer.value(w) + problem.C * upper
-        noise = 0.0 if proved is None else 2.0 * problem.C * proved.rounding(w, upper)
-        if isinstance(state.memory, Bundle):  # of losses that say nothing of rounding
-            noise += problem.C * state.memory.value_error(w)
-        if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)) + noise:
-            raise _untrue(f"its weights had the objective {before:.9g} and have {now:.9g}")
-    plain = (
-        type(problem.regularizer) is SquaredNorm
-    )  # combinations of rows have a product of their own
-    if isinstance(state.memory, Bundle) and plain and risk.oracle != "undergenerating":
-        model = state.memory.value(w)
-        noise = state.memory.value_error(w)
-        if proved is not None:
-            noise += proved.rounding(w, upper)
-        if model > upper + 1e-6 * (abs(upper) + abs(model)) + noise:
-            raise _untrue(f"its planes say {model:.9g} of a risk that is {upper:.9g}")
-
-
-def _untrue(how: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint is not true here: {how}. Features or losses are not what they were; does setup "
-        "number features in the same order every time?"
-    )
+    """The restored incumbent, at which the risk is at most ``upper``, must have the objective ``before``. It
+    has not if features or losses are not what they were."""
+    proved, now = risk.offers.proved, problem.regularizer.value(w) + problem.C * upper
+    noise = 0.0 if proved is None else 2.0 * problem.C * proved.rounding(w, upper)
+    if isinstance(memory, Bundle):  # of losses that say nothing of rounding
+        noise += problem.C * memory.value_error(w)
+    if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)) + noise:
+        raise CheckpointError(
+            f"the checkpoint is not true here: its weights had the objective {before:.9g} and have "
+            f"{now:.9g}. Features or losses are not what they were; does setup number features in the same "
+            "order every time?"
+        )

@@ -30,7 +30,6 @@ from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in
-from maxmargin.core.ragged import check_multipliers
 from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
 
@@ -330,13 +329,12 @@ class CandidateSets:
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        c, held = self._candidates, self._held
+        held = self._held
         names = ("rows", "alpha", "used", "gaps", "tick")
         rows, some, used, gaps, tick = entries(state, *names)
         rows = integers(rows, "the candidates", (None,), below=len(held.alpha))
         alpha = np.zeros(len(held.alpha))
         alpha[rows] = floats(some, "the multipliers", rows.shape)
-        check_multipliers(alpha, np.diff(c.starts), held.caps)
         used = integers(used, "the ages of candidates", rows.shape, -1, 2**31)
         held.alpha[:], held.used[:] = alpha, -1
         held.used[rows] = used

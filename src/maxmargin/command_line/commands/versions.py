@@ -9,7 +9,16 @@ from typing import Any
 
 from maxmargin._version import __version__
 
-REQUIRED = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "joblib", "threadpoolctl")
+REQUIRED = (
+    "numpy",
+    "scipy",
+    "numba",
+    "llvmlite",
+    "scikit-learn",
+    "joblib",
+    "threadpoolctl",
+    "safetensors",
+)
 OPTIONAL = ("matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec", "s3fs")
 
 

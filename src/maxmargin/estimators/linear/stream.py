@@ -83,7 +83,6 @@ class PartialFit:
     def _learn(self, batch: StreamBatch) -> Self:
         """Learn from the samples of a batch once."""
         streams = self._open(batch)
-        self.__dict__.pop("_trained_on", None)  # of a fit before
         number = getattr(self, "n_iter_", 0) if hasattr(self, "_streams") else 0
         rng = np.random.default_rng([_seed(self.random_state), number])
         try:

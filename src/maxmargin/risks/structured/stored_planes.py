@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin.checkpoints import UNKNOWN, Outputs
 from maxmargin.compiled.plane_sets import PlaneSets
-from maxmargin.core.ragged import MOST_PLANES, check_multipliers, flat_ranges, offsets
+from maxmargin.core.ragged import MOST_PLANES, flat_ranges, offsets
 from maxmargin.core.stored_values import count, entries, flags, floats, integers
 from maxmargin.core.vectors import Array
 
@@ -46,8 +46,8 @@ def check_planes(state: dict[str, Any], caps: Array, dim: int) -> None:
     names = ("sizes", "is_dense", "values", "indices", "alpha", "counts", "loss", "used", "gaps")
     sizes, dense, values, indices, alpha, counts, loss, used, gaps = entries(state, *names)
     outputs, tick = entries(state, "outputs", "tick")
-    check_multipliers(alpha, counts, caps)
-    integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+    counts = integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+    floats(alpha, "the multipliers", (int(counts.sum()),))
     sizes = integers(sizes, "the sizes of planes", alpha.shape, below=2**40)
     dense = flags(dense, "the forms of planes", alpha.shape)
     floats(values, "the entries of planes", (int(sizes.sum()),))

@@ -25,7 +25,7 @@ from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.sweeps import SweepStats
-from maxmargin.core.ragged import MOST_PLANES, check_multipliers, flat_ranges, offsets
+from maxmargin.core.ragged import MOST_PLANES, flat_ranges, offsets
 from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray
 
@@ -226,8 +226,8 @@ class ChainWorkingSets:
         names = ("counts", "alpha", "labels", "loss", "used", "gaps", "tick")
         counts, alpha, labels, loss, used, gaps, tick = entries(state, *names)
         caps, K = self._planes.caps, self._chains.cost.shape[0]
-        check_multipliers(alpha, counts, caps)
         counts = integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
+        alpha = floats(alpha, "the multipliers", (int(counts.sum()),))
         labels = integers(labels, "the labels", (int(counts @ self._lengths),), below=K)
         loss = floats(loss, "the losses", alpha.shape)
         used = integers(used, "the ages of planes", alpha.shape, -1, 2**31).astype(np.int32)
