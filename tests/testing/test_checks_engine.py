@@ -354,7 +354,8 @@ class ClosedByDeath(ProcessEngine):
         try:
             return super().reduce(method, *args)
         except RuntimeError:
-            self._workers[0].load(self._workers[-1]._recipe, self._segment)
+            self._workers[0].end()
+            self._workers[0]._recipe = self._workers[-1]._recipe
             raise
 
 
