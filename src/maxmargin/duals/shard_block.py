@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.duals.loaded_rows import Runs
 from maxmargin.duals.one_score import BinaryCoordinates
 from maxmargin.duals.proofs import Scale
@@ -66,7 +66,7 @@ class ShardBlock(BinaryCoordinates):
             self._block = self._dealt()
             self._block.shuffle(round_.seed)
         self.last, self._scores, self.number = last, None, round_.number
-        stats = self._block.visit(round_, w, damping)
+        stats = self._block.visit(round_, w, writable(damping))
         if round_.part == round_.n_parts - 1:  # these are all that stay active
             self.n_active = self._block.n_kept
             self._active[: self.n_active] = self._block.kept
