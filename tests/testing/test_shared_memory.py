@@ -78,6 +78,15 @@ def test_arrays_that_a_shard_keeps_stay(engine):
         assert engine.gather(Looking.kept_total) == [float(size)] * 2
 
 
+def test_arrays_of_any_layout_and_subclass_are_published(engine, tmp_path):
+    engine.open(Looking, [np.ones(1), np.ones(1)])
+    mapped = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=(200, 50))
+    mapped[:] = 1.0
+    for array in (mapped, np.ones((200, 50), order="F"), np.ones((400, 50))[::2]):
+        engine.gather(Looking.keep, engine.publish(array))
+        assert engine.gather(Looking.kept_total) == [10_000.0] * 2
+
+
 def test_sums_that_hold_on_to_their_parts(engine):
     engine.open(Looking, [np.full(1, float(k)) for k in range(3)])
     found = engine.reduce(Looking.parts, 100_000)

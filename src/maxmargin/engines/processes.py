@@ -32,6 +32,10 @@ from maxmargin.engines.worker_process import Recipe, serve
 
 #: deaths of one worker during one call after which the call fails
 MAX_DEATHS = 3
+_GIVEN_UP = (
+    "ended {} times without a result (killed, out of memory, or a crash in compiled code); its shards were "
+    "rebuilt each time. If it ends immediately: a script must start its work under if __name__ == '__main__'."
+)
 
 
 class ProcessEngine(SerialEngine):
@@ -210,21 +214,14 @@ class _WorkerProcess:
                 self._deaths += 1
                 self.end()
                 if self._deaths >= MAX_DEATHS:
-                    raise self._given_up() from None
+                    worker, n_workers, _ = self._recipe[0].place
+                    raise RuntimeError(
+                        f"worker {worker} of {n_workers} {_GIVEN_UP.format(self._deaths)}"
+                    ) from None
                 self._put()
             else:
                 self._busy, self._call = False, (b"", ())
                 return stream
-
-    def _given_up(self) -> RuntimeError:
-        worker, n_workers, n_shards = self._recipe[0].place
-        own = share(n_shards, n_workers, worker)
-        return RuntimeError(
-            f"worker {worker} of {n_workers} (shards {own.start} to {own.stop - 1}) ended {self._deaths} "
-            "times without a result (killed, out of memory, or a crash in compiled code); its shards were "
-            "rebuilt each time. If it ends immediately: a script must start its work under "
-            "if __name__ == '__main__'."
-        )
 
     def end_if_busy(self) -> None:
         if self._busy:

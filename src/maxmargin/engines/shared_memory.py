@@ -107,7 +107,9 @@ class Published(Handle):
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Published:
         """Take a snapshot."""
-        segment, whole = SharedSegment(), array if array.flags.forc else np.array(array, order="C")
+        # a contiguous plain array: pickle separates the buffer of no other
+        whole = np.asarray(array) if array.flags.forc else np.array(array, order="C")
+        segment = SharedSegment()
         (packed,) = segment.pack([whole], pickler(by_value=False))
         snapshot = packed.unpack(segment.view())
         snapshot.setflags(write=False)
