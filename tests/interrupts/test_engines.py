@@ -53,8 +53,12 @@ def test_a_second_ctrl_c_at_the_end_of_a_call_on_processes(monkeypatch):
     try:
         engine.reduce(Shard.one)
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "wait", interrupt)
-            patch.setattr(processes._Worker, "end_if_busy", interrupt)
+
+            def twice(worker):
+                patch.setattr(processes._WorkerProcess, "end_if_busy", interrupt)
+                raise KeyboardInterrupt
+
+            patch.setattr(processes._WorkerProcess, "answer", twice)
             with pytest.raises(KeyboardInterrupt):
                 engine.reduce(Shard.slow)
         assert engine.reduce(Shard.one) == 2.0

@@ -22,39 +22,8 @@ with equality for the hinge loss. D never decreases.
 
 from __future__ import annotations
 
-import numpy as np
-
 from maxmargin.compiled.jit import entry
 from maxmargin.compiled.row_dual import ALPHA, CAP, CAPPED, CURVED, LABEL, TWO_SIDED, linear
-
-#: how much of the measured sums is kept from one round to the next
-DECAY = 0.8
-
-
-@entry
-def merge_changes(w, floor, copies, lo, hi, damping, common, single, change, square, sums):
-    """Sum the changes of all blocks in the coordinates ``lo`` .. ``hi - 1`` and measure their damping.
-
-    ``common`` and ``single`` are the decaying sums of (sum_k e_k)^2 and of sum_k e_k^2. Fills ``change``
-    and its inner products with itself and with the weights (``sums``). ``square`` is overwritten."""
-    for j in range(lo, hi):
-        change[j] = 0.0
-        square[j] = 0.0
-    for k in range(copies.shape[0]):
-        for j in range(lo, hi):
-            e = (copies[k, j] - w[j]) / damping[j]
-            change[j] += e
-            square[j] += e * e
-    length, inner, n_blocks = 0.0, 0.0, np.float64(copies.shape[0])
-    for j in range(lo, hi):
-        e = change[j]
-        common[j] = DECAY * common[j] + e * e
-        single[j] = DECAY * single[j] + square[j]
-        if single[j] > 0.0:
-            damping[j] = min(n_blocks, max(1.0, common[j] / single[j]))
-        length += e * e
-        inner += e * (w[j] if floor is None else max(w[j], floor[j]))
-    sums[0], sums[1] = length, inner
 
 
 @entry

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
+from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
+from maxmargin.duals.proofs import Scale
 
 
 class DualSums:
@@ -22,6 +26,18 @@ class DualSums:
     def w(self) -> Array:
         """The weights of the multipliers."""
         return self._norm.primal(self._u) if len(self._norm.nonnegative) else self._u
+
+    @abstractmethod
+    def sizes(self) -> Scale:
+        """The magnitudes of the terms of the dual value."""
+
+    def aggregate(self) -> Cut:
+        """The multipliers as one cut."""
+        error = self.sizes().of_cut() / self.C
+        return Cut((self._linear - self._curved) / self.C, self._u / -self.C, error)
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """Do nothing: a point does not determine multipliers."""
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w that the epochs maintain."""

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled import row_dual
+from maxmargin.compiled import row_blocks, row_dual
 from maxmargin.core.contract.sweeps import SweepStats
-from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
@@ -118,17 +117,46 @@ class BinaryCoordinates(DualSums):
         for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
             count = self.n_active
             row_dual.shuffle(self._active, count, seed + k)
-            stats = np.zeros(5)
-            self.n_active = self._epoch(
-                *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
-                self._margins, self.slack, self._active, count, self._state, self._u, self._floor,
-                stats, None, None, None,
-            )  # fmt: skip
-            self._linear += float(stats[row_dual.GAIN])
-            self._curved += float(stats[row_dual.BEND])
+            self.n_active, stats = self._visit(self._active, count, self.slack)
             self.slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
             visited, gap = visited + count, float(stats[row_dual.GAP])
         return SweepStats(visited, gap, 0)
+
+    def _visit(self, rows: IntArray, count: int, slack: float) -> tuple[int, Array]:
+        """Visit rows one after the other; how many stay active, which come first then, and statistics."""
+        stats = np.zeros(5)
+        kept = self.visit_rows(rows, count, slack, self._u, stats)
+        self._linear += float(stats[row_dual.GAIN])
+        self._curved += float(stats[row_dual.BEND])
+        return kept, stats
+
+    def visit_rows(
+        self,
+        rows: IntArray,
+        count: int,
+        slack: float,
+        w: Array,
+        stats: Array,
+        damping: Array | None = None,
+    ) -> int:
+        """An epoch over the first ``count`` of these rows, which changes their multipliers and ``w``; see
+        :func:`maxmargin.compiled.row_dual.csr_epoch`. Returns how many stay active."""
+        scratch = (None, None) if damping is None else (np.empty_like(rows), np.empty(count))
+        kept: int = self._epoch(
+            *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
+            self._margins, slack, rows, count, self._state, w, self._floor, stats, damping, *scratch,
+        )  # fmt: skip
+        return kept
+
+    def shorten(self, rows: IntArray, before: Array, t: float) -> Array:
+        """Reduce the changes of the multipliers of these rows to ``t`` times what they are; the changes of
+        the two sums that remain."""
+        sums = np.zeros(2)
+        row_blocks.shorten(
+            rows, before, len(rows), t, self._state, self._kind, self._curvature, self._common,
+            self._margins, sums,
+        )  # fmt: skip
+        return sums
 
     def check(self, scores: Array) -> None:
         """Reselect the active rows, given exact scores."""
@@ -136,15 +164,10 @@ class BinaryCoordinates(DualSums):
 
     def _choose(self, scores: Array) -> None:
         self._scores = scores
-        self.n_active = self._choose_among(0, len(self._members), scores)
-
-    def _choose_among(self, lo: int, hi: int, scores: Array) -> int:
-        """Put the active ones of some members in their places; returns their number."""
-        count: int = row_dual.choose_active(
-            self._members[lo:hi], scores, self._kind, self._curvature, self._common,
-            self._margins, self.slack, self._state, self._active[lo:hi],
+        self.n_active = row_dual.choose_active(
+            self._members, scores, self._kind, self._curvature, self._common, self._margins,
+            self.slack, self._state, self._active,
         )  # fmt: skip
-        return count
 
     def dual_value(self, C: float) -> float:
         """The dual value, recomputed from the multipliers."""
@@ -167,15 +190,10 @@ class BinaryCoordinates(DualSums):
             self.rows, C, self.C, self._norm, alpha, lengths, negligible, self._accumulate
         )
 
-    def aggregate(self) -> Cut:
-        """The multipliers as one cut."""
-        sizes = Scale.of(
-            self.rows, self.multipliers, self.multipliers, self._curved,
-            np.sqrt(self._state[:, row_dual.SQUARE]),
-        )  # fmt: skip
-        return Cut(
-            (self._linear - self._curved) / self.C, self._u / -self.C, sizes.of_cut() / self.C
-        )
+    def sizes(self) -> Scale:
+        """The magnitudes of the terms of the dual value."""
+        lengths, alpha = np.sqrt(self._state[:, row_dual.SQUARE]), self.multipliers
+        return Scale.of(self.rows, alpha, alpha, self._curved, lengths)
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""
@@ -190,9 +208,6 @@ class BinaryCoordinates(DualSums):
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`; the active rows are selected again."""
         self.load(same_shape(state["multipliers"], self.multipliers))
-
-    def start_at(self, w: Array, gap: float) -> None:
-        """Do nothing: a point does not determine multipliers."""
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Convert to another C."""

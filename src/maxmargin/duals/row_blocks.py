@@ -1,38 +1,33 @@
-"""Dual points of losses with one score per row, optimized by coordinate ascent over several blocks of rows at
-the same time.
+"""Dual coordinate ascent over several blocks of rows at the same time, for losses with one score per row.
 
     for each round of an epoch
-        one after the other                visit a few rows
-        for all blocks at the same time    visit a part of the active rows, with a private copy of w
-        for all columns at the same time   sum the changes of w and measure their damping
+        for all blocks at the same time    visit a part of the active rows, with a private copy of w, on the
+                                           dual whose curvature is multiplied by the damping
+        sum the changes of w, and measure their damping
         line search on the dual            take all of the sum, or as much of it as is best
 
 See :mod:`maxmargin.compiled.row_blocks` for the mathematics. Blocks and rounds depend on the data only, and
-changes are summed in the order of the blocks, so results do not depend on the number of threads.
+changes are summed in a fixed order, so results do not depend on the number of workers.
 
-The few rows in front of a round balance the directions that all rows share, above all the intercept. They are
-balanced after a hundred visits, but if each block did that by itself, all would make the same change, which
-requires a large damping, and then every step of a row would be short.
-
-Every epoch deals the active rows anew, each K-th row to the same block. Contiguous blocks would fail on files
-that are sorted by class, time or place, because every block would see another problem.
-
-Merging takes as long as visiting K entries per coordinate of w. As rows are shrunk, an epoch has fewer rounds
-and then fewer blocks; a single block visits its rows as the sequential method does.
+:class:`BlockAscent` is the method. Its blocks are either fixed, each with the rows of a shard of an engine
+(:mod:`maxmargin.duals.shard_duals`), or, if all rows are in this process, dealt anew in every epoch
+(:class:`BlockCoordinates`).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.compiled import row_blocks, row_dual
+from maxmargin.compiled import row_dual
 from maxmargin.core.contract.sweeps import Blocks, SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.duals.dual_sums import DualSums
 from maxmargin.duals.one_score import BinaryCoordinates
 from maxmargin.duals.rows import Rows, epochs_per_call
 
@@ -42,25 +37,149 @@ Run = Callable[[Callable[[int], object], int], None]
 BLOCKS, ROUNDS = 8, 8
 #: minimum number of entries that a block visits per round, also in units of the length of w
 ENTRIES, ENTRIES_PER_COORDINATE = 20_000.0, 4.0
-#: bytes of a cache line; distance of the seeds of two blocks
-LINE, SEEDS = 64, 1_000_003
-#: rows that are visited in front of a round: a fraction of those of a block, and their maximum
-LEAD, MAX_LEAD = 0.125, 1000
-#: columns that are merged at a time
-COLUMNS = 4096
+#: bytes of a cache line
+LINE = 64
+#: distance of the seeds of two blocks, and of two epochs of a round
+SEEDS, EPOCH_SEEDS = 1_000_003, 7_919
+#: statistics of a round, besides those of an epoch: rows visited, and after it the active rows and those with
+#: nonzero multipliers
+VISITED, ACTIVE, SUPPORT, N_STATS = 5, 6, 7, 8
+#: epochs of a round end when the gap of the damped dual is below this fraction of what it was
+EFFORT = 0.1
+#: how much of the measured sums is kept from one round to the next
+DECAY = 0.5
 #: the whole change is taken if the best step along it is at least this long
 WHOLE = 0.75
+#: rows that are visited in front of a round: a fraction of those of a block, and their maximum
+LEAD, MAX_LEAD = 0.125, 1000
+
+
+class Round(NamedTuple):
+    """What the blocks do in a round: part ``part`` of ``n_parts`` of their active rows, by at most ``epochs``
+    epochs. ``number`` is one more than that of the round before."""
+
+    number: int
+    seed: int
+    part: int
+    n_parts: int
+    epochs: int
+    slack: float
+
+
+class RowBlock:
+    """The rows that one block visits in an epoch, and a private copy of w.
+
+    ``first`` tells blocks apart.
+    """
+
+    def __init__(self, point: BinaryCoordinates, rows: IntArray, first: int, w: Array) -> None:
+        self._point, self._first, self.w = point, first, w
+        self._queue, self._kept, self.n_kept = rows.copy(), np.empty_like(rows), 0
+        self.visited: IntArray = self._queue[:0]
+        self.before: Array = np.empty(0)
+
+    def shuffle(self, seed: int) -> None:
+        """Begin an epoch."""
+        row_dual.shuffle(self._queue, len(self._queue), (seed + SEEDS * self._first) % 2**63)
+
+    @property
+    def kept(self) -> IntArray:
+        """The rows visited in this epoch that stay active."""
+        return self._kept[: self.n_kept]
+
+    def share(self, part: int, n_parts: int) -> IntArray:
+        """The rows of a round."""
+        lo, hi = (k * len(self._queue) // n_parts for k in (part, part + 1))
+        return self._queue[lo:hi]
+
+    def visit(self, round_: Round, w: Array, damping: Array) -> Array:
+        """Visit the rows of a round a few times; statistics. ``self.w`` is then the change of w."""
+        rows = self.share(round_.part, round_.n_parts).copy()
+        self.visited, self.before = rows.copy(), self._point.multipliers[rows]
+        np.copyto(self.w, w)
+        total, stats, slack, count = np.zeros(N_STATS), np.zeros(5), round_.slack, len(rows)
+        for k in range(round_.epochs):
+            if k:
+                seed = round_.seed + SEEDS * self._first + EPOCH_SEEDS * k
+                row_dual.shuffle(rows, count, seed % 2**63)
+            total[VISITED] += count
+            count = self._point.visit_rows(rows, count, slack, self.w, stats, damping)
+            total[row_dual.GAIN] += stats[row_dual.GAIN]
+            total[row_dual.BEND] += stats[row_dual.BEND]
+            if k == 0:  # later epochs see the damped problem of the block only
+                total[: row_dual.GAIN] = stats[: row_dual.GAIN]
+                self._kept[self.n_kept : self.n_kept + count] = rows[:count]
+                self.n_kept += count
+            slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
+            if count == 0 or stats[row_dual.GAP] <= EFFORT * total[row_dual.GAP]:
+                break
+        self.w -= w
+        self.w /= damping
+        return total
+
+    def shorten(self, t: float) -> Array:
+        """Take only ``t`` of the changes of the last round; the changes of the two sums that remain."""
+        return self._point.shorten(self.visited, self.before, t)
+
+    def undo(self) -> None:
+        """Set the multipliers that the rows had before the last round."""
+        self._point.multipliers[self.visited] = self.before
+
+
+class BlockAscent(DualSums):
+    """Rounds over blocks of rows; see :class:`maxmargin.core.RowDuals`."""
+
+    n_blocks: int
+    slack: float
+
+    def _begin_rounds(self) -> None:
+        """Nothing was measured yet: the damping that is always enough."""
+        self._damping: Array = np.full(len(self._u), float(self.n_blocks))
+        self._together, self._single = np.zeros((2, len(self._u)))
+
+    @abstractmethod
+    def _changes(self, round_: Round) -> tuple[Array, Array, Array]:
+        """Sums over all blocks after a round: the changes of w, their squares, and statistics."""
+
+    @abstractmethod
+    def _shortened(self, round_: Round, t: float) -> Array:
+        """Take only ``t`` of the changes of a round; the changes of the two sums that remain."""
+
+    def _round(self, round_: Round) -> Array:
+        """One round; its statistics. Nothing changes here before the last call of the blocks returned."""
+        change, square, stats = self._changes(round_)
+        gain, bend = float(stats[row_dual.GAIN]), float(stats[row_dual.BEND])
+        length, rise = float(change @ change), gain - bend - float(change @ self.w)
+        t = 1.0 if rise >= WHOLE * length else max(0.0, rise / length)
+        if t < 1.0:
+            gain, bend = (float(x) for x in self._shortened(round_, t))
+        self._measure(change, square)
+        self._u += t * change
+        self._linear += gain
+        self._curved += bend
+        return stats
+
+    def _measure(self, change: Array, square: Array) -> None:
+        """The damping of the next round; see :mod:`maxmargin.compiled.row_blocks`."""
+        size = float(square.sum())
+        if size == 0.0:
+            return
+        # changes become smaller from round to round: without their size the first ones would prevail
+        for held, new in ((self._together, change * change), (self._single, square)):
+            held *= DECAY
+            held += new / size
+        seen = self._single > 0.0
+        ratio = np.divide(self._together, self._single, out=self._damping.copy(), where=seen)
+        np.clip(ratio, 1.0, float(self.n_blocks), out=self._damping)
+
+    def _set_slack(self, stats: Array) -> None:
+        self.slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
 
 
 def in_order(function: Callable[[int], object], count: int) -> None:
     """Call a function one index after the other."""
     for index in range(count):
         function(index)
-
-
-def step_along(rise: float, length: float) -> float:
-    """The step along the sum of all changes, by the slope of D there and the squared norm of the sum."""
-    return 1.0 if rise >= WHOLE * length else max(0.0, float(rise / length))
 
 
 def padded(n_rows: int, length: int) -> Array:
@@ -72,28 +191,19 @@ def padded(n_rows: int, length: int) -> Array:
     return whole[first : first + n_rows * width].reshape(n_rows, width)[:, :length]
 
 
-@dataclass(slots=True, eq=False)
-class _Part:
-    """The rows that one block visits in an epoch, and what it reports."""
+class BlockCoordinates(BlockAscent, BinaryCoordinates):
+    """Blocks over the rows of this process; ``run`` calls functions, possibly at the same time.
 
-    rows: IntArray
-    w: Array
-    stats: Array
-    moved: IntArray
-    before: Array
-    kept: int = 0
-    gap: float = 0.0
-    total: float = 0.0
-    violated: int = 0
+    Every epoch deals the active rows anew, each K-th row to the same block. Contiguous blocks would fail on
+    files that are sorted by class, time or place, because every block would see another problem.
 
-    def share(self, s: int, n_rounds: int) -> IntArray:
-        """The rows of a round."""
-        lo, hi = (r * len(self.rows) // n_rounds for r in (s, s + 1))
-        return self.rows[lo:hi]
+    A few rows are visited in front of each round, one after the other. They balance the directions that all
+    rows share, above all the intercept, after a hundred visits. If each block did that by itself, all would
+    make the same change, which requires a large damping, and then every step of a row would be short.
 
-
-class BlockCoordinates(BinaryCoordinates):
-    """See :class:`maxmargin.core.RowDuals`; ``run`` calls functions, possibly at the same time."""
+    Merging takes as long as visiting K entries per coordinate of w. As rows are shrunk, an epoch has fewer
+    rounds and then fewer blocks; a single block visits its rows as the sequential method does.
+    """
 
     def __init__(
         self,
@@ -104,19 +214,15 @@ class BlockCoordinates(BinaryCoordinates):
         blocks: Blocks | None = None,
         run: Run = in_order,
     ) -> None:
-        blocks, dim = blocks or Blocks(), rows.dim
+        blocks = blocks or Blocks()
         self.n_blocks, self.n_rounds = blocks.count or BLOCKS, blocks.rounds
         self._run = run
         super().__init__(rows, C, regularizer)
         self.n_blocks = self.layout(len(self._members))[0]  # no more than the rows have work for
         # the changes of K blocks add up, so the problem is certainly easy up to a smaller C only
         self.scale /= self.n_blocks
-        self._copies = padded(self.n_blocks, dim)
-        self._stats = padded(self.n_blocks, 5)
-        self._damping: Array = np.full(dim, float(self.n_blocks))
-        self._together, self._single, self._change, self._square = np.zeros((4, dim))
-        self._columns = range(0, dim, COLUMNS)
-        self._sums = padded(max(self.n_blocks, len(self._columns)), 2)
+        self._copies, self._dealt = padded(self.n_blocks, rows.dim), list[RowBlock]()
+        self._begin_rounds()
 
     def layout(self, n_rows: int) -> tuple[int, int]:
         """The numbers of blocks and rounds of an epoch over so many rows."""
@@ -128,6 +234,70 @@ class BlockCoordinates(BinaryCoordinates):
         parts = max(1.0, entries / max(1.0, grain))
         n_blocks = int(min(self.n_blocks, parts, max(1, n_rows)))
         return n_blocks, int(min(self.n_rounds or ROUNDS, max(1.0, parts / n_blocks)))
+
+    # -- an epoch ------------------------------------------------------------------------------------
+
+    def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
+        """Run one epoch over the active rows, or a few if the call would take longer than the epoch."""
+        visited, gap, self._scores = 0, 0.0, None
+        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
+            n_blocks, n_rounds = self.layout(self.n_active)
+            if n_blocks == 1:
+                visited += self.n_active
+                gap = super().improve(seed + k, 1).gap
+                continue
+            try:
+                stats = self._epoch_of(seed + k, n_blocks, n_rounds)
+            except BaseException:
+                # an interrupt between two rounds: w must be that of the multipliers
+                self.dual_value(self.C)
+                raise
+            visited, gap = visited + int(stats[VISITED]), float(stats[row_dual.GAP])
+        return SweepStats(visited, gap, 0)
+
+    def _epoch_of(self, seed: int, n_blocks: int, n_rounds: int) -> Array:
+        """Visit the active rows once; the statistics of all rounds."""
+        active, total = self.active, np.zeros(N_STATS)
+        self._dealt = [
+            RowBlock(self, active[k::n_blocks], k, self._copies[k]) for k in range(n_blocks)
+        ]
+        self._run(lambda k: self._dealt[k].shuffle(seed), n_blocks)
+        for s in range(n_rounds):
+            total[VISITED] += self._lead(self._dealt[s % n_blocks].share(s, n_rounds))
+            total += self._round(Round(0, seed, s, n_rounds, 1, self.slack))
+        kept = np.concatenate([block.kept for block in self._dealt])
+        self.n_active = len(kept)
+        self._active[: len(kept)] = kept
+        self._set_slack(total)
+        return total
+
+    def _lead(self, rows: IntArray) -> int:
+        """Visit the first of these rows without the other blocks; returns their number."""
+        rows = rows[: min(MAX_LEAD, int(LEAD * len(rows)))].copy()
+        self._visit(rows, len(rows), np.inf)
+        return len(rows)
+
+    def _changes(self, round_: Round) -> tuple[Array, Array, Array]:
+        blocks, stats = self._dealt, padded(len(self._dealt), N_STATS)
+
+        def visit(k: int) -> None:
+            stats[k] = blocks[k].visit(round_, self._u, self._damping)
+
+        self._run(visit, len(blocks))
+        each = self._copies[: len(blocks)]
+        return each.sum(axis=0), np.einsum("kj,kj->j", each, each), stats.sum(axis=0)
+
+    def _shortened(self, round_: Round, t: float) -> Array:
+        sums = padded(len(self._dealt), 2)
+
+        def shorten(k: int) -> None:
+            sums[k] = self._dealt[k].shorten(t)
+
+        self._run(shorten, len(sums))
+        total: Array = sums.sum(axis=0)
+        return total
+
+    # -- passes over all rows, in ranges -----------------------------------------------------------
 
     def _fill_state(self) -> None:
         bounds = self._ranges(len(self._state))
@@ -146,144 +316,10 @@ class BlockCoordinates(BinaryCoordinates):
                 out[d] = intercept * coef[lo:hi].sum()
 
         self._run(add, len(bounds))
-        total = self._copies[0].copy()
-        for part in self._copies[1:]:
-            total += part
+        total: Array = self._copies.sum(axis=0)
         return total
-
-    def _choose(self, scores: Array) -> None:
-        self._scores = scores
-        bounds = self._ranges(len(self._members))
-        counts = [0] * len(bounds)
-
-        def choose(k: int) -> None:
-            counts[k] = self._choose_among(*bounds[k], scores)
-
-        self._run(choose, len(bounds))
-        found = [self._active[lo : lo + n] for (lo, _), n in zip(bounds, counts, strict=True)]
-        self._collect(found)
 
     def _ranges(self, n: int) -> list[tuple[int, int]]:
         """Contiguous ranges of equal length, one per block."""
         bounds = [k * n // self.n_blocks for k in range(self.n_blocks + 1)]
         return list(pairwise(bounds))
-
-    def _collect(self, active: list[IntArray]) -> None:
-        """Make these rows the active ones."""
-        count = 0
-        for rows in active:
-            self._active[count : count + len(rows)] = rows
-            count += len(rows)
-        self.n_active = count
-
-    def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
-        """Run one epoch over the active rows, or a few if the call would take longer than the epoch."""
-        visited, gap, self._scores = 0, 0.0, None
-        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
-            count = self.n_active
-            n_blocks, n_rounds = self.layout(count)
-            visited += count
-            if n_blocks == 1:
-                gap = super().improve(seed + k, 1).gap
-                continue
-            try:
-                gap, more = self._epoch_of(seed + k, n_blocks, n_rounds)
-            except BaseException:
-                # an interrupt between two rounds: w must be that of the multipliers
-                self.dual_value(self.C)
-                raise
-            visited += more
-        return SweepStats(visited, gap, 0)
-
-    def _epoch_of(self, seed: int, n_blocks: int, n_rounds: int) -> tuple[float, int]:
-        """Visit the active rows once; the estimated gap, and the number of rows visited twice."""
-        active, count = self._active, self.n_active
-        parts: list[_Part | None] = [None] * n_blocks
-        longest = -(-count // n_blocks) // n_rounds + 1
-
-        def deal(k: int) -> None:
-            rows = active[k:count:n_blocks].copy()
-            row_dual.shuffle(rows, len(rows), (seed + SEEDS * k) % 2**63)
-            moved, before = np.empty(longest, dtype=rows.dtype), np.empty(longest)
-            parts[k] = _Part(rows, self._copies[k], self._stats[k], moved, before)
-
-        self._run(deal, n_blocks)
-        dealt = [part for part in parts if part is not None]
-        more = 0
-        for s in range(n_rounds):
-            more += self._lead(dealt[s % n_blocks], s, n_rounds)
-            self._round(dealt, s, n_rounds)
-        self._collect([part.rows[: part.kept] for part in dealt])
-        violated = sum(part.violated for part in dealt)
-        self.slack = sum(part.total for part in dealt) / max(1, violated)
-        return sum(part.gap for part in dealt), more
-
-    def _lead(self, part: _Part, s: int, n_rounds: int) -> int:
-        """Visit the first rows of a block's part without the other blocks; returns their number."""
-        rows = part.share(s, n_rounds)
-        rows = rows[: min(MAX_LEAD, int(LEAD * len(rows)))].copy()
-        stats = np.zeros(5)
-        self._epoch(
-            *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
-            self._margins, np.inf, rows, len(rows), self._state, self._u, self._floor,
-            stats, None, None, None,
-        )  # fmt: skip
-        self._linear += float(stats[row_dual.GAIN])
-        self._curved += float(stats[row_dual.BEND])
-        return len(rows)
-
-    def _round(self, parts: list[_Part], s: int, n_rounds: int) -> None:
-        """Visit a part of the rows of each block and merge the changes."""
-
-        def visit(k: int) -> None:
-            self._visit(parts[k], parts[k].share(s, n_rounds))
-
-        self._run(visit, len(parts))
-        copies, starts = self._copies[: len(parts)], self._columns
-
-        def merge(k: int) -> None:
-            hi = min(starts[k] + COLUMNS, len(self._u))
-            row_blocks.merge_changes(
-                self._u, self._floor, copies, starts[k], hi, self._damping, self._together,
-                self._single, self._change, self._square, self._sums[k],
-            )  # fmt: skip
-
-        if len(starts) == 1:  # no thread to wait for
-            merge(0)
-        else:
-            self._run(merge, len(starts))
-        length, inner = self._sums[: len(starts)].sum(axis=0)
-        changes = [(float(p.stats[row_dual.GAIN]), float(p.stats[row_dual.BEND])) for p in parts]
-        rise = sum(gain - bend for gain, bend in changes) - inner
-        t = step_along(rise, length)
-        self._u += t * self._change
-        if t < 1.0:
-            changes = self._shortened(parts, t)
-        self._linear += sum(gain for gain, _ in changes)
-        self._curved += sum(bend for _, bend in changes)
-
-    def _visit(self, part: _Part, rows: IntArray) -> None:
-        np.copyto(part.w, self._u)
-        kept = self._epoch(
-            *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
-            self._margins, self.slack, rows, len(rows), self._state, part.w, self._floor,
-            part.stats, self._damping, part.moved, part.before,
-        )  # fmt: skip
-        part.rows[part.kept : part.kept + kept] = rows[:kept]
-        part.kept += kept
-        part.gap += float(part.stats[row_dual.GAP])
-        part.total += float(part.stats[row_dual.TOTAL])
-        part.violated += int(part.stats[row_dual.VIOLATED])
-
-    def _shortened(self, parts: list[_Part], t: float) -> list[tuple[float, float]]:
-        """Take only ``t`` of the changes of the multipliers; the changes of the dual that remain."""
-
-        def shorten(k: int) -> None:
-            part = parts[k]
-            row_blocks.shorten(
-                part.moved, part.before, int(part.stats[row_dual.VIOLATED]), t, self._state,
-                self._kind, self._curvature, self._common, self._margins, self._sums[k],
-            )  # fmt: skip
-
-        self._run(shorten, len(parts))
-        return [(float(gain), float(bend)) for gain, bend in self._sums[: len(parts)]]

@@ -1,8 +1,8 @@
 """One of several blocks of rows that are visited at the same time, in the shard that has its rows.
 
-The block keeps its rows, their multipliers, and the list of active rows. A round receives w and the damping
-(:mod:`maxmargin.compiled.row_blocks`), maximizes the damped dual over the rows of the block by a few epochs,
-and returns the change of w. The rows, the multipliers, and the scores are never sent.
+The block keeps its rows, their multipliers, and the list of active rows. A round
+(:mod:`maxmargin.duals.row_blocks`) receives w and the damping, and returns the change of w. The rows, the
+multipliers, and the scores are never sent.
 
 Calls may be repeated and shards may be rebuilt (:mod:`maxmargin.core.engine`). So rounds have numbers, a
 block can undo its last round, and a rebuilt block, whose multipliers are lost, raises
@@ -12,52 +12,30 @@ block can undo its last round, and a rebuilt block, whose multipliers are lost, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.compiled import row_blocks, row_dual
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, IntArray
+from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.duals.loaded_rows import Runs
 from maxmargin.duals.one_score import BinaryCoordinates
 from maxmargin.duals.proofs import Scale
+from maxmargin.duals.row_blocks import ACTIVE, SUPPORT, Round, RowBlock
 from maxmargin.duals.rows import Rows
-
-#: distance of the seeds of two blocks, and of two epochs of a round
-SEEDS, EPOCH_SEEDS = 1_000_003, 7_919
-#: statistics of a round, besides those of an epoch: rows visited, and after it the active rows and those with
-#: nonzero multipliers
-VISITED, ACTIVE, SUPPORT, N_STATS = 5, 6, 7, 8
-#: epochs of a round end when the gap of the damped dual is below this fraction of what it was
-EFFORT = 0.1
 
 
 class LostMultipliers(Exception):
     """A shard was rebuilt and lacks the multipliers of its rows."""
 
 
-class Round(NamedTuple):
-    """What the blocks do in a round: part ``part`` of ``n_parts`` of their active rows, by at most ``epochs``
-    epochs. ``number`` is one more than that of the round before."""
+@dataclass(slots=True, eq=False)
+class _LastRound:
+    """What is needed to undo a round, and its answer if it was shortened."""
 
-    number: int
-    seed: int
-    part: int
-    n_parts: int
-    epochs: int
-    slack: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Before:
-    """The state of a block before its last round, and the rows visited in it."""
-
-    alpha: Array
     active: IntArray
-    queue: IntArray
-    kept: int
-    visited: IntArray
+    block: RowBlock
+    n_kept: int
+    shortened: Array | None = None
 
 
 class ShardBlock(BinaryCoordinates):
@@ -70,17 +48,12 @@ class ShardBlock(BinaryCoordinates):
     ) -> None:
         super().__init__(rows, C, regularizer)
         self.first, self.number = first, number
-        self._damping: Array = np.ones(rows.dim)
-        self._queue: IntArray = self.active.copy()
-        self._kept = 0
-        self._before: _Before | None = None
-        self._shortened: Array | None = None
+        self._block = self._dealt()
+        #: None if the last round can no longer be undone
+        self.last: _LastRound | None = None
 
-    @property
-    def squares(self) -> Array:
-        """The sum of the squared norms of the rows with nonzero weight, and their number."""
-        own = self._state[self._members, row_dual.SQUARE]
-        return np.array([float(own.sum()), float(len(own))])
+    def _dealt(self) -> RowBlock:
+        return RowBlock(self, self.active, self.first, np.empty(len(self._u)))
 
     def visit(self, round_: Round, w: Array, damping: Array) -> tuple[Array, Array, Array]:
         """The change of w, its squares, and statistics."""
@@ -88,106 +61,43 @@ class ShardBlock(BinaryCoordinates):
             self.undo()
         if self.number != round_.number - 1:
             raise LostMultipliers(f"round {round_.number} follows round {self.number}")
-        rows = self._share(round_)
-        np.copyto(self._u, w)
-        np.copyto(self._damping, damping)
-        stats = self._epochs(rows, round_)
-        change = (self._u - w) / self._damping
-        return change, change * change, stats
-
-    def _share(self, round_: Round) -> IntArray:
-        """The rows to visit; what is needed to undo the round is stored."""
-        queue, kept = self._queue, self._kept
+        last = _LastRound(self.active.copy(), self._block, self._block.n_kept)
         if round_.part == 0:
-            queue, kept = self.active.copy(), 0
-            row_dual.shuffle(queue, len(queue), (round_.seed + SEEDS * self.first) % 2**63)
-        lo, hi = (k * len(queue) // round_.n_parts for k in (round_.part, round_.part + 1))
-        rows = queue[lo:hi]
-        self._before = _Before(
-            self.multipliers.copy(), self.active.copy(), self._queue, self._kept, rows.copy()
-        )
-        self._shortened, self._scores = None, None
-        self._queue, self._kept, self.number = queue, kept, round_.number
-        return rows.copy()
-
-    def _epochs(self, rows: IntArray, round_: Round) -> Array:
-        """Visit the rows a few times, at the private w."""
-        total = np.zeros(N_STATS)
-        stats, slack, count = np.zeros(5), round_.slack, len(rows)
-        scratch, before = np.empty_like(rows), np.empty(len(rows))
-        for k in range(round_.epochs):
-            if k:
-                seed = round_.seed + SEEDS * self.first + EPOCH_SEEDS * k
-                row_dual.shuffle(rows, count, seed % 2**63)
-            total[VISITED] += count
-            count = self._epoch(
-                *self._data, self.rows.intercept, self._kind, self._curvature, self._common,
-                self._margins, slack, rows, count, self._state, self._u, self._floor, stats,
-                self._damping, scratch, before,
-            )  # fmt: skip
-            total[row_dual.GAIN] += stats[row_dual.GAIN]
-            total[row_dual.BEND] += stats[row_dual.BEND]
-            if k == 0:  # later epochs see the damped problem of the block only
-                total[: row_dual.GAIN] = stats[: row_dual.GAIN]
-                self._keep(rows[:count], last=round_.part == round_.n_parts - 1)
-            slack = float(stats[row_dual.TOTAL] / max(1.0, stats[row_dual.VIOLATED]))
-            if count == 0 or stats[row_dual.GAP] <= EFFORT * total[row_dual.GAP]:
-                break
-        total[ACTIVE], total[SUPPORT] = self.n_active, self.n_support
-        return total
-
-    def _keep(self, rows: IntArray, *, last: bool) -> None:
-        """Rows that stay active; after the last part of an epoch these are all."""
-        self._active[self._kept : self._kept + len(rows)] = rows
-        self._kept += len(rows)
-        if last:
-            self.n_active = self._kept
+            self._block = self._dealt()
+            self._block.shuffle(round_.seed)
+        self.last, self._scores, self.number = last, None, round_.number
+        stats = self._block.visit(round_, w, writable(damping))
+        if round_.part == round_.n_parts - 1:  # these are all that stay active
+            self.n_active = self._block.n_kept
+            self._active[: self.n_active] = self._block.kept
+        stats[ACTIVE], stats[SUPPORT] = self.n_active, self.n_support
+        change = self._block.w
+        return change.copy(), change * change, stats
 
     def undo(self) -> None:
         """Return to the state before the last round."""
-        before = self._before
-        if before is None:
+        last = self.last
+        if last is None:
             raise LostMultipliers(f"round {self.number} cannot be undone")
-        self.multipliers[:] = before.alpha
-        self.n_active = len(before.active)
-        self._active[: self.n_active] = before.active
-        self._queue, self._kept = before.queue, before.kept
-        self._before, self.number = None, self.number - 1
+        self._block.undo()
+        self.n_active = len(last.active)
+        self._active[: self.n_active] = last.active
+        self._block, self._block.n_kept = last.block, last.n_kept
+        self.last, self.number = None, self.number - 1
 
-    def shorten(self, number: int, t: float) -> Array:
+    def shorten_round(self, number: int, t: float) -> Array:
         """Take only ``t`` of the changes of round ``number``; the changes of the two sums that remain."""
-        before = self._before
-        if self.number != number or before is None:
+        last = self.last
+        if self.number != number or last is None:
             raise LostMultipliers(f"round {number} is not the last one")
-        if self._shortened is None:
-            self._shortened = np.zeros(2)
-            row_blocks.shorten(
-                before.visited, before.alpha[before.visited], len(before.visited), t, self._state,
-                self._kind, self._curvature, self._common, self._margins, self._shortened,
-            )  # fmt: skip
-        return self._shortened
-
-    def settle(self) -> None:
-        """The last round can no longer be undone."""
-        self._before = None
+        if last.shortened is None:
+            last.shortened = self._block.shorten(t)
+        return last.shortened
 
     def sums(self) -> tuple[Array, Array]:
         """X'coef, and the two sums of the multipliers."""
         self.dual_value(self.C)
         return self._u.copy(), np.array([self._linear, self._curved])
-
-    def choose(self, scores: Array, slack: float) -> int:
-        """Select the active rows by their exact scores; returns their number."""
-        self.slack = slack
-        self.settle()
-        self.check(scores)
-        return self.n_active
-
-    def sizes(self) -> Scale:
-        """The magnitudes of the terms of the dual value."""
-        lengths = np.sqrt(self._state[:, row_dual.SQUARE])
-        alpha = self.multipliers
-        return Scale.of(self.rows, alpha, alpha, self._curved, lengths)
 
 
 class BlockShard:
@@ -203,9 +113,9 @@ class BlockShard:
         raise NotImplementedError
 
     def block_open(self, C: float, regularizer: SquaredNorm, number: int) -> Array:
-        """Make the block; multipliers are zero."""
-        self._block = ShardBlock(self._rows, C, regularizer, self._runs[0][0], number)
-        return self._block.squares
+        """Make the block; multipliers are zero. Sum of the squared norms of its rows, and their number."""
+        block = self._block = ShardBlock(self._rows, C, regularizer, self._runs[0][0], number)
+        return np.array([block.n_active / block.scale, float(block.n_active)])
 
     def block_visit(self, round_: Round, w: Array, damping: Array) -> tuple[Array, Array, Array]:
         """One round."""
@@ -213,7 +123,7 @@ class BlockShard:
 
     def block_shorten(self, number: int, t: float) -> Array:
         """Take a part of the changes of the last round."""
-        return self._own().shorten(number, t)
+        return self._own().shorten_round(number, t)
 
     def block_reset(self, number: int, C: float, regularizer: SquaredNorm) -> tuple[Array, Array]:
         """Return to the state before round ``number``, or to zero if it is lost; the sums, number of active
@@ -235,16 +145,16 @@ class BlockShard:
     def block_choose(self, where: int | Array, slack: float) -> int:
         """Select active rows, by the scores of all rows or the key of a point whose scores are stored."""
         block = self._own()
-        if isinstance(where, int):
-            return block.choose(self.scores_of(where), slack)
-        return block.choose(self._mine(where), slack)
+        block.slack, block.last = slack, None
+        block.check(self.scores_of(where) if isinstance(where, int) else self._mine(where))
+        return block.n_active
 
     def block_rescale(self, C: float, regularizer: SquaredNorm) -> int:
         """Convert to another C; the number of active rows."""
         block = self._own()
         if block.C != C:
             block.rescale(C, regularizer)
-            block.settle()
+            block.last = None
         return block.n_active
 
     def block_sizes(self) -> Scale:

@@ -1,11 +1,5 @@
-"""Dual coordinate ascent over blocks of rows that stay with the shards of an engine.
-
-    round      all blocks at the same time: epochs over the rows of the block, with a private copy of w, on
-               the dual whose curvature is multiplied by the damping
-               (:mod:`maxmargin.duals.shard_block`)
-    merge      sum the changes of w by the engine, measure the damping anew
-    search     the exact step along the sum, as in :mod:`maxmargin.duals.row_blocks`; if it is shorter than
-               the whole, the blocks shorten their changes
+"""Dual coordinate ascent over blocks of rows that stay with the shards of an engine: the method of
+:mod:`maxmargin.duals.row_blocks`, with the blocks in :mod:`maxmargin.duals.shard_block`.
 
 w and the damping are sent to the blocks, the sums of their changes and of the squared changes are sent back:
 four vectors of the length of w per worker and round, whatever the number of rows. The blocks are the shards,
@@ -32,32 +26,29 @@ import numpy as np
 
 from maxmargin.compiled import row_dual
 from maxmargin.core.contract.sweeps import Blocks, SweepStats
-from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma, paid
 from maxmargin.core.vectors import Array
-from maxmargin.duals.dual_sums import DualSums
 from maxmargin.duals.loaded_rows import Runs, slice_of
 from maxmargin.duals.one_score import compiled_terms
 from maxmargin.duals.proofs import Scale
-from maxmargin.duals.row_blocks import BLOCKS, ENTRIES, step_along
-from maxmargin.duals.rows import Rows, same_shape
-from maxmargin.duals.shard_block import (
+from maxmargin.duals.row_blocks import (
     ACTIVE,
+    BLOCKS,
+    ENTRIES,
     N_STATS,
     SUPPORT,
     VISITED,
-    BlockShard,
-    LostMultipliers,
+    BlockAscent,
     Round,
 )
+from maxmargin.duals.rows import Rows, same_shape
+from maxmargin.duals.shard_block import BlockShard, LostMultipliers
 from maxmargin.duals.terms import score_terms
 
 #: number of runs of neighboring rows in a block
 RUNS = 64
-#: how much of the measured sums is kept from one round to the next
-DECAY = 0.5
 #: losses of multipliers that one call survives
 MAX_LOSSES = 10
 
@@ -69,7 +60,7 @@ def count_blocks(rows: Rows, blocks: Blocks) -> int:
     return int(max(1, min(BLOCKS, rows.work(rows.n) / ENTRIES, rows.n)))
 
 
-class ShardCoordinates(DualSums):
+class ShardCoordinates(BlockAscent):
     """See :class:`maxmargin.core.RowDuals`; the shards of the engine are :class:`BlockShard` objects."""
 
     n_steps = 1
@@ -90,8 +81,7 @@ class ShardCoordinates(DualSums):
         self._curvature = compiled_terms(score_terms(slice_of(rows, *_first_row(rows))))[2]
         self._u = np.zeros(rows.dim)
         self._linear = self._curved = 0.0
-        self._damping: Array = np.full(rows.dim, float(self.n_blocks))
-        self._together, self._single = np.zeros((2, rows.dim))
+        self._begin_rounds()
         #: number of the last round that was merged
         self._number = 0
         self.slack, self._chosen = np.inf, False
@@ -107,49 +97,29 @@ class ShardCoordinates(DualSums):
         total = np.zeros(N_STATS)
         try:
             for part in range(self.n_rounds):
-                total += self._surviving(partial(self._round, seed, part))
+                stats = self._surviving(partial(self._next_round, seed, part))
+                total += stats
         except BaseException:
             # an interrupt between two calls: w must be that of the multipliers
             self._reset()
             raise
-        self.n_active, self.n_support, self._chosen = int(total[ACTIVE]), int(total[SUPPORT]), False
-        self.slack = float(total[row_dual.TOTAL] / max(1.0, total[row_dual.VIOLATED]))
+        self.n_active, self.n_support, self._chosen = int(stats[ACTIVE]), int(stats[SUPPORT]), False
+        self._set_slack(total)
         return SweepStats(int(total[VISITED]), float(total[row_dual.GAP]), 0)
 
-    def _round(self, seed: int, part: int) -> Array:
-        """One round; its statistics. Nothing changes here before the last call has returned."""
-        number, engine = self._number + 1, self._engine
-        round_ = Round(number, seed, part, self.n_rounds, self._epochs, self.slack)
-        found = engine.reduce(
-            BlockShard.block_visit, round_, engine.publish(self._u), engine.publish(self._damping)
-        )
-        change, square, stats = found
-        gain, bend = float(stats[row_dual.GAIN]), float(stats[row_dual.BEND])
-        length, inner = float(change @ change), float(change @ self.w)
-        t = step_along(gain - bend - inner, length)
-        if t < 1.0:
-            gain, bend = (float(x) for x in engine.reduce(BlockShard.block_shorten, number, t))
-        self._measure(change, square)
-        self._u += t * change
-        self._linear += gain
-        self._curved += bend
-        self._number = number
-        if part < self.n_rounds - 1:
-            stats[ACTIVE] = stats[SUPPORT] = 0.0
-        return np.array(stats)
+    def _next_round(self, seed: int, part: int) -> Array:
+        round_ = Round(self._number + 1, seed, part, self.n_rounds, self._epochs, self.slack)
+        stats = self._round(round_)
+        self._number = round_.number
+        return stats
 
-    def _measure(self, change: Array, square: Array) -> None:
-        """The damping of the next round; see :mod:`maxmargin.compiled.row_blocks`."""
-        size = float(square.sum())
-        if size == 0.0:
-            return
-        # changes become smaller from round to round: without their size the first ones would prevail
-        for held, new in ((self._together, change * change), (self._single, square)):
-            held *= DECAY
-            held += new / size
-        seen = self._single > 0.0
-        ratio = np.divide(self._together, self._single, out=self._damping.copy(), where=seen)
-        np.clip(ratio, 1.0, float(self.n_blocks), out=self._damping)
+    def _changes(self, round_: Round) -> tuple[Array, Array, Array]:
+        w, damping = self._engine.publish(self._u), self._engine.publish(self._damping)
+        change, square, stats = self._engine.reduce(BlockShard.block_visit, round_, w, damping)
+        return change, square, stats
+
+    def _shortened(self, round_: Round, t: float) -> Array:
+        return self._engine.reduce(BlockShard.block_shorten, round_.number, t)
 
     def _surviving(self, call: Callable[[], Any]) -> Any:
         """The result of a call. If multipliers were lost, begin again without them."""
@@ -196,20 +166,15 @@ class ShardCoordinates(DualSums):
 
     def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
-        value, sizes = self.dual_value(C), self._sizes()
+        value, sizes = self.dual_value(C), self.sizes()
         t = C / self.C
         lost = sizes.error(self._norm, self._u, gamma(sizes.terms) + self.rows.blur)
         return value - paid(lost * max(t, t * t), negligible)
 
-    def _sizes(self) -> Scale:
+    def sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""
         sizes: Scale = self._reduce(BlockShard.block_sizes)
         return sizes
-
-    def aggregate(self) -> Cut:
-        """The multipliers as one cut."""
-        error = self._sizes().of_cut() / self.C
-        return Cut((self._linear - self._curved) / self.C, self._u / -self.C, error)
 
     @property
     def multipliers(self) -> Array:
@@ -236,9 +201,6 @@ class ShardCoordinates(DualSums):
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`; the active rows are selected again."""
         self.load(same_shape(state["multipliers"], np.empty(self.rows.design.shape[0])))
-
-    def start_at(self, w: Array, gap: float) -> None:
-        """Do nothing: a point does not determine multipliers."""
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Convert to another C."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from maxmargin.core.engine import share
+from maxmargin.core.engine import Handle, share
 from maxmargin.core.summation import Block
 from maxmargin.engines.threads import ThreadEngine
 
@@ -39,47 +39,63 @@ class Host(ThreadEngine):
 
     Parameters
     ----------
-    worker, n_workers, n_shards : int
-        Determine the shards of this worker, by :func:`maxmargin.core.engine.share`.
     n_threads : int
         Number of threads.
     """
 
-    def __init__(self, worker: int, n_workers: int, n_shards: int, n_threads: int = 1) -> None:
+    def __init__(self, n_threads: int = 1) -> None:
         super().__init__(n_threads)
-        self._first = share(n_shards, n_workers, worker).start
-        self._n_shards = n_shards
+        self._n_shards, self._prepared = 0, False
+        #: the error that occurred when the shards were built; the answer to all calls
+        self.failed: Failure | None = failure(RuntimeError("the worker has no shards"))
 
-    def build(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Failure | None:
-        """Build the shards of this worker from their specs."""
+    def build(
+        self,
+        place: tuple[int, int, int],
+        makers: Callable[[], Any],
+        specs: Callable[[], Sequence[Any]],
+    ) -> None:
+        """Build the shards of this worker, which has a place (worker, workers, shards), by
+        :func:`maxmargin.core.engine.share`. ``makers`` returns what is called first (or None), once in this
+        process, and the factory."""
+        self.close()  # release the old shards first
+        worker, n_workers, self._n_shards = place
+        self._first = share(self._n_shards, n_workers, worker).start
         try:
-            self.open(factory, specs)
+            prepare, factory = makers()
+            one_blas_thread()
+            if prepare is not None and not self._prepared:
+                prepare()
+            self._prepared = True
+            self.open(factory, specs())
+            self.failed = None
         except _RAISED as error:
-            error.add_note(IMPORTABLE)
-            return failure(error)
-        return None
+            error.add_note(f"raised in the worker of {self._name(0, 0)}. {IMPORTABLE}")
+            self.failed = failure(error)
 
     def reduced(self, method: str, args: tuple[Any, ...]) -> list[Block] | Failure:
         """The results, added up as far as the summation tree allows without the shards of other workers."""
         try:
-            return self._fold(method, args)
+            return self.failed or self._fold(method, _read_only(args))
         except _RAISED as error:
             return failure(error)
 
     def gathered(self, method: str, args: tuple[Any, ...]) -> list[Any] | Failure:
         """The results, one per shard."""
         try:
-            return list(self._map(method, args))
+            return self.failed or list(self._map(method, _read_only(args)))
         except _RAISED as error:
             return failure(error)
 
-    @property
-    def first(self) -> str:
-        """The name of the first shard."""
-        return self._name(0, self._n_shards)
-
     def _name(self, index: int, n_shards: int) -> str:
         return f"shard {self._first + index} of {self._n_shards}"
+
+
+def _read_only(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    for argument in args:
+        if isinstance(argument, Handle):
+            argument.array.setflags(write=False)  # pickling may lose this flag
+    return args
 
 
 def failure(error: BaseException) -> Failure:

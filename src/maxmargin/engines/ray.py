@@ -125,7 +125,7 @@ class RayEngine(SerialEngine):
             recipe = cluster.put(cluster.pack((self._prepare, factory)))
             for k, worker in enumerate(self._workers):
                 placed = [cluster.place(specs[index]) for index in share(len(specs), n, k)]
-                worker.load(recipe, placed, k, n, len(specs))
+                worker.load(recipe, placed, (k, n, len(specs)))
             self._shards = list(range(len(specs)))  # shards are identified by index only
             self._round("built")
         except BaseException:

@@ -17,9 +17,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from maxmargin.core.engine import Handle
 from maxmargin.core.summation import Block, join, merge
-from maxmargin.engines.host import Failure, Host, failure, one_blas_thread
+from maxmargin.engines.host import Failure, Host
 
 #: bytes below which a spec or an array is sent with the call instead of through the object store, which is
 #: four times faster; from 100 kB Ray would store it anyway, once for each worker
@@ -226,39 +225,23 @@ class MaxMarginWorker:
     """
 
     def __init__(self, threads: int) -> None:
-        one_blas_thread()
-        self._threads = threads
-        self._prepared = False
-        self._host = Host(0, 1, 0)
-        self._failure: Failure | None = failure(RuntimeError("the worker has no shards"))
+        self._host = Host(threads)
 
-    def build(
-        self, recipe: bytes, specs: list[Any], worker: int, n_workers: int, n_shards: int
-    ) -> None:
+    def build(self, recipe: bytes, specs: list[Any], place: tuple[int, int, int]) -> None:
         """Build the shards; an error is returned by all later calls."""
-        self._host.close()  # release the old shards first
-        self._host = Host(worker, n_workers, n_shards, self._threads)
-        try:
-            prepare, factory = _unpacked(recipe)
-            if prepare is not None and not self._prepared:
-                prepare()
-            self._prepared = True
-        except Exception as error:
-            self._failure = failure(error)
-        else:
-            self._failure = self._host.build(factory, _Specs(specs))
+        self._host.build(place, lambda: _unpacked(recipe), lambda: _Specs(specs))
 
     def built(self) -> Failure | None:
         """The error that occurred while the shards were built, or None."""
-        return self._failure
+        return self._host.failed
 
     def answers(self, method: str, *args: Any) -> list[Any] | Failure:
         """The results, one per shard."""
-        return self._failure or self._host.gathered(method, _read_only(args))
+        return self._host.gathered(method, tuple(map(_near, args)))
 
     def sums(self, method: str, *args: Any) -> list[Block] | Failure:
         """The results, added up as far as the summation tree allows without other workers."""
-        return self._failure or self._host.reduced(method, _read_only(args))
+        return self._host.reduced(method, tuple(map(_near, args)))
 
     def held(self, method: str, *args: Any) -> tuple[Any, Any]:
         """The sums; if they are large, None and the sums as a second result that stays in place."""
@@ -274,13 +257,6 @@ class MaxMarginWorker:
     def total(self, *sums: list[Block]) -> Any:
         """The total of the sums of all workers, in order."""
         return join(chain.from_iterable(sums))
-
-
-def _read_only(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    for argument in args:
-        if isinstance(argument, Handle):
-            argument.array.setflags(write=False)  # pickling loses this flag
-    return tuple(map(_near, args))
 
 
 def _near(argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Objects in memory shared by processes, instead of a copy in each process and in the pipe.
+"""Large arrays in memory shared by processes, instead of a copy in each process and in the pipe.
 
 Pickle protocol 5 separates the large buffers of an object. They are written one after another to a segment:
 memory with a file descriptor but no name. A process that receives the descriptor maps it. Nothing has to be
@@ -7,152 +7,130 @@ cleaned up: the memory is freed when no process has the segment open or mapped, 
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import os
 import pickle
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.engine import Handle
+from maxmargin.engines.host import IMPORTABLE
 
 #: minimum bytes of a buffer to use a segment; Windows cannot send descriptors, so it uses pipes only
 LARGE = 1 << 15 if sys.platform != "win32" else sys.maxsize
-#: a pickler, called as ``dumps(thing, protocol=5, buffer_callback=...)``
-Dumps = Callable[..., bytes]
 #: buffers are aligned to the size of a cache line
 ALIGNMENT = 64
+#: a pickler, called as ``dumps(thing, buffer_callback=...)``
+Dumps = Callable[..., bytes]
 
 
 class Packed(NamedTuple):
-    """A pickled object: its stream, and the positions of its large buffers in the segment.
+    """A pickled object: its stream, and the positions of its large buffers in a segment."""
 
-    A large stream is stored in the segment too, at the last of the spans.
-    """
-
-    stream: bytes | None
+    stream: bytes
     spans: tuple[tuple[int, int], ...]
 
-    def unpack(self, segment: memoryview, take: Callable[[memoryview], Any] = memoryview) -> Any:
-        """The object; ``take`` converts each piece of the segment to a buffer."""
-        stream = self.stream
-        if stream is None:
-            return pickle.loads(segment[slice(*self.spans[-1])], buffers=self._views(segment, take))
-        return pickle.loads(stream, buffers=self._views(segment, take))
-
-    def _views(self, segment: memoryview, take: Callable[[memoryview], Any]) -> Any:
-        return (take(segment[start:stop]) for start, stop in self.spans)
+    def unpack(self, segment: memoryview) -> Any:
+        """The object; its large buffers stay in the mapped segment."""
+        return pickle.loads(self.stream, buffers=(segment[lo:hi] for lo, hi in self.spans))
 
 
-class Packer:
-    """Pickles objects that share a segment; memory used by several of them is stored once.
+class SharedSegment:
+    """Memory that other processes can map. It is closed with the last reference; mappings stay valid.
 
     Parameters
     ----------
-    start : int, default 0
-        First position in the segment.
-    dumps : callable, default pickle.dumps
-        The pickler.
+    descriptor : int, optional
+        Of a segment of another process; by default the segment is new.
     """
 
-    def __init__(self, start: int = 0, dumps: Dumps = pickle.dumps) -> None:
-        self.size, self._dumps = start, dumps
-        self._pieces: list[tuple[int, memoryview]] = []
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def add(self, thing: Any) -> Packed:
-        """Pickle an object and assign positions to its large buffers."""
-        large: list[memoryview] = []
-
-        def stays(buffer: pickle.PickleBuffer) -> bool:
-            raw = buffer.raw()
-            if raw.nbytes >= LARGE:
-                large.append(raw)
-            return raw.nbytes < LARGE
-
-        stream = self._dumps(thing, protocol=5, buffer_callback=stays)
-        spans = [self._place(raw) for raw in large]
-        if len(stream) < LARGE:
-            return Packed(stream, tuple(spans))
-        return Packed(None, (*spans, self._place(memoryview(stream))))
-
-    def write(self, descriptor: int) -> None:
-        """Write all buffers to a segment."""
-        for start, piece in self._pieces:
-            done = 0
-            while done < len(piece):
-                done += os.pwrite(descriptor, piece[done:], start + done)
-
-    def _place(self, raw: memoryview) -> tuple[int, int]:
-        # Pieces are kept alive, so equal addresses mean the same memory.
-        name = (np.frombuffer(raw, np.uint8).ctypes.data, len(raw))
-        if name not in self._known:
-            self._known[name] = (self.size, self.size + len(raw))
-            self._pieces.append((self.size, raw))
-            self.size += -(-len(raw) // ALIGNMENT) * ALIGNMENT
-        return self._known[name]
-
-
-def dumps_of(by_value: bool) -> Dumps:
-    """pickle, or cloudpickle, whose streams contain the code of classes that cannot be imported."""
-    if not by_value:
-        return pickle.dumps
-    try:
-        import cloudpickle
-    except ImportError as error:
-        raise ImportError("by_value=True requires cloudpickle: pip install cloudpickle.") from error
-    dumps: Dumps = cloudpickle.dumps
-    return dumps
-
-
-class Segment:
-    """Memory that other processes can map while its descriptor is open; existing mappings stay valid.
-
-    Parameters
-    ----------
-    size : int
-        Size in bytes.
-    """
-
-    __slots__ = ("__weakref__", "descriptor", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.descriptor = _descriptor()
-        os.ftruncate(self.descriptor, size)
-
-    @classmethod
-    def of(cls, packer: Packer) -> Segment:
-        """A segment with the packed objects."""
-        segment = cls(packer.size)
-        try:
-            packer.write(segment.descriptor)
-        except BaseException:
-            segment.close()
-            raise
-        return segment
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.size = 0
+        self.descriptor = _new_descriptor() if descriptor is None else descriptor
 
     def view(self) -> memoryview:
-        """Map the segment read-only."""
-        return mapped(self.descriptor, self.size)
+        """Map the segment, as long as the last array in it lives.
 
-    def close(self) -> None:
-        """Close the descriptor."""
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        Pages are private: arrays keep their writeable flags, and so their type in compiled code.
+        """
+        return memoryview(mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_COPY))
+
+    def pack(self, things: Iterable[Any], dumps: Dumps) -> list[Packed]:
+        """Pickle objects; memory that several of them use is stored once."""
+        # Pieces are kept alive, so equal addresses mean the same memory.
+        known: dict[tuple[int, int], tuple[memoryview, tuple[int, int]]] = {}
+
+        def packed(thing: Any) -> Packed:
+            spans: list[tuple[int, int]] = []
+
+            def stays(buffer: pickle.PickleBuffer) -> bool:
+                raw = buffer.raw()
+                if raw.nbytes < LARGE:
+                    return True
+                name = (np.frombuffer(raw, np.uint8).ctypes.data, len(raw))
+                if name not in known:
+                    known[name] = raw, self._write(raw)
+                spans.append(known[name][1])
+                return False
+
+            return Packed(dumps(thing, buffer_callback=stays), tuple(spans))
+
+        return [packed(thing) for thing in things]
+
+    def _write(self, raw: memoryview) -> tuple[int, int]:
+        start, done = self.size, 0
+        while done < len(raw):
+            done += os.pwrite(self.descriptor, raw[done:], start + done)
+        self.size += -(-len(raw) // ALIGNMENT) * ALIGNMENT
+        return start, start + len(raw)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
 
 
-def mapped(descriptor: int, size: int, access: int = mmap.ACCESS_READ) -> memoryview:
-    """Map a segment; the mapping lives as long as the last array in it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Published(Handle):
+    """Handle of a large snapshot in a segment of its own, to which nothing else is ever written: everyone can
+    keep references to the array."""
 
-    With ``mmap.ACCESS_COPY`` arrays keep their writeable flags, and writes are private to this process.
-    """
-    return memoryview(mmap.mmap(descriptor, size, access=access))
+    packed: Packed
+    segment: SharedSegment
+
+    @classmethod
+    def of(cls, array: npt.NDArray[Any]) -> Published:
+        """Take a snapshot."""
+        # a contiguous plain array: pickle separates the buffer of no other
+        whole = np.asarray(array) if array.flags.forc else np.array(array, order="C")
+        segment = SharedSegment()
+        (packed,) = segment.pack([whole], pickler(by_value=False))
+        snapshot = packed.unpack(segment.view())
+        snapshot.setflags(write=False)
+        return cls(snapshot, packed, segment)
 
 
-def _descriptor() -> int:
+def pickler(by_value: bool) -> Dumps:
+    """pickle, or cloudpickle, whose streams contain the code of classes that cannot be imported."""
+    dumps: Dumps = importlib.import_module("cloudpickle" if by_value else "pickle").dumps
+
+    def noted(thing: Any, **options: Any) -> bytes:
+        try:
+            return dumps(thing, protocol=5, **options)
+        except Exception as error:
+            error.add_note(f"raised while pickling for another process. {IMPORTABLE}")
+            raise
+
+    return noted
+
+
+def _new_descriptor() -> int:
     if hasattr(os, "memfd_create"):  # /dev/shm is small in containers
         return os.memfd_create("maxmargin", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:

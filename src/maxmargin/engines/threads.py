@@ -63,7 +63,7 @@ class ThreadEngine(SerialEngine):
         if self.n_workers == 1 or count == 1:
             super().run(function, count)
         else:
-            self._play(_Round(count, function))
+            self._play(_Calls(count, function))
 
     def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
         self._quiet()
@@ -71,37 +71,37 @@ class ThreadEngine(SerialEngine):
 
     def _round(
         self, keep: Callable[[int, Any], None], method: str, args: tuple[Any, ...]
-    ) -> _Round:
+    ) -> _Calls:
         """A call on all shards, and what receives each result."""
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        return _Round(
+        return _Calls(
             len(self._shards), lambda index: keep(index, self._call(index, method, plain))
         )
 
-    def _play(self, round_: _Round) -> None:
+    def _play(self, calls: _Calls) -> None:
         self._quiet()
         helpers = self._helpers = []
         try:
-            for _ in range(min(self.n_workers, round_.count) - 1):
-                helpers.append(self._team().submit(self._work, round_))
-            self._work(round_)
+            for _ in range(min(self.n_workers, calls.count) - 1):
+                helpers.append(self._team().submit(self._work, calls))
+            self._work(calls)
         finally:
             # After an error or Ctrl-C, nothing of this call may still run when the next one starts.
-            round_.over = True
+            calls.over = True
             _drain(helpers)
-        if round_.errors:
-            raise round_.errors[min(round_.errors)]
+        if calls.errors:
+            raise calls.errors[min(calls.errors)]
 
-    def _work(self, round_: _Round) -> None:
+    def _work(self, calls: _Calls) -> None:
         """Make calls until none are left; dynamic assignment balances the load."""
-        for index in round_.numbers:
-            if round_.over:
+        for index in calls.numbers:
+            if calls.over:
                 return
             try:
-                round_.call(index)
+                calls.call(index)
             except BaseException as error:  # including SystemExit: the sum would be incomplete
-                round_.errors[index] = error
-                round_.over = True
+                calls.errors[index] = error
+                calls.over = True
 
     def _quiet(self) -> None:
         """Wait for threads of a call that a second Ctrl-C aborted. A forked process has none of them."""
@@ -123,7 +123,7 @@ class ThreadEngine(SerialEngine):
             self._pool = None
 
 
-class _Round:
+class _Calls:
     """Calls of one function: the next index, and the errors."""
 
     def __init__(self, count: int, call: Callable[[int], object]) -> None:
