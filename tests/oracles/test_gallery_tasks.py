@@ -10,12 +10,13 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from tests.referees.problems import solve_structured_qp
 from benchmarks.examples import FOLDER, definitions
 from tests.referees.optima import brute_force_objective
 
 from maxmargin import StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.testing import check_latent_task, check_task, solve_structured_qp
+from maxmargin.testing import check_latent_task, check_task
 
 alignment = definitions("plot_alignment")
 clustering = definitions("plot_clustering")
