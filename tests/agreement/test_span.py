@@ -15,7 +15,7 @@ from tests.data import datasets, require
 from tests.forgetful import Mortal
 from tests.pressed import interrupted
 
-from maxmargin import LinearSVC, load, minimize
+from maxmargin import CheckpointError, LinearSVC, load, minimize
 from maxmargin.core import SquaredNorm
 from maxmargin.data import KmerDesign, hstack
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
@@ -188,6 +188,43 @@ def test_a_fit_whose_workers_die_starts_again(loss: Any, max_planes: int | None)
     assert engine.deaths == 2
     assert found.converged
     assert max(found.lower_bound, best.lower_bound) <= min(found.objective, best.objective)
+
+
+class Counting(SerialEngine):
+    """Counts the planes that are made."""
+
+    planes = 0
+
+    def reduce(self, method: Any, *args: Any) -> Any:
+        self.planes += method.__name__ == "column_gradient"
+        return super().reduce(method, *args)
+
+
+@pytest.mark.usefixtures("seven_shards")
+@pytest.mark.parametrize("max_planes", [None, 5])
+def test_a_resumed_fit_reads_its_planes(max_planes: int | None, tmp_path: Any) -> None:
+    """Also after a worker died, and the fit had started again."""
+    X, y = wide(n=150, d=300)
+    engine, path = Mortal(0, rate=0.0), tmp_path / "fit.checkpoint"
+    solver = CuttingPlane(space="rows", max_planes=max_planes, idle=5)
+
+    def kill(record: Any) -> None:
+        if record.iteration == 3:
+            engine._die(4)
+
+    risk = ScoreRisk(X, y, Hinge(), engine=engine)
+    options: Any = {"C": 3.0, "solver": solver}
+    first = minimize(risk, **options, max_iter=30, checkpoint=path, callbacks=[kill])
+    counting = Counting()
+    risk = ScoreRisk(X, y, Hinge(), engine=counting)
+    found = minimize(risk, **options, max_iter=35, resume_from=path)
+    assert (first.n_iter, found.n_iter) == (30, 35)
+    assert counting.planes <= 7
+    best = minimize(ScoreRisk(X, y, Hinge()), C=3.0).objective
+    assert first.lower_bound <= found.lower_bound * (1 + 1e-9) <= best * (1 + 1e-9)
+    assert best <= found.objective <= first.objective
+    with pytest.raises(CheckpointError, match="other data"):
+        minimize(ScoreRisk(X[::-1], y, Hinge()), **options, max_iter=35, resume_from=path)
 
 
 @pytest.mark.usefixtures("seven_shards")

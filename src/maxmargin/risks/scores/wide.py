@@ -270,7 +270,7 @@ class WideScoreRisk:
 
     def forget(self) -> None:
         """Drop all columns, and what shards of which some were rebuilt still have."""
-        self.columns = WideColumns(self.columns.size, self.max_planes)
+        self.columns = self.columns.emptied()
         self._pins = self._cache()
         self.engine.gather(WideShard.columns_forget)
 

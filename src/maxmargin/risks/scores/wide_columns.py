@@ -90,6 +90,12 @@ class WideColumns:
             change[slots, slot] = factors
         self._now = n_mixes + 1, sorted([*step.kept, *step.mixed]), change.T @ gram @ change
 
+    def emptied(self) -> WideColumns:
+        """A record without columns, in which slots count as reassigned."""
+        out = WideColumns(self.size, self.max_planes)
+        out._now = self.n_mixes + 1, [], out._now[2]
+        return out
+
     def restore(self, used: IntArray, coef: Array, scores: Array) -> None:
         """Replace the columns by these, one row of coefficients and one of scores each."""
         gram = np.zeros((self.capacity, self.capacity))

@@ -39,9 +39,8 @@ class WideShard(ScoreShard):
         self._first = first  # the index of its first row among all rows
         self._columns: dict[int, Column] = {}
         self._n_mixes = 0
-        self._begun: tuple[int, Vector] | None = (
-            None  # an unfinished column: its slot, coefficients
-        )
+        #: an unfinished column: its slot and coefficients
+        self._begun: tuple[int, Vector] | None = None
 
     # -- scores ----------------------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class WideShard(ScoreShard):
 
     def columns_forget(self) -> None:
         """Drop all columns and scores."""
-        self._columns, self._n_mixes, self._begun = {}, 0, None
+        self._columns, self._begun = {}, None
         self._scores.clear()
 
     # -- results, warm starts and checkpoints ----------------------------------------------------------
