@@ -118,25 +118,24 @@ class BareShard:
             out += w[slot] * self.columns[int(slot)][1]
         return out
 
-    def column_gradient(self, step: int, slot: int, w: Any) -> float:
+    def column_gradient(self, slot: int, w: Any) -> float:
         gradient = np.empty(self.n)
         offset = hinge.cut(self._mixed(w), self.y, self.weight, 1.0, gradient)
         self.columns[slot] = [gradient, None]
         return float(offset)
 
-    def column_plane(self, step: int, slot: int) -> Any:
+    def column_plane(self, slot: int) -> Any:
         plane = np.zeros(self.n_features)
         products.csr_accumulate(*self.X, self.columns[slot][0], 0, self.n, plane)
         return plane
 
-    def column_finish(self, step: int, slot: int, plane: Any) -> None:
+    def column_finish(self, slot: int, plane: Any) -> None:
         self.columns[slot][1] = self._dot(plane)
 
-    def column_products(self, slot: int, n_slots: int) -> Any:
-        out, scores = np.zeros(n_slots), self.columns[slot][1]
-        for other, (gradient, _) in self.columns.items():
-            if other < n_slots:
-                out[other] = gradient @ scores
+    def column_products(self, slot: int, used: list[int]) -> Any:
+        out, scores = np.zeros(max([slot, *used]) + 1), self.columns[slot][1]
+        for other in {slot, *used}:
+            out[other] = self.columns[other][0] @ scores
         return out
 
     def line_toward(self, a: int, b: int, t: float, key: int, live: Any) -> float:
@@ -210,8 +209,6 @@ class BareWorkers:
             began = time.perf_counter()
             sent = [self._placed(a, method, last) for a in args]
             note("publish", began)
-            if method == "line_evaluate":
-                sent = sent[:3]
             began = time.perf_counter()
             asked = [getattr(actor, method).remote(*sent) for actor in self._actors]
             last = self._sum(method, self._ray.get(asked))

@@ -170,7 +170,6 @@ def report(bench: Bench) -> None:
                     "wall s": calm["total"],
                     "with a death": dead["total"],
                     "cost s": dead["total"] - calm["total"],
-                    "same objective": calm["objective"] == dead["objective"],
                 }
             )
     fits = {workers: bench.get(f"defaults on {workers}") for workers in DEFAULT_WORKERS}
@@ -196,8 +195,8 @@ weights.
 """
     deaths = """
 One of 2 workers is killed halfway. Its process restarts within seconds. Dual variables are not lost, because
-the driver owns them. Cuts with a cache call the oracle of the lost shards again at all points since the cache
-began. The objective is bit-identical.
+the driver owns them. Cuts with a cache lose the constraints of the lost shards, and call the oracle there
+again (2026-11-18: at fewer points than when this was measured).
 """
     every = f"""
 `StructuredSVM(task, C={C:g}, engine=...)` on the same {N} examples, {1000 * DEFAULT_SECONDS:g} ms per call.

@@ -16,13 +16,15 @@ class RebuildingEngine(SerialEngine):
     - it is built anew after it did its work and before the answer is out, and called again;
     - it stays and is called twice;
     - it is built anew once its answer is out.
+
+    With ``deadly=False`` shards are only called twice.
     """
 
     durable = False
 
-    def __init__(self, seed, rate=0.02):
+    def __init__(self, seed, rate=0.02, deadly=True):
         super().__init__()
-        self._rng, self._rate = np.random.default_rng(seed), rate
+        self._rng, self._rate, self._deadly = np.random.default_rng(seed), rate, deadly
         self._pickled: list[bytes] = []
         self.deaths = self.repeats = 0
 
@@ -45,7 +47,7 @@ class RebuildingEngine(SerialEngine):
 
     def _call(self, index, method, args):
         if self._rebuilds():
-            kind = self._rng.integers(4)
+            kind = self._rng.integers(4) if self._deadly else 3
             if kind == 0:
                 self._die(index)
             elif kind == 1:
@@ -56,7 +58,7 @@ class RebuildingEngine(SerialEngine):
                 if kind == 2:
                     self._die(index)
         answer = super()._call(index, method, args)
-        if self._rebuilds():
+        if self._deadly and self._rebuilds():
             answer = pickle.loads(pickle.dumps(answer))
             self._die(index)
         return answer

@@ -10,9 +10,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from tests.referees.problems import solve_structured_qp
 from benchmarks.examples import FOLDER, definitions
-from tests.referees.optima import brute_force_objective
+from tests.referees.problems import brute_force_objective, solve_structured_qp
 
 from maxmargin import StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate

@@ -55,7 +55,7 @@ class RayEngine(SerialEngine):
 
     Requires ``pip install "maxmargin[ray]"``, and for addresses ``ray://`` also ``ray[client]``. All machines
     must have the same versions of Python and of the packages; for bit-identical results also the same type of
-    processor. If a worker dies, it is replaced and its shards are rebuilt; the result does not change.
+    processor. If a worker dies, it is replaced and its shards are rebuilt, and the fit goes on.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class CheckpointWriter:
         self._written = time.perf_counter()
         self._iterations = 0
         self._memory: dict[str, Any] | None = None
-        self._whole: dict[str, Any] | None = None
+        self._n_mixes = 0
         if self._path.is_dir() or not self._path.parent.is_dir():
             what = "a folder" if self._path.is_dir() else "in a folder that does not exist"
             raise ValueError(f"checkpoint={os.fspath(checkpoint.path)!r} is {what}: name a file.")
@@ -82,8 +82,7 @@ class CheckpointWriter:
         """Start or continue the next problem."""
         self._part, self._identity = self._part + 1, identity
         self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
-        numbered = driver.risk.offers.kept_planes is not None
-        self._whole = self._state(driver) if numbered else None
+        self._n_mixes = _n_mixes(driver.risk)
 
     def report(self, driver: Fit) -> None:
         """Process the end of an iteration."""
@@ -91,8 +90,7 @@ class CheckpointWriter:
         # lists. Working sets are valid at any time.
         if type(driver.state.memory) is Bundle or self._memory is None:
             self._memory = kept_memory(driver.state.memory)
-        if self._whole is not None:  # points, planes and their columns are meaningful only together
-            self._whole = self._state(driver)
+            self._n_mixes = _n_mixes(driver.risk)
         step, n_iter = self.checkpoint.iterations, len(driver.history)
         if self._late() or (step is not None and n_iter - self._iterations >= step):
             self.write(driver)
@@ -136,12 +134,13 @@ class CheckpointWriter:
         self.seconds = self._written - started
 
     def _keep(self, driver: Fit) -> None:
-        whole = self._whole if driver.state.stop == "interrupted" else None
-        self.parts[self._part : self._part + 1] = [whole or self._state(driver)]
+        self.parts[self._part : self._part + 1] = [self._state(driver)]
 
     def _state(self, driver: Fit) -> dict[str, Any]:
         state = driver.state
         torn = state.stop == "interrupted" and type(state.memory) is Bundle
+        # between two iterations, right after its planes got other numbers, a bundle is whole
+        torn &= self._n_mixes == _n_mixes(driver.risk)
         kept = {
             **snapshot(state, self._memory if torn else kept_memory(state.memory)),
             "identity": self._identity,
@@ -153,6 +152,12 @@ class CheckpointWriter:
         if kept_planes is not None:  # planes and points are combinations of these columns
             kept["columns"] = kept_planes.columns_state()
         return kept
+
+
+def _n_mixes(risk: Risk) -> int:
+    """How many times planes got other numbers."""
+    planes = risk.offers.kept_planes
+    return 0 if planes is None else planes.n_mixes
 
 
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,17 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.bundle import Bundle
 from maxmargin.core.contract.risk import Risk, WideFit
-from maxmargin.core.contract.wide import PlaneColumns
+from maxmargin.core.contract.wide import LostPlanes
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.base import SolverState
+from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.certificate import finish
 from maxmargin.solvers.checkpointing import CheckpointWriter
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
+
+#: how many times a fit starts again because a worker died
+MAX_RESTARTS = 10
+TOO_OFTEN = (
+    f"the fit started again {MAX_RESTARTS} times because a worker died with its planes: workers fail faster "
+    "than planes are computed. Do they run out of memory? Use fewer or smaller shards per worker."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,13 +37,8 @@ class _RowsMemory:
     """Warm-start state of a solver over combinations of planes; a solver over features cannot use it."""
 
     point: Array
-    bundle: Any
-    #: the record of how the shards' columns were made
-    columns: PlaneColumns
-    #: how many times slots had been reassigned when the point was stored
-    n_mixes: int
-    #: the columns themselves, if the shards are in this process
-    kept: Any
+    bundle: dict[str, Any]
+    columns: dict[str, Any]
 
 
 def minimize_in_rows(
@@ -57,43 +60,68 @@ def minimize_in_rows(
     if wide is None:
         raise TypeError(f"{type(risk).__name__} cannot keep planes with its rows.")
     span = wide.in_span(regularizer, solver.max_planes)
+    solver = replace(solver, max_planes=span.max_planes)
     try:
-        before = None if start is None else start.dual
-        if not isinstance(before, _RowsMemory) or before.columns.size != span.columns.size:
-            before = None
-        else:
-            span.take(before.columns, before.kept)
         problem = problem_of(span, C, span.regularizer, stopping, 0)
-        state = SolverState(w=np.zeros(span.dim), lower=C * risk.lower_bound * risk.n_blocks)
-        if before is not None:
-            state.memory = before.bundle
-            if before.n_mixes == span.columns.n_mixes:
-                state.w = before.point
+        state = _at_zero(span, problem)
+        if start is not None and isinstance(start.dual, _RowsMemory):
+            _take(span, state, start.dual)
         watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
         driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
         prepare(driver, solver, recorder, kept)
-        state = driver.state
-        driver.run(replace(solver, max_planes=span.columns.max_planes))
-        if recorder is not None:
-            recorder.end(driver)
-        try:
-            _leave_rows(span, state)
-        except (
-            KeyboardInterrupt
-        ):  # the first one only requests the best point, which needs these passes
-            if state.stop == "interrupted":
-                raise
-            state.stop = "interrupted"
-            _leave_rows(span, state)
+        _run(driver, solver, span, recorder)
     finally:
         span.close()
-    return finish(risk, replace(problem, regularizer=regularizer), state, driver)
+    return finish(risk, replace(problem, regularizer=regularizer), driver.state, driver)
+
+
+def _at_zero(span: WideFit, problem: Problem) -> SolverState:
+    return SolverState(w=np.zeros(span.dim), lower=problem.C * problem.base * problem.n_blocks)
+
+
+def _take(span: WideFit, state: SolverState, before: _RowsMemory) -> None:
+    """Start from the planes of an earlier fit, if they are as many numbers."""
+    if before.point.shape == (span.dim,) and before.columns["scores"].shape[1] == span.n_scores:
+        span.restore_columns(before.columns)
+        state.memory = Bundle.from_state(span.dim, span.regularizer, before.bundle)
+        state.w = before.point
+
+
+def _run(
+    driver: Driver, solver: CuttingPlane, span: WideFit, recorder: CheckpointWriter | None
+) -> None:
+    """Run the loop and convert its state to weights. If a worker dies, planes and points are lost, and the
+    loop starts again from zero; the limits and the history go on."""
+    for restarts in range(MAX_RESTARTS + 1):
+        try:
+            driver.run(solver)
+            if recorder is not None:
+                recorder.end(driver)
+            try:
+                _leave_rows(span, driver.state)
+            except KeyboardInterrupt:
+                # the first one only requests the best point, which needs these passes
+                if driver.state.stop == "interrupted":
+                    raise
+                driver.state.stop = "interrupted"
+                _leave_rows(span, driver.state)
+            return
+        except LostPlanes as error:
+            if driver.state.stop == "interrupted":  # there is no point to return
+                raise KeyboardInterrupt from error
+            if restarts == MAX_RESTARTS:
+                error.add_note(TOO_OFTEN)
+                raise
+            driver.state = _at_zero(span, driver.problem)
+            span.forget()
 
 
 def _leave_rows(span: WideFit, state: SolverState) -> None:
     """Convert the state to feature space, in one assignment each."""
     w = span.weights(state.w)
     dual = None if state.dual is None else span.dual(state.dual)
-    columns = span.columns
-    memory = _RowsMemory(state.w, state.memory, columns, columns.n_mixes, span.keep())
+    engine, memory = span.offers.engine, None
+    # planes are kept for another fit if the shards are in this process
+    if engine is not None and engine.durable and isinstance(state.memory, Bundle):
+        memory = _RowsMemory(state.w, state.memory.state(), span.columns_state())
     state.w, state.dual, state.memory = w, dual, memory

@@ -9,7 +9,7 @@ threads or machines.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.block_duals import BlockRisk
@@ -17,7 +17,7 @@ from maxmargin.core.contract.evaluation import Evaluation, OracleKind
 from maxmargin.core.contract.proved import ProvedRisk
 from maxmargin.core.contract.row_duals import RowDualRisk
 from maxmargin.core.contract.sampled import GrowingRisk
-from maxmargin.core.contract.wide import KeptPlanes, NumberedPlanes, PlaneColumns
+from maxmargin.core.contract.wide import KeptPlanes, NumberedPlanes
 from maxmargin.core.contract.working_sets import WorkingSetRisk
 from maxmargin.core.engine import Engine
 from maxmargin.core.feasible_dual import FeasibleDual
@@ -121,7 +121,7 @@ class Risk(Protocol):
         """Evaluate at ``w``. With ``exact=False`` a risk may answer from its cache of constraints."""
 
 
-class WideFit(Risk, Protocol):
+class WideFit(Risk, KeptPlanes, Protocol):
     """A risk over combinations of planes, with a map back to weights; see
     :mod:`maxmargin.core.contract.wide`."""
 
@@ -130,14 +130,15 @@ class WideFit(Risk, Protocol):
         """Half the squared norm of points."""
 
     @property
-    def columns(self) -> PlaneColumns:
-        """The record of how the planes were computed."""
+    def max_planes(self) -> int:
+        """Maximum number of planes in a bundle."""
 
-    def take(self, columns: PlaneColumns, kept: list[Any] | None) -> None:
-        """Continue with the planes of an earlier fit."""
+    @property
+    def n_scores(self) -> int:
+        """Number of scores of all rows: the length of a plane at the shards."""
 
-    def keep(self) -> list[Any] | None:
-        """The shards' planes for a later fit, if the shards are in this process; otherwise None."""
+    def forget(self) -> None:
+        """Drop all planes."""
 
     def weights(self, point: Array) -> Array:
         """The weights that a point represents."""

@@ -2,7 +2,7 @@
 
 A point is then a short vector of coefficients over numbered planes, which the shards store as two numbers per
 row (see :mod:`maxmargin.risks.scores.wide`). Numbers of unused planes are reused. Therefore the solver's
-state must be rewritten from time to time, and a checkpoint must record what the numbers mean.
+state must be rewritten from time to time, and a checkpoint must store the planes themselves.
 """
 
 from __future__ import annotations
@@ -14,28 +14,16 @@ from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.vectors import Array, Vector
 
 
+class LostPlanes(Exception):
+    """A worker died with its part of the planes: no point that they make up can be restored."""
+
+
 class Incumbent(Protocol):
     """The parts of a solver's state that are expressed in numbered planes."""
 
     w: Array
     dual: FeasibleDual | None
     memory: Any
-
-
-class PlaneColumns(Protocol):
-    """The record of how the numbered planes were computed."""
-
-    @property
-    def size(self) -> int:
-        """Number of scores of all rows: the length of a plane at the shards."""
-
-    @property
-    def max_planes(self) -> int:
-        """Maximum number of planes in a bundle."""
-
-    @property
-    def n_mixes(self) -> int:
-        """How many times the numbers have been reassigned."""
 
 
 class NumberedPlanes(Protocol):
@@ -49,11 +37,15 @@ class NumberedPlanes(Protocol):
 class KeptPlanes(Protocol):
     """Numbered planes that a checkpoint can store."""
 
+    @property
+    def n_mixes(self) -> int:
+        """How many times the numbers have been reassigned."""
+
     def columns_state(self) -> dict[str, Any]:
-        """The record of how the planes were computed, as plain arrays."""
+        """The planes, as plain arrays."""
 
     def restore_columns(self, state: dict[str, Any]) -> None:
-        """Continue with planes from a checkpoint; raise ValueError if they do not fit this risk."""
+        """Continue with planes of :meth:`columns_state`; raise ValueError if they are not of this risk."""
 
     def require_columns(self, vectors: Sequence[Vector]) -> None:
         """Raise ValueError unless points and planes from a file are combinations of existing planes."""

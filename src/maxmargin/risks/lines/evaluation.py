@@ -2,11 +2,10 @@
 
 Score risks (scores X w) and the cached model of structured risks (scores of cached constraints) use these;
 the shards are in :mod:`maxmargin.risks.lines.shard`. Whatever a shard stores besides its data is a cache.
-Calls refer to points by their keys. A shard that was rebuilt has none of them and raises :class:`LostScores`;
-then it is sent the history of the points, and the call is repeated. If shards can get lost
-(``engine.durable`` is False), the driver remembers this history: a point was evaluated at a published w, or
-moved along a line between two others. Repeating the same products and moves gives bit-identical scores.
-Otherwise a point's own w is enough. Keys that belong to no live evaluation are dropped with the next call.
+Calls refer to points by their keys. A shard that lacks one of them, because it was rebuilt, raises
+:class:`LostScores`. Then its scores are computed again, from the w of the point, and the call is repeated.
+(Scores that were moved along a line may differ from these in the last digits.) Keys that belong to no live
+evaluation are dropped with the next call.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import itertools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
-from maxmargin.risks.lines.shard import LineShard, LostScores, Step
+from maxmargin.risks.lines.shard import LineShard, LostScores
 
 #: below this many entries the dense form of a plane is used: it is as fast, and small
 SPARSE_FROM = 4096
@@ -49,23 +48,10 @@ def check_weights(sample_weight: Any, n: int) -> Array:
 
 
 class ScoreCache:
-    """Creates evaluations of the shards behind one engine.
+    """Creates evaluations of the shards behind one engine."""
 
-    ``tell`` is called when a shard lost its state, and restores what the shard needs to compute scores;
-    ``told`` returns the number of steps of this restoration.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        n_shards: int,
-        make: Any = None,
-        *,
-        tell: Callable[[], None] | None = None,
-        told: Callable[[], int] = lambda: 0,
-    ) -> None:
+    def __init__(self, engine: Engine, n_shards: int, make: Any = None) -> None:
         self.engine, self.n_shards = engine, n_shards
-        self._tell, self._told = tell, told
         #: creates evaluations
         self.make: Any = make or PinnedEvaluation
         self._keys = itertools.count()
@@ -79,30 +65,33 @@ class ScoreCache:
         if self._waiting:
             for waiting in _alive(self._waiting):
                 waiting.settle()  # before adding a point: then its scores replace those of an end
-        w = frozen(w)
-        at = Pinned(next(self._keys), w, None)
-        live, told = self._live_keys(at), self._told()
-        value = self.ask((), LineShard.line_evaluate, at.key, self.engine.publish(w), live, told)
-        out: PinnedEvaluation = self.make(self, is_upper, at=at, w=w, value=float(value))
+        at, value = self.stored(w)
+        out: PinnedEvaluation = self.make(self, is_upper, at=at, w=at.w, value=value)
         return out
+
+    def stored(self, w: Array) -> tuple[Point, float]:
+        """Make the shards store the scores of w: a pass over the data. Returns the point and its value."""
+        at = self.new_point(frozen(w))
+        live = self._live_keys(at)
+        value = self.ask((at,), LineShard.line_evaluate, at.key, self.engine.publish(at.w), live)
+        return at, float(value)
 
     def ask(
         self,
-        points: tuple[Pinned, ...],
+        points: tuple[Point, ...],
         method: Callable[..., Any],
         *args: Any,
         gather: bool = False,
     ) -> Any:
-        """Call all shards. If one lost its state, restore it and the points, and repeat the call."""
+        """Call all shards. If one lost the scores of these points, restore them and repeat the call."""
         call = self.engine.gather if gather else self.engine.reduce
         restores = 0
         while True:
             try:
-                if restores > 0:  # the restored state may get lost again
-                    if self._tell is not None:
-                        self._tell()
-                    if points:
-                        self._restore(points)
+                if restores > 0:  # the restored scores may get lost again
+                    handles = [self.engine.publish(point.w) for point in points]
+                    keys = [point.key for point in points]
+                    self.engine.gather(LineShard.line_restore, keys, *handles)
                 return call(method, *args)
             except LostScores as error:
                 restores += 1
@@ -110,31 +99,7 @@ class ScoreCache:
                     error.add_note(TOO_OFTEN)
                     raise
 
-    def _restore(self, points: tuple[Pinned, ...]) -> None:
-        handles: list[Any] = []
-        steps: dict[int, Step] = {}
-
-        def add(point: Pinned) -> None:
-            if point.key in steps:
-                return
-            if point.line is None:
-                steps[point.key] = (point.key, len(handles))
-                assert point.w is not None
-                handles.append(self.engine.publish(point.w))
-                return
-            a, b, t = point.line
-            add(a)
-            add(b)
-            steps[point.key] = (point.key, (a.key, b.key, t))
-
-        for point in points:
-            add(point)
-        wanted = frozenset(point.key for point in points)
-        # in order of keys: a line's ends are older than its points
-        ordered = [steps[key] for key in sorted(steps)]
-        self.engine.gather(LineShard.line_restore, wanted, self._told(), ordered, *handles)
-
-    def value(self, at: Pinned) -> float:
+    def value(self, at: Point) -> float:
         """The risk at a point that was settled before its value was needed."""
         return float(self.ask((at,), LineShard.line_value, at.key))
 
@@ -143,31 +108,19 @@ class ScoreCache:
         a, b = line.ends()
         return float(self.ask((a, b), LineShard.line_value_toward, a.key, b.key, line.t))
 
-    def pin(self, w: Array, line: tuple[Pinned, Pinned, float]) -> Pinned:
-        """A key for the scores of a point on a line, which the shards do not have yet."""
-        if self.engine.durable:  # nothing gets lost: do not keep the ends alive
-            return Pinned(next(self._keys), w, None)
-        return Pinned(next(self._keys), None, line)
+    def new_point(self, w: Array) -> Point:
+        """A key for the scores of a point, which the shards do not have yet."""
+        return Point(next(self._keys), w)
 
-    def move(self, a: Pinned, b: Pinned, t: float, at: Pinned) -> None:
+    def move(self, a: Point, b: Point, t: float, at: Point) -> None:
         """Make the shards store the scores of a point on a line: no pass over the data."""
-        # with a durable engine, a point on a line is not remembered as one
-        points = (a, b) if at.line is None else (at,)
-        self.ask(points, LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
+        self.ask((at,), LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
 
     def settled(self) -> list[PinnedEvaluation]:
         """All live evaluations, with their scores stored."""
         for waiting in _alive(self._waiting):
             waiting.settle()
         return _alive(self._live)
-
-    def again(self, w: Array) -> Pinned:
-        """Give a point a new key; its scores are recomputed."""
-        w = frozen(w)
-        at = Pinned(next(self._keys), w, None)
-        live, told = self._live_keys(at), self._told()
-        self.ask((), LineShard.line_evaluate, at.key, self.engine.publish(w), live, told)
-        return at
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
         """Register an evaluation on a line between others, which may have to be settled."""
@@ -180,7 +133,7 @@ class ScoreCache:
         live = [reference for reference in self._live if reference() is not None]
         self._live = [*live, weakref.ref(evaluation)]
 
-    def _live_keys(self, at: Pinned) -> frozenset[int]:
+    def _live_keys(self, at: Point) -> frozenset[int]:
         return frozenset([at.key, *[e.key for e in _alive(self._live)]])
 
 
@@ -193,16 +146,14 @@ def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvalua
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pinned:
-    """A point whose scores the shards store under a key, and how they were computed.
+class Point(NamedTuple):
+    """A point whose scores the shards store under a key.
 
     It holds w itself, not the published handle: space in an object store is expensive, and losses are rare.
     """
 
     key: int
-    w: Array | None
-    line: tuple[Pinned, Pinned, float] | None
+    w: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +171,7 @@ class _Line:
         w.setflags(write=False)
         return w
 
-    def ends(self) -> tuple[Pinned, Pinned]:
+    def ends(self) -> tuple[Point, Point]:
         return self.a.point, self.b.point
 
 
@@ -239,7 +190,7 @@ class PinnedEvaluation:
         pins: ScoreCache,
         is_upper: bool,
         *,
-        at: Pinned | None = None,
+        at: Point | None = None,
         w: Array | None = None,
         line: _Line | None = None,
         value: float | None = None,
@@ -251,12 +202,12 @@ class PinnedEvaluation:
         else:
             pins.wait(self)
 
-    def settle(self) -> Pinned:
+    def settle(self) -> Point:
         """Make the shards store the scores."""
         line = self._line
         if line is not None:
             (a, b), t = line.ends(), line.t
-            at = self._pins.pin(self.w, (a, b, t))
+            at = self._pins.new_point(self.w)
             # from here on an interrupt is harmless: shards can recompute the scores of any point
             self._at, self._line = at, None
             self._pins.watch(self)
@@ -267,7 +218,7 @@ class PinnedEvaluation:
 
     def rename(self, w: Array) -> None:
         """Replace the representation of the point."""
-        self._at, self._w = self._pins.again(w), w
+        self._at, self._w = self._pins.stored(w)[0], w
 
     @property
     def key(self) -> int:
@@ -276,7 +227,7 @@ class PinnedEvaluation:
         return self._at.key
 
     @property
-    def point(self) -> Pinned:
+    def point(self) -> Point:
         """The settled point, whose scores the shards have."""
         return self._at if self._line is None and self._at is not None else self.settle()
 

@@ -6,6 +6,7 @@ The stored scores are a cache; :mod:`maxmargin.risks.lines.evaluation` describes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,6 @@ from maxmargin.core.rounding import gamma
 from maxmargin.core.vectors import Array, Vector
 from maxmargin.losses.base import ScoreLoss
 
-Step = tuple[int, int | tuple[int, int, float]]
-"""How scores are computed: (key, index of a w that was sent) or (key, (a, b, t))."""
-
-
 NOT_FINITE = (
     "a score is NaN or infinite: the features or weights are, or they are so large that scores overflow. "
     "Check and scale the features."
@@ -28,7 +25,7 @@ NOT_FINITE = (
 
 
 class LostScores(Exception):
-    """A shard was rebuilt and lacks state that an earlier call created."""
+    """A shard was rebuilt and lacks scores that an earlier call stored."""
 
 
 class LineShard(ABC):
@@ -59,9 +56,8 @@ class LineShard(ABC):
     def cut_of(self, scores: Array) -> Cut:
         """The cut that is tight at these scores."""
 
-    def line_evaluate(self, key: int, w: Array, live: frozenset[int], told: int) -> float:
-        """Store the scores of w under a key. ``told``: the state the shard must have; see :meth:`check`."""
-        self.check(told)
+    def line_evaluate(self, key: int, w: Array, live: frozenset[int]) -> float:
+        """Store the scores of w under a key."""
         self._forget(live)
         if key not in self._scores:
             scores = self.scores_at(w)
@@ -69,10 +65,6 @@ class LineShard(ABC):
                 raise ValueError(NOT_FINITE)
             self._scores[key] = scores
         return self.value_of(self._scores[key])
-
-    def check(self, told: int) -> None:
-        """Raise :class:`LostScores` if scores depend on state that this shard lacks."""
-        return
 
     def line_toward(self, a: int, b: int, t: float, key: int, live: frozenset[int]) -> float:
         """Store the scores of a point on the line, in place of those of ``a`` if they are not needed."""
@@ -108,30 +100,11 @@ class LineShard(ABC):
     def line_cut_toward(self, a: int, b: int, t: float) -> Cut:
         return self.cut_of(self._between(a, b, t))
 
-    def line_restore(
-        self, wanted: frozenset[int], told: int, steps: list[Step], *ws: Array
-    ) -> None:
-        """Recompute lost scores by the steps that led to them."""
-        self.check(told)
-        if all(key in self._scores for key in wanted):
-            return
-        known = dict(self._scores)
-        last = {
-            key: k for k, (_, how) in enumerate(steps) if isinstance(how, tuple) for key in how[:2]
-        }
-        for k, (key, how) in enumerate(steps):
-            if key not in known:
-                if isinstance(how, tuple):
-                    a, b, t = how
-                    known[key] = moved = np.empty_like(known[a])
-                    blend(known[a].ravel(), known[b].ravel(), t, moved.ravel())
-                else:
-                    known[key] = self.scores_at(ws[how])
-            if isinstance(how, tuple):
-                for end in how[:2]:  # hold few scores at a time, as during the fit
-                    if last[end] == k and end not in wanted and end not in self._scores:
-                        del known[end]
-        self._scores.update({key: known[key] for key in wanted})
+    def line_restore(self, keys: Sequence[int], *ws: Array) -> None:
+        """Compute lost scores again."""
+        for key, w in zip(keys, ws, strict=True):
+            if key not in self._scores:
+                self._scores[key] = self.scores_at(w)
 
     def _between(self, a: int, b: int, t: float) -> Array:
         start, end = self._at(a), self._at(b)

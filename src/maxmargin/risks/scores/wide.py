@@ -23,16 +23,13 @@ Planes are numbered by slots. When all slots are used, planes that the bundle ha
 few combinations that points still need become columns themselves (:meth:`WideScoreRisk.tidy`). So
 shards store up to 16 bytes per row and slot.
 
-The columns of a shard are a function of the steps that made them: the points where cuts were computed. The
-driver remembers these. A rebuilt shard repeats them, together with all other shards, since a_j is
-a sum over all of them. The operations are the same, so the results are bit-identical. A lost shard therefore
-costs up to all passes so far.
+If a worker dies, its rows' part of every plane is lost, and with it all points. Then the fit starts again
+from zero (:mod:`maxmargin.solvers.wide_fit`). A checkpoint stores the columns of all shards.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -42,20 +39,16 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.contract.risk import Capabilities
-from maxmargin.core.contract.wide import PlaneColumns
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, SparseVector, Vector, combine, frozen
+from maxmargin.core.stored_values import entries, floats, integers
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, combine, frozen
 from maxmargin.duals.rows import RowPart, Rows
-from maxmargin.risks.lines.evaluation import MAX_RESTORES, TOO_OFTEN, PinnedEvaluation, ScoreCache
-from maxmargin.risks.lines.shard import LostScores
+from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache
 from maxmargin.risks.scores.wide_columns import (
-    CutStep,
     GramNorm,
-    Mix,
-    MixStep,
     WideColumns,
     mix_of,
     planes_that_fit,
@@ -126,14 +119,11 @@ class WideScoreRisk:
         bounds = risk.bounds if rows.loss.decomposable else rows.ranges
         parts = [RowPart(rows, lo, hi) for lo, hi in bounds]
         self.engine.open(partial(make_shard, rows.light()), parts)
-        self._pins = ScoreCache(
-            self.engine,
-            self.n_blocks,
-            partial(_SpanEvaluation, self),
-            tell=self._restore,
-            told=lambda: len(self.columns.steps),
-        )
+        self._pins = self._cache()
         self._interrupted = False
+
+    def _cache(self) -> ScoreCache:
+        return ScoreCache(self.engine, self.n_blocks, partial(_SpanEvaluation, self))
 
     @property
     def offers(self) -> Capabilities:
@@ -150,6 +140,21 @@ class WideScoreRisk:
         """Length of a point: the number of slots."""
         return self.columns.capacity
 
+    @property
+    def max_planes(self) -> int:
+        """Maximum number of planes in a bundle."""
+        return self.columns.max_planes
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores of all rows."""
+        return self.columns.size
+
+    @property
+    def n_mixes(self) -> int:
+        """How many times slots were reassigned."""
+        return self.columns.n_mixes
+
     # -- points and planes -----------------------------------------------------------------------------
 
     def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
@@ -164,43 +169,32 @@ class WideScoreRisk:
         free = self.columns.free()
         if not free:
             raise RuntimeError("all slots for planes are taken: call tidy() in time.")
-        slot, at = free[0], mix_of(c)
-        offset, products = self._until_told(lambda: self._make(len(self.columns.steps), slot, at))
-        self.columns.add(CutStep(slot, at, offset), products)
+        slot = free[0]
+        offset = float(self.engine.reduce(WideShard.column_gradient, slot, c))
+        self._finish(slot)
+        products = self.engine.reduce(WideShard.column_products, slot, self.columns.used)
+        self.columns.add(slot, products)
         return Cut(offset, unit(slot, self.dim))
 
-    def _make(self, step: int, slot: int, at: Mix) -> tuple[float, Array]:
-        offset = float(self.engine.reduce(WideShard.column_gradient, step, slot, self._point(at)))
-        self._finish(step, slot)
-        n_slots = max([slot, *self.columns.used]) + 1
-        return offset, self.engine.reduce(WideShard.column_products, slot, n_slots)
-
-    def _finish(self, step: int, slot: int) -> None:
+    def _finish(self, slot: int) -> None:
         rows = self._risk.rows
         if hasattr(rows.design, "kernel_dot"):  # may be cheaper than through the features
-            coef = np.concatenate(self.engine.gather(WideShard.column_coef, step, slot))
+            coef = np.concatenate(self.engine.gather(WideShard.column_coef, slot))
             columns = rows.loss.n_outputs()
             g = coef if columns is None else coef.reshape(-1, columns)
             scores = rows.design.kernel_dot(g)
             scores += rows.intercept**2 * g.sum(axis=0)
             published = self.engine.publish(frozen(scores.reshape(-1)))
-            self.engine.gather(WideShard.column_finish_scores, step, slot, published)
+            self.engine.gather(WideShard.column_finish_scores, slot, published)
             return
-        total = self.engine.reduce(WideShard.column_plane, step, slot).plane
+        total = self.engine.reduce(WideShard.column_plane, slot).plane
         plane = total.to_dense() if isinstance(total, SparseVector) else total
         plane.setflags(write=False)  # publishing a read-only array needs no copy
-        self.engine.gather(WideShard.column_finish, step, slot, self.engine.publish(plane))
-
-    def _point(self, mix: Mix) -> Array:
-        c = np.zeros(self.dim)
-        c[mix[0]] = mix[1]
-        return c
+        self.engine.gather(WideShard.column_finish, slot, self.engine.publish(plane))
 
     def weights(self, c: Array) -> Array:
         """The weights that a point represents."""
-        mix = mix_of(c)
-        told = len(self.columns.steps)  # later steps may reassign slots
-        w: Array = self._until_told(lambda: self.engine.reduce(WideShard.combine_rows, told, mix))
+        w: Array = self.engine.reduce(WideShard.combine_rows, mix_of(c))
         w.setflags(write=False)  # publishing a read-only array needs no copy
         return w
 
@@ -211,57 +205,6 @@ class WideScoreRisk:
                 f"a {type(dual).__name__} is not a dual point over planes at the shards."
             )
         return _one_plane(dual, self.weights(combine(dual.alpha, dual.planes, self.dim)))
-
-    # -- rebuilt shards --------------------------------------------------------------------------------
-
-    def _until_told(self, ask: Callable[[], Any]) -> Any:
-        for _ in range(MAX_RESTORES):
-            try:
-                return ask()
-            except LostScores:
-                self._restore()
-        try:
-            return ask()
-        except LostScores as error:
-            error.add_note(TOO_OFTEN)
-            raise
-
-    def _restore(self) -> None:
-        """Make rebuilt shards repeat all steps."""
-        for again in range(MAX_RESTORES):
-            try:
-                self._take_steps()
-                return
-            except LostScores as error:  # another shard was rebuilt in the meantime
-                if again == MAX_RESTORES - 1:
-                    error.add_note(TOO_OFTEN)
-                    raise
-
-    def _take_steps(self) -> None:
-        steps = self.columns.steps
-        taken = self.engine.gather(WideShard.steps_taken)
-        first = min(taken)
-        if first == len(steps):
-            return
-        if len({type(step) for step in steps[first : max(taken)]}) > 1:
-            # the others have dropped columns that the rebuilt shard needs
-            self.engine.gather(WideShard.columns_forget)
-            first = 0
-        for number, step in enumerate(steps):
-            if number < first:
-                continue
-            if isinstance(step, MixStep):
-                self.engine.gather(WideShard.columns_mix, number, step.kept, step.mixed)
-                continue
-            found = self.engine.reduce(
-                WideShard.column_gradient, number, step.slot, self._point(step.at)
-            )
-            if float(found) != step.offset:
-                raise RuntimeError(
-                    "stored planes belong to other data, or rebuilt shards compute different numbers: "
-                    f"the offset of plane {number} was {step.offset!r} and is {found!r}."
-                )
-            self._finish(number, step.slot)
 
     # -- slots -----------------------------------------------------------------------------------------
 
@@ -274,18 +217,16 @@ class WideScoreRisk:
         if len(self.columns.free()) >= 2:
             return
         bundle: Bundle = state.memory
-        if not self.engine.durable:  # frames of an error that is over may still hold evaluations
-            gc.collect()
         evaluations = self._pins.settled()
         total = combine(state.dual.alpha, state.dual.planes, self.dim)
         n, points = len(bundle.planes), [e.w for e in evaluations]
         step, after = tidied([*bundle.planes, total, state.w, *points], self.dim)
-        dual = _one_plane(state.dual, after[n])
+        dual, number = _one_plane(state.dual, after[n]), self.n_mixes + 1
         while True:
             try:
-                if self.columns.steps[-1] is not step:
+                if self.n_mixes < number:
+                    self.engine.gather(WideShard.columns_mix, number, step.kept, step.mixed)
                     self.columns.mix(step)
-                self._restore()  # makes the shards take the new step
                 bundle.planes = after[:n]
                 state.w, state.dual = after[n + 1], dual
                 for evaluation, point in zip(evaluations, after[n + 2 :], strict=True):
@@ -296,37 +237,42 @@ class WideScoreRisk:
 
     # -- warm starts and checkpoints -------------------------------------------------------------------
 
-    def keep(self) -> list[Any] | None:
-        """The shards' columns for a later fit, if the shards are in this process; otherwise None."""
-        if not self.engine.durable:
-            return None
-        return self.engine.gather(
-            WideShard.columns_keep, len(self.columns.steps), self.columns.used
-        )
-
-    def take(self, columns: PlaneColumns, kept: list[Any] | None) -> None:
-        """Continue with the columns of an earlier fit."""
-        if not isinstance(columns, WideColumns):
-            raise TypeError(f"a {type(columns).__name__} is not a record of planes at the shards.")
-        self.columns = columns
-        if kept is not None and self.engine.durable:
-            self.engine.gather(WideShard.columns_take, kept)
-
     def columns_state(self) -> dict[str, Any]:
-        """The record of how the columns were made, as plain arrays for a checkpoint."""
-        return self.columns.state()
+        """The columns of all shards, as plain arrays: slots, and a row of coefficients and scores of each."""
+        used, size = self.columns.used, self.columns.size
+        columns = np.empty((2, len(used), size))
+        for k, slot in enumerate(used):
+            parts = self.engine.gather(WideShard.column_read, slot)
+            np.concatenate(parts, axis=1, out=columns[:, k])
+        return {"slots": np.array(used, dtype=np.int64), "coef": columns[0], "scores": columns[1]}
 
     def restore_columns(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint; the shards take all steps with the first call."""
-        columns = WideColumns.from_state(state)
-        if (columns.size, columns.capacity) != (self.columns.size, self.columns.capacity):
-            raise ValueError(
-                f"the checkpoint has {columns.size} scores and {columns.capacity} slots for planes; this "
-                f"problem has {self.columns.size} and {self.columns.capacity}."
-            )
-        if len(columns.free()) < 2:
-            raise ValueError("the checkpoint has no free slot for another plane.")
-        self.columns = columns
+        """Continue with columns of a checkpoint or of an earlier fit."""
+        slots, coef, scores = entries(state, "slots", "coef", "scores")
+        slots = integers(slots, "the slots of planes", (None,), below=self.dim)
+        shape = len(slots), self.columns.size
+        coef, scores = (floats(part, "planes", shape) for part in (coef, scores))
+        if len(set(slots.tolist())) < len(slots) or len(slots) > self.dim - 2:
+            raise ValueError("some slots have two planes, or none is free for another one.")
+        for k, slot in enumerate(slots.tolist()):
+            column = self.engine.publish(np.array([coef[k], scores[k]]))
+            self.engine.gather(WideShard.column_write, slot, column)
+        self.columns.restore(slots, coef, scores)
+        self._require_own(slots)
+
+    def _require_own(self, slots: IntArray) -> None:
+        """Raise ValueError unless the planes have the scores that were stored: one pass over the data."""
+        mix = slots, np.ones(len(slots))
+        w = self.engine.publish(self.engine.reduce(WideShard.combine_rows, mix))
+        length, error = self.engine.reduce(WideShard.column_errors, mix, w)
+        if not error <= 1e-12 * length:
+            raise ValueError("the planes are those of other data.")
+
+    def forget(self) -> None:
+        """Drop all columns, and what shards of which some were rebuilt still have."""
+        self.columns = self.columns.emptied()
+        self._pins = self._cache()
+        self.engine.gather(WideShard.columns_forget)
 
     def require_columns(self, vectors: Sequence[Vector]) -> None:
         """Raise ValueError unless points and planes from a file are combinations of existing columns."""

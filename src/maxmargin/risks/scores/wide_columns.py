@@ -1,4 +1,4 @@
-"""The record of how the columns of :mod:`maxmargin.risks.scores.wide` were made, and their inner products."""
+"""The columns of :mod:`maxmargin.risks.scores.wide` at the driver: used slots and inner products."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.stored_values import count, entries, floats, integers
-from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, frozen
 
 Mix = tuple[Any, Any]
 """A combination of columns: their slots, ascending, and the coefficients."""
@@ -22,15 +21,6 @@ MIN_PLANES, MAX_PLANES = 8, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class CutStep:
-    """A new column: the cut at a point."""
-
-    slot: int
-    at: Mix
-    offset: float
-
-
-@dataclass(frozen=True, slots=True)
 class MixStep:
     """Columns were dropped and others combined."""
 
@@ -39,7 +29,7 @@ class MixStep:
 
 
 class WideColumns:
-    """The driver's record of the columns: how they were made, and their inner products.
+    """The driver's record of the columns: the slots that are used, and the inner products of their planes.
 
     Parameters
     ----------
@@ -53,23 +43,19 @@ class WideColumns:
         self.size, self.max_planes = size, max_planes
         #: number of slots: for a bundle, the incumbent, the dual point and a reserve
         self.capacity = max_planes + max_planes // 4 + 16
-        # steps, used slots and the Gram matrix change in one assignment, since Ctrl-C may come at any time
-        self._now: tuple[list[CutStep | MixStep], list[int], Array] = ([], [], np.zeros((0, 0)))
+        # how often slots were reassigned, used slots and the Gram matrix change in one assignment, since
+        # Ctrl-C may come at any time
+        self._now: tuple[int, list[int], Array] = (0, [], np.zeros((0, 0)))
 
     @property
-    def steps(self) -> list[CutStep | MixStep]:
-        """The steps that made the columns."""
+    def n_mixes(self) -> int:
+        """How many times slots were reassigned."""
         return self._now[0]
 
     @property
     def used(self) -> list[int]:
         """Slots that hold a column, ascending."""
         return self._now[1]
-
-    @property
-    def n_mixes(self) -> int:
-        """How many times slots were reassigned."""
-        return sum(isinstance(step, MixStep) for step in self.steps)
 
     def free(self) -> list[int]:
         """Slots that hold no column, ascending."""
@@ -83,107 +69,39 @@ class WideColumns:
         out[:m] = gram[:m, :m] @ u[:m]
         return out
 
-    def add(self, step: CutStep, products: Array) -> None:
+    def add(self, slot: int, products: Array) -> None:
         """Add a column, given its products with those in the first slots."""
-        steps, used, gram = self._now
+        n_mixes, used, gram = self._now
         m = len(products)
         if m > len(gram):
             larger = np.zeros((min(self.capacity, 2 * m),) * 2)
             larger[: len(gram), : len(gram)] = gram
             gram = larger
-        gram[step.slot, :m] = products
-        gram[:m, step.slot] = products
-        self._now = [*steps, step], sorted([*used, step.slot]), gram
+        gram[slot, :m] = products
+        gram[:m, slot] = products
+        self._now = n_mixes, sorted([*used, slot]), gram
 
     def mix(self, step: MixStep) -> None:
         """Keep some columns and replace others by combinations."""
-        steps, _, gram = self._now
+        n_mixes, _, gram = self._now
         change = np.zeros_like(gram)
         change[step.kept, step.kept] = 1.0
         for slot, (slots, factors) in step.mixed.items():
             change[slots, slot] = factors
-        used = sorted([*step.kept, *step.mixed])
-        self._now = [*steps, step], used, change.T @ gram @ change
+        self._now = n_mixes + 1, sorted([*step.kept, *step.mixed]), change.T @ gram @ change
 
-    def state(self) -> dict[str, Any]:
-        """The state from which :meth:`from_state` continues, as plain arrays.
+    def emptied(self) -> WideColumns:
+        """A record without columns, in which slots count as reassigned."""
+        out = WideColumns(self.size, self.max_planes)
+        out._now = self.n_mixes + 1, [], out._now[2]
+        return out
 
-        A row is a cut (0), the columns that a mixing step kept (1), or a column that it made (2).
-        """
-        rows: list[tuple[int, int, float, Mix]] = []
-        for step in self.steps:
-            if isinstance(step, CutStep):
-                rows.append((0, step.slot, step.offset, step.at))
-            else:
-                rows.append((1, 0, 0.0, (step.kept, np.ones(len(step.kept)))))
-                rows += [(2, slot, 0.0, mix) for slot, mix in step.mixed.items()]
-        sizes = [len(row[3][0]) for row in rows]
-        parts = [np.zeros(0), *(np.asarray(row[3][k], np.float64) for k in (0, 1) for row in rows)]
-        return {
-            "size": self.size,
-            "max_planes": self.max_planes,
-            "kinds": np.array([row[0] for row in rows], dtype=np.int64),
-            "slots": np.array([row[1] for row in rows], dtype=np.int64),
-            "offsets": np.array([row[2] for row in rows]),
-            "sizes": np.array(sizes, dtype=np.int64),
-            "mixes": np.concatenate(parts),
-            "gram": self._now[2],
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> WideColumns:
-        """Rebuild the record from :meth:`state`."""
-        size, max_planes = entries(state, "size", "max_planes")
-        columns = cls(count(size, "the scores"), count(max_planes, "the planes", 2, 2**20))
-        kinds, slots, offsets, sizes, mixes, gram = _stored(state, columns.capacity)
-        columns._now = [], [], gram
-        ends = np.cumsum(sizes, dtype=np.int64)
-        members, factors = mixes[: len(mixes) // 2].astype(np.int64), mixes[len(mixes) // 2 :]
-        earlier: set[int] = set()  # slots in use before the last mixing step
-        for k, (kind, slot) in enumerate(zip(kinds, slots, strict=True)):
-            here = slice(int(ends[k] - sizes[k]), int(ends[k]))
-            mix = members[here], factors[here]
-            steps, used, _ = columns._now
-            if kind == 1:
-                earlier = set(used)
-            # a step can only combine columns made before it
-            before = earlier if kind == 2 else set(used)
-            if not set(mix[0].tolist()) <= before or (kind == 0 and int(slot) in used):
-                raise ValueError("columns are made of others that do not exist.")
-            if kind == 0:
-                step: CutStep | MixStep = CutStep(int(slot), mix, float(offsets[k]))
-                steps, used = [*steps, step], sorted([*used, int(slot)])
-            elif kind == 1:
-                kept = [int(s) for s in mix[0]]
-                steps, used = [*steps, MixStep(kept, {})], kept
-            else:
-                last = steps[-1] if steps else None
-                if not isinstance(last, MixStep) or int(slot) in used:
-                    raise ValueError("a combination of columns does not belong to a step.")
-                last.mixed[int(slot)] = mix
-                used = sorted([*used, int(slot)])
-            columns._now = steps, used, gram
-        if columns.used and columns.used[-1] >= len(gram):
-            raise ValueError("some columns have no products.")
-        return columns
-
-
-def _stored(state: dict[str, Any], capacity: int) -> tuple[Any, ...]:
-    """The arrays of a state, checked."""
-    names = ("kinds", "slots", "offsets", "sizes", "mixes", "gram")
-    kinds, slots, offsets, sizes, mixes, gram = entries(state, *names)
-    kinds = integers(kinds, "the kinds of steps", (None,), below=3)
-    slots = integers(slots, "the slots of steps", kinds.shape, below=capacity)
-    offsets = floats(offsets, "the offsets of steps", kinds.shape)
-    sizes = integers(sizes, "the sizes of steps", kinds.shape, below=capacity + 1)
-    mixes = floats(mixes, "the combinations", (2 * int(sizes.sum()),))
-    members = mixes[: len(mixes) // 2]
-    if ((members < 0) | (members >= capacity) | (members != np.floor(members))).any():
-        raise ValueError("combinations refer to columns that do not exist.")
-    gram = floats(gram, "the products of columns", (None, None))
-    if gram.shape[0] != gram.shape[1] or len(gram) > capacity:
-        raise ValueError("the products of columns do not form a matrix of the right size.")
-    return kinds, slots, offsets, sizes, mixes, gram.copy()
+    def restore(self, used: IntArray, coef: Array, scores: Array) -> None:
+        """Replace the columns by these, one row of coefficients and one of scores each."""
+        gram = np.zeros((self.capacity, self.capacity))
+        products = coef @ scores.T
+        gram[np.ix_(used, used)] = 0.5 * (products + products.T)
+        self._now = self.n_mixes, used.tolist(), gram
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin.core.contract.wide import LostPlanes
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import is_finite
 from maxmargin.core.vectors import Array, SparseVector, Vector, add_scaled, sparsify
 from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
-from maxmargin.risks.lines.shard import NOT_FINITE, LostScores
+from maxmargin.risks.lines.shard import NOT_FINITE
 from maxmargin.risks.scores.shard import ScoreShard
 from maxmargin.risks.scores.wide_columns import Mix
 
@@ -20,9 +21,8 @@ CHUNK = 16_384
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """A shard's part of a plane a = X'g: its part of the cut's offset, and g and X a of its rows."""
+    """A shard's part of a plane a = X'g: g and X a of its rows."""
 
-    offset: float
     coef: Vector
     scores: Array
 
@@ -30,26 +30,19 @@ class Column:
 class WideShard(ScoreShard):
     """Rows ``lo .. hi-1``; points are combinations of columns.
 
-    Columns are made step by step, in the same order at all shards, and a shard counts its steps. A
-    step that was already taken is skipped. A step that comes too early means that the shard was rebuilt
-    (:class:`maxmargin.risks.lines.evaluation.LostScores`).
+    All shards have the same columns. One that lacks a column was rebuilt, and raises
+    :class:`maxmargin.core.contract.wide.LostPlanes`.
     """
 
     def __init__(self, rows: Rows, lo: int, hi: int, first: int) -> None:
         super().__init__(rows, lo, hi)
         self._first = first  # the index of its first row among all rows
         self._columns: dict[int, Column] = {}
-        self._taken = 0
-        self._begun: tuple[int, float, Vector] | None = (
-            None  # an unfinished column: its step, offset and coefficients
-        )
+        self._n_mixes = 0
+        #: an unfinished column: its slot and coefficients
+        self._begun: tuple[int, Vector] | None = None
 
     # -- scores ----------------------------------------------------------------------------------------
-
-    def check(self, told: int) -> None:
-        """Raise LostScores unless all steps so far were taken."""
-        if self._taken < told:
-            raise LostScores(f"only {self._taken} of {told} steps were taken here")
 
     def scores_at(self, w: Array) -> Array:
         """The scores of a combination: no pass over the rows."""
@@ -64,7 +57,7 @@ class WideShard(ScoreShard):
         try:
             return self._columns[slot]
         except KeyError:
-            raise LostScores(f"column {slot} is not here") from None
+            raise LostPlanes(f"column {slot} is not here") from None
 
     def _mixed_scores(self, mix: Mix) -> Array:
         used = [
@@ -86,107 +79,100 @@ class WideShard(ScoreShard):
             add_scaled(total, float(factor), self._at_slot(int(slot)).coef)
         return total
 
-    # -- steps -----------------------------------------------------------------------------------------
+    # -- columns: calls may be repeated ----------------------------------------------------------------
 
-    def steps_taken(self) -> int:
-        return self._taken
-
-    def column_gradient(self, step: int, slot: int, w: Array) -> float:
+    def column_gradient(self, slot: int, w: Array) -> float:
         """Begin a column with the cut at w: store its coefficients and return the offset."""
-        if self._taken > step:
-            return self._at_slot(slot).offset
-        self.check(step)
         offset, gradient = self._loss.cut(self.scores_at(w), *self._labels)
-        self._begun = step, offset, sparsify(np.ascontiguousarray(gradient).reshape(-1))
+        self._begun = slot, sparsify(np.ascontiguousarray(gradient).reshape(-1))
         return float(offset)
 
-    def column_plane(self, step: int, slot: int) -> Cut:
+    def column_plane(self, slot: int) -> Cut:
         """``X' g``, as the plane of a cut, which has a compact pickled form."""
-        return Cut(0.0, self.plane_of(self._shaped(self._coef(step, slot))))
+        return Cut(0.0, self.plane_of(self._shaped(self.column_coef(slot))))
 
-    def column_coef(self, step: int, slot: int) -> Array:
-        """The coefficients g."""
-        return self._coef(step, slot)
-
-    def _coef(self, step: int, slot: int) -> Array:
-        coef = self._at_slot(slot).coef if self._taken > step else self._unfinished(step)[1]
+    def column_coef(self, slot: int) -> Array:
+        """The coefficients g of the column that was begun."""
+        if self._begun is None or self._begun[0] != slot:
+            raise LostPlanes(f"column {slot} was not begun here")
+        coef = self._begun[1]
         return coef.to_dense() if isinstance(coef, SparseVector) else coef
 
-    def column_finish(self, step: int, slot: int, plane: Array) -> None:
+    def column_finish(self, slot: int, plane: Array) -> None:
         """Store the scores of the plane, which completes the column."""
-        if self._taken <= step:
-            self._finish(step, slot, super().scores_at(plane).reshape(-1))
+        if self._begun is not None:
+            self._finish(slot, super().scores_at(plane).reshape(-1))
 
-    def column_finish_scores(self, step: int, slot: int, scores: Array) -> None:
+    def column_finish_scores(self, slot: int, scores: Array) -> None:
         """The same with precomputed scores of all rows."""
-        if self._taken <= step:
-            per_row = self._loss.n_outputs() or 1
-            start = self._first * per_row
-            self._finish(step, slot, scores[start : start + self._size()].copy())
+        if self._begun is not None:
+            self._finish(slot, scores[self._own_scores()].copy())
 
-    def _finish(self, step: int, slot: int, scores: Array) -> None:
+    def _own_scores(self) -> slice:
+        """The places of this shard's scores among all."""
+        start = self._first * (self._loss.n_outputs() or 1)
+        return slice(start, start + self._size())
+
+    def _finish(self, slot: int, scores: Array) -> None:
         if not is_finite(scores):
             raise ValueError(NOT_FINITE)
-        self._columns[slot] = Column(*self._unfinished(step), scores)
-        self._taken, self._begun = step + 1, None
+        self._columns[slot] = Column(sparsify(self.column_coef(slot)), scores)
+        self._begun = None
 
-    def _unfinished(self, step: int) -> tuple[float, Vector]:
-        if self._begun is None or self._begun[0] != step:
-            raise LostScores(f"column {step} was not begun here")
-        return self._begun[1:]
-
-    def column_products(self, slot: int, n_slots: int) -> Array:
-        """The inner products of a plane with those of the first slots: <a_i, a> = <g_i, X a>."""
+    def column_products(self, slot: int, used: list[int]) -> Array:
+        """The inner products of a plane with those of the slots up to the last one used:
+        <a_i, a> = <g_i, X a>."""
         scores = self._at_slot(slot).scores
-        out = np.zeros(n_slots)
-        for other, column in self._columns.items():
-            coef = column.coef
+        out = np.zeros(max([slot, *used]) + 1)
+        for other in {slot, *used}:
+            coef = self._at_slot(other).coef
             if isinstance(coef, SparseVector):
                 out[other] = np.einsum("i,i->", coef.values, scores[coef.indices])
             else:
                 out[other] = np.einsum("i,i->", coef, scores)
         return out
 
-    def columns_mix(self, step: int, kept: list[int], mixed: dict[int, Mix]) -> None:
-        """Keep some columns, replace others by combinations, and drop the rest and all scores."""
-        if self._taken > step:
+    def columns_mix(self, number: int, kept: list[int], mixed: dict[int, Mix]) -> None:
+        """Keep some columns, replace others by combinations, and drop the rest and all scores. ``number`` is
+        one more than that of the last time."""
+        if self._n_mixes == number:  # called again
             return
-        self.check(step)
         columns = {slot: self._at_slot(slot) for slot in kept}
         for slot, mix in mixed.items():
-            coef = sparsify(self._mixed_coef(mix))
-            columns[slot] = Column(0.0, coef, self._mixed_scores(mix))
-        self._columns, self._taken = columns, step + 1
+            columns[slot] = Column(sparsify(self._mixed_coef(mix)), self._mixed_scores(mix))
+        self._columns, self._n_mixes = columns, number
         self._scores.clear()
 
     def columns_forget(self) -> None:
         """Drop all columns and scores."""
-        self._columns, self._taken, self._begun = {}, 0, None
+        self._columns, self._begun = {}, None
         self._scores.clear()
 
-    # -- results and warm starts -----------------------------------------------------------------------
+    # -- results, warm starts and checkpoints ----------------------------------------------------------
 
-    def combine_rows(self, told: int, mix: Mix) -> Array:
+    def combine_rows(self, mix: Mix) -> Array:
         """These rows' contribution to the weights of a combination."""
-        self.check(told)
         return self.plane_of(self._shaped(self._mixed_coef(mix)))
 
     def _shaped(self, coef: Array) -> Array:
         columns = self._loss.n_outputs()
         return coef if columns is None else coef.reshape(-1, columns)
 
-    def columns_keep(self, told: int, used: list[int]) -> tuple[int, int, dict[int, Column]]:
-        """The columns for a later shard of the same rows, without one that Ctrl-C left unfinished."""
-        self.check(told)
-        return self._first, told, {slot: self._columns[slot] for slot in used}
+    def column_read(self, slot: int) -> Array:
+        """Coefficients and scores of a column, in two rows."""
+        mix = np.array([slot]), np.ones(1)
+        return np.array([self._mixed_coef(mix), self._mixed_scores(mix)])
 
-    def columns_take(self, kept: list[tuple[int, int, dict[int, Column]]]) -> None:
-        """Continue with the columns of an earlier shard of the same rows."""
-        for first, taken, columns in kept:
-            if first == self._first and all(
-                len(c.scores) == self._size() for c in columns.values()
-            ):
-                self._taken, self._columns = taken, dict(columns)
+    def column_write(self, slot: int, column: Array) -> None:
+        """Store a column, given those of all rows."""
+        coef, scores = column[:, self._own_scores()].copy()
+        self._columns[slot] = Column(sparsify(coef), scores)
+
+    def column_errors(self, mix: Mix, w: Array) -> Array:
+        """The sums of squares of the scores of a combination, whose weights are w, and of their errors."""
+        scores = super().scores_at(w).reshape(-1)
+        wrong = scores - self._mixed_scores(mix)
+        return np.array([float(scores @ scores), float(wrong @ wrong)])
 
 
 def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> WideShard:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
 
@@ -29,7 +28,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.risks.lines.evaluation import ScoreCache, check_weights
 from maxmargin.risks.structured.python_examples import PlainExamples, Rescaling
-from maxmargin.risks.structured.shard import CACHE_SIZE, ExamplePart, Maker, TaskShard, span
+from maxmargin.risks.structured.shard import CACHE_SIZE, ExamplePart, Maker, TaskShard
 from maxmargin.risks.weight_map import WeightMap
 from maxmargin.tasks.base import Task
 
@@ -97,46 +96,14 @@ def _apart(shards: Sequence[int]) -> list[int]:
     return order + first[len(second) :]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
-    """A point where the oracle was asked, ``told`` points after the model came into use (or before: -1)."""
-
-    key: int
-    handle: Handle
-    told: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Past:
-    """What the shards' caches depend on: the last of ``told`` points (-1: there is no model yet); the caches
-    began with ``seeds`` of them. Where nothing gets lost only their number is kept.
-
-    One that is never changed: an interrupt finds the one before or the one after.
-    """
-
-    told: int = -1
-    seeds: int = 0
-    points: tuple[_Asked, ...] = ()
-
-    def and_then(self, point: _Asked, length: int, size: int, *, forget: bool) -> _Past:
-        """With one more point. Caches begin anew after ``length`` points, with the last ``size``."""
-        if forget:
-            return _Past(self.told + 1)
-        points, seeds = self.points, self.seeds
-        if self.told > 0 and self.told % length == 0:
-            points = points[-size:]
-            seeds = len(points)
-        return _Past(self.told + 1, seeds, (*points, point))
-
-
 class TaskEvaluation:
     """A structured risk pinned at w: one call of the oracle per example, planes only if asked for."""
 
     def __init__(
-        self, engine: Engine, point: _Asked, w: Array, values: tuple[float, float]
+        self, engine: Engine, at: tuple[int, Handle, bool], w: Array, values: tuple[float, float]
     ) -> None:
         self.w = w
-        self._engine, self._point = engine, point
+        self._engine, self._at = engine, at  # arguments of TaskShard.cut_at
         self.value, self.upper = values
         self._cuts: list[Cut] | None = None
 
@@ -147,8 +114,7 @@ class TaskEvaluation:
     def cuts(self) -> list[Cut]:
         """One part per shard."""
         if self._cuts is None:
-            at = self._point
-            self._cuts = self._engine.gather(TaskShard.cut_at, at.key, at.handle, at.told)
+            self._cuts = self._engine.gather(TaskShard.cut_at, *self._at)
         return self._cuts
 
 
@@ -235,10 +201,9 @@ class TaskRisk:
                 for k, (lo, hi) in enumerate(pairwise(bounds))
             ],
         )
-        self._past, self._cache_size = _Past(), CACHE_SIZE
-        self._pins = ScoreCache(
-            self.engine, n_shards, tell=self._tell, told=lambda: self._past.told
-        )
+        #: whether the cached model is in use: then shards cache the constraints they find
+        self._cached, self._cache_size = False, CACHE_SIZE
+        self._pins = ScoreCache(self.engine, n_shards)
         self._keys = count()
         self._expensive = expensive
         # of an expensive oracle: the last points, their values, and whether caches have the answers there
@@ -247,42 +212,25 @@ class TaskRisk:
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
         """The oracle on all examples, or the model of the constraints seen since the first such question."""
         if not exact:
-            if self._past.told < 0:
-                self._past = _Past(0)
+            self._cached = True
             return self._pins.evaluate(w, is_upper=False)
         w = frozen(w)
-        past = self._past
-        values = self._values_at(w, cached=past.told >= 0)
-        point = _Asked(next(self._keys), self.engine.publish(w), past.told)
+        values = self._values_at(w)
+        at = next(self._keys), self.engine.publish(w), self._cached
         if values is None:
-            size = self._cache_size
-            values = self._pins.ask(
-                (), TaskShard.measure, point.key, point.handle, point.told, size
-            )
-            if past.told >= 0:
-                length = span(self._examples.dim, size)
-                self._past = past.and_then(point, length, size, forget=self.engine.durable)
+            values = self.engine.reduce(TaskShard.measure, *at, self._cache_size)
             if self._expensive:
-                self._known.append((w, values, past.told >= 0))
-        return TaskEvaluation(self.engine, point, w, values)
+                self._known.append((w, values, self._cached))
+        return TaskEvaluation(self.engine, at, w, values)
 
-    def _values_at(self, w: Array, *, cached: bool) -> tuple[float, float] | None:
+    def _values_at(self, w: Array) -> tuple[float, float] | None:
         """What is known of a point; not enough if the caches are to have its answers, and do not."""
-        return next((v for at, v, held in self._known if at is w and held >= cached), None)
-
-    def _tell(self) -> None:
-        if self.engine.durable:  # a cache is never lost, only the scores of what left it
-            return
-        past = self._past
-        keys = [point.key for point in past.points]
-        handles = [point.handle for point in past.points]
-        size = self._cache_size
-        self.engine.gather(TaskShard.tell, past.told, size, past.seeds, keys, *handles)
+        return next((v for at, v, held in self._known if at is w and held >= self._cached), None)
 
     def resize_cache(self, size: int) -> None:
         """See :class:`maxmargin.core.contract.risk.CachingRisk`."""
         if size != self._cache_size:
-            self._past, self._cache_size = _Past(), size
+            self._cached, self._cache_size = False, size
             self._known.clear()
             self.engine.gather(TaskShard.resize, size)
 

@@ -1,12 +1,10 @@
 """The shards of a structured risk: a range of the examples, and a cache of the constraints its oracle
 returned (f per example, 10 by default; the least recently used are evicted).
 
-The cache depends only on the points where the oracle was called since the model came into use.
-Calls carry the number of these points (``told``, -1 while there is no model). A rebuilt shard is sent
-the points, calls its oracle again, and has the same cache. To limit what must be remembered
-(one w per point) and the cost of a lost shard (one pass over its examples per point), a cache is restarted
-after :func:`span` points, with the answers at the last f of them. Calls carry f, too, since a rebuilt shard
-does not know it.
+The cache depends only on the points where the oracle was called since the model came into use. A rebuilt
+shard starts with an empty cache. When it is asked about a point that the others know, it calls its oracle
+there: then the model at that point is not below what it was, and a solver does not wait for a fall that never
+comes. Calls carry f, since a rebuilt shard does not know it.
 
 Shards sent to other processes include their own examples. If the oracle is expensive there are few examples,
 and any shard can answer for any of them: then all examples are sent to every worker, once.
@@ -14,8 +12,8 @@ and any shard can answer for any of them: then all examples are sent to every wo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,19 +24,10 @@ from maxmargin.core.contract.examples import ConstraintCache, EagerExamples, Exa
 from maxmargin.core.contract.latent import LatentAnswers
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.vectors import Array, IntArray, writable
-from maxmargin.risks.lines.shard import LineShard, LostScores
+from maxmargin.risks.lines.shard import LineShard
 
 #: number of constraints cached per example by default (f in the paper)
 CACHE_SIZE = 10
-#: number of points after which a cache is restarted: at most this many, fewer if w is long
-MAX_SPAN = 256
-PAST_ENTRIES = 2**26
-
-
-def span(dim: int, size: int) -> int:
-    """The maximum number of points a cache of ``size`` constraints per example depends on, besides those it
-    started with. It depends on the problem only."""
-    return max(2 * size, min(MAX_SPAN, PAST_ENTRIES // dim))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,11 +72,8 @@ class TaskShard(LineShard):
         self._number, self._base = part.number, part.base
         self._lo, self._hi = part.lo - part.base, part.hi - part.base
         self._cache: ConstraintCache | None = None
-        self._size, self._span = CACHE_SIZE, span(examples.dim, CACHE_SIZE)
-        # points that the cache depends on, the number of points in all, and answers for the next restart
-        self._points: list[int] = []
-        self._told = 0
-        self._recent: list[tuple[int, Answers]] = []
+        self._size, self._is_empty = CACHE_SIZE, True
+        #: the last point where the oracle was called, and its answers
         self._last: tuple[int, list[Answers]] | None = None
 
     def _runs(self, w: Array) -> list[Answers]:
@@ -124,77 +110,47 @@ class TaskShard(LineShard):
     def resize(self, size: int) -> None:
         """Keep ``size`` constraints per example from now on. A cache of another size is dropped."""
         if size != self._size:
-            self._size, self._span = size, span(self._examples.dim, size)
-            self._told, self._last = 0, None
-            self._begin([])
+            self._size, self._is_empty = size, True
+            self._cache, self._last = None, None
+            self._scores.clear()
 
-    def measure(self, key: int, w: Array, told: int, size: int) -> tuple[float, float]:
-        """(value, upper) of the true risk at w; the answers are cached if a model is in use."""
+    def measure(self, key: int, w: Array, cached: bool, size: int) -> tuple[float, float]:
+        """(value, upper) of the true risk at w; the answers are cached if a model is in use (``cached``)."""
         self.resize(size)
         if self._last is None or self._last[0] != key:
-            self.check(told)
-            self._last = key, self._answers(key, w, told)
+            self._last = key, self._answers(w, cached)
         pairs = [(self._weights_of(part), part) for part in self._last[1]]
         value = sum(float(weights @ part.values) for weights, part in pairs)
         return value, sum(float(weights @ part.uppers) for weights, part in pairs)
 
-    def _answers(self, key: int, w: Array, told: int) -> list[Answers]:
+    def _answers(self, w: Array, cached: bool) -> list[Answers]:
         """Call the oracle at w: for all examples if there is a cache, otherwise only for those with nonzero
         weight."""
-        if told < 0:
-            return self._runs(w)
+        return [self._learn(w)] if cached else self._runs(w)
+
+    def _learn(self, w: Array) -> Answers:
+        """Call the oracle at w for all examples and add its answers to the cache."""
         answers = self._examples.oracle(w, self._lo, self._hi)
-        if key not in self._points:
-            if told > 0 and told % self._span == 0:
-                self._begin(self._recent[-self._size :])
-            self._learn(key, w, answers, told)
-        return [answers]
-
-    def _begin(self, seeds: list[tuple[int, Answers]]) -> None:
-        """Start a new cache with these answers."""
-        self._scores.clear()
-        self._cache, self._recent, self._points = None, [], [key for key, _ in seeds]
-        for _, answers in seeds:
-            self._model().insert(answers)
-
-    def _learn(self, key: int, w: Array, answers: Answers, number: int) -> None:
-        """Add the answers at the point of this number to the cache."""
-        self._scores.clear()  # their entries may have been evicted
+        self._scores.clear()  # their entries may be evicted
         cache = self._model()
         cache.touch(self._leaders(cache.scores(w)))
         cache.insert(answers)
-        if number % self._span >= self._span - self._size:
-            self._recent.append((key, answers))
-        self._points.append(key)
-        self._told = number + 1
+        self._is_empty = False
+        return answers
 
-    def check(self, told: int) -> None:
-        """Raise LostScores if the shard has seen fewer points than the driver, because it was rebuilt. (More
-        are possible after an interrupt.)"""
-        if self._told < told:
-            raise LostScores("the cache of constraints is not here")
+    def line_restore(self, keys: Sequence[int], *ws: Array) -> None:
+        """Compute lost scores again. If the cache was lost, too, call the oracle at these points."""
+        if self._is_empty:
+            for w in ws:
+                self._learn(w)
+        super().line_restore(keys, *ws)
 
-    def tell(self, told: int, size: int, seeds: int, keys: list[int], *ws: Array) -> None:
-        """Restore the cache from its points, the last of ``told``; it started with ``seeds`` of them."""
-        self.resize(size)
-        if self._told >= told and self._points[: len(keys)] == keys:
-            return
-        asked = (
-            (key, w, self._examples.oracle(w, self._lo, self._hi))
-            for key, w in zip(keys, ws, strict=True)
-        )
-        self._told, self._last = 0, None
-        self._begin([(key, answers) for key, _, answers in islice(asked, seeds)])
-        for number, (key, w, answers) in enumerate(asked, told - len(keys) + seeds):
-            self._learn(key, w, answers, number)
-            self._last = key, [answers]
-
-    def cut_at(self, key: int, w: Array, told: int) -> Cut:
+    def cut_at(self, key: int, w: Array, cached: bool) -> Cut:
         """The cut of the true risk at w, from the last answers if they are at w, or by the oracle."""
         if self._last is not None and self._last[0] == key:
             parts = self._last[1]
         else:
-            parts = self._runs(w) if told < 0 else [self._examples.oracle(w, self._lo, self._hi)]
+            parts = [self._examples.oracle(w, self._lo, self._hi)] if cached else self._runs(w)
         if not parts:
             return self._examples.cut(self._examples.oracle(w, self._lo, self._lo), np.empty(0))
         return add_cuts(self._examples.cut(part, self._weights_of(part)) for part in parts)
