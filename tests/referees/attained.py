@@ -1,7 +1,7 @@
 """The referee: points with a small F, found without any code of the library.
 
 Any point disproves a lower bound above its F, so these points need not be optimal: clarabel's solution of
-the problem in two scalings, the exact solution of the equations that hold at the optimum if the tied terms
+the problem in three scalings, the exact solution of the equations that hold at the optimum if the tied terms
 were identified correctly, and Newton steps for squared losses. All are evaluated in extended precision.
 """
 
