@@ -17,7 +17,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.dual_sums import DualSums
-from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.proofs import proved_multiple, scale_of
 from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
 from maxmargin.duals.terms import score_terms
 from maxmargin.losses.dual_terms import DualTerms
@@ -169,7 +169,7 @@ class BinaryCoordinates(DualSums):
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
-        sizes = Scale.of(
+        sizes = scale_of(
             self.rows, self.multipliers, self.multipliers, self._curved,
             np.sqrt(self._state[:, row_dual.SQUARE]),
         )  # fmt: skip

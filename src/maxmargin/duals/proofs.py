@@ -4,31 +4,26 @@ For multipliers with coefficients g_i = +-alpha_i of the rows in u = X'g,
 
     D = sum_i d_i(alpha_i) - conjugate(u)
 
-has a computed value with an error of at most
-
-    gamma(n) ( sum_i |alpha_i| demand_i  +  e |u| + e^2 )        with  e = sum_i |g_i| |x_i|
-
-and F(w) has an error that the losses' slopes bound in the same way (:mod:`maxmargin.core.rounding`). Usually
-this is far below any tolerance, and is subtracted from the bound. If it is not (a large C, features of very
-different scales, tiny targets), the sums are recomputed in twice the precision, provided that the rows are in
-memory: then gamma(n)^2 replaces gamma(n).
+is the value of a cut at its own point. :mod:`maxmargin.core.rounding` bounds its error, and that of F(w).
+Usually this is far below any tolerance, and is subtracted from the bound. If it is not (a large C, features
+of very different scales, tiny targets), the sums are recomputed in twice the precision, provided that the
+rows are in memory and the loss is a sum over them: then gamma(n)^2 replaces gamma(n).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.compiled import precise
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import UNIT, gamma, paid, unseen
+from maxmargin.core.rounding import UNIT, Scale, gamma, paid, unseen
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
-from maxmargin.duals.terms import contribution, into_box, row_terms
+from maxmargin.duals.terms import contribution, into_box, require_true_terms, row_terms
 
 #: computes X'g from the coefficients g of the rows
 Accumulate = Callable[[Array], Array]
@@ -91,8 +86,8 @@ def _proved(
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
-    scale, constant = Scale.of(rows, alpha, coef, curved, lengths), _constant(rows, omega, coef)
-    error = scale.error(omega, u, unit, rows.blur, constant)
+    scale, at = scale_of(rows, alpha, coef, curved, lengths), radius(omega, u)
+    error = scale.error(at, unit + rows.blur)
     if error <= negligible or not _in_memory(rows):
         return value - paid(error, negligible)
     high, low = _combined(rows, coef)
@@ -107,16 +102,8 @@ def _proved(
     rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
     if omega.floor is not None:  # the terms of clipped weights have either sign
         rest += gamma(len(u)) * float(np.abs(u - w) @ np.abs(w))
-    proved = exact - scale.error(omega, u, unit**2, rows.blur, constant) - rest
+    proved = exact - scale.error(at, unit**2 + rows.blur) - rest
     return proved if np.isfinite(proved) else value - error
-
-
-def _constant(rows: Rows, omega: SquaredNorm, coef: Array) -> float | None:
-    """The sum of the absolute values of the constant feature's terms in u, if only its weights are free."""
-    first = rows.dim - rows.n_columns
-    if rows.intercept == 0.0 or not (omega.free >= first).all():
-        return None
-    return abs(rows.intercept) * float(np.abs(coef).sum())
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:
@@ -124,55 +111,17 @@ def _for_free(omega: SquaredNorm, u: Array) -> float:
     return float(np.abs(u[omega.free]).sum()) * omega.free_bound if len(omega.free) else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Magnitudes of the terms of a dual value: its linear part, its curvature, and |X|'|g|."""
+def scale_of(rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Array | float) -> Scale:
+    """The magnitudes of the terms of the dual value of multipliers; ``lengths`` are the norms of the rows."""
+    sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
+    offset = row_terms(rows).demands(alpha, rows.offset) + curved
+    return Scale(offset, float(np.sum(sizes * lengths)), len(alpha))
 
-    demands: float
-    curved: float
-    reach: float
-    terms: int
 
-    @classmethod
-    def of(
-        cls, rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Array | float
-    ) -> Scale:
-        """The magnitudes for multipliers of the rows, whose norms are ``lengths``."""
-        sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
-        reach = float(np.sum(sizes * lengths))
-        demands = row_terms(rows).demands(alpha, rows.offset)
-        return cls(demands, curved, reach, len(alpha))
-
-    def __add__(self, other: Scale) -> Scale:
-        return Scale(
-            self.demands + other.demands,
-            self.curved + other.curved,
-            self.reach + other.reach,
-            self.terms + other.terms,
-        )
-
-    def of_cut(self) -> float:
-        """Bound on the rounding error of the multipliers' aggregate cut (times C)."""
-        return gamma(self.terms) * (self.demands + self.curved + self.reach)
-
-    def error(
-        self,
-        omega: SquaredNorm,
-        u: Array,
-        unit: float,
-        blur: float = 0.0,
-        constant: float | None = None,
-    ) -> float:
-        """Bound on the error of the dual value if each product and sum has an error of ``unit``, and the
-        entries of the rows one of ``blur``. ``constant``: the size of the terms in the free coordinates if
-        these have no such error."""
-        off = unit + blur
-        wrong = off * self.reach
-        length = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
-        free = 0.0
-        if len(omega.free):
-            free = (wrong if constant is None else unit * constant) * omega.free_bound
-        return off * (self.demands + self.curved) + wrong * (length + wrong) + free
+def radius(omega: SquaredNorm, u: Array) -> float:
+    """The norm of the point of a plane, and the bound of its free coordinates."""
+    free = omega.free_bound if len(omega.free) else 0.0
+    return float(np.sqrt(2.0 * omega.value(omega.primal(u)))) + free
 
 
 def _in_memory(rows: Rows) -> bool:
@@ -244,20 +193,20 @@ def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
 
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
     """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
-    R(w), in twice the precision if the rows are in memory."""
+    R(w), in twice the precision if the rows are in memory and the loss is a sum over them."""
     enough += unseen(rows.n) * value
-    if error <= enough or not _in_memory(rows):
+    precise = _in_memory(rows) and rows.loss.decomposable
+    if error <= enough or not precise or rows.loss.dual_terms(rows.y[:1]) is None:
         return value + paid(error, enough)
-    if not rows.loss.decomposable and len(rows.ranges) > 1:  # no sum over the ranges
-        return value + error
+    require_true_terms(rows.loss, rows.y)
     high, low, size = precise_scores(rows, w)
     # the remaining error of a score; sums of positive terms have a small relative error
     off = gamma(rows.design.shape[1]) ** 2 * size
     total = 0.0
     for lo, hi in rows.ranges:
-        part = rows.loss.precise_value(
-            high[lo:hi], low[lo:hi], off[lo:hi], rows.y[lo:hi], rows.weight[lo:hi]
-        )
+        terms = rows.loss.dual_terms(rows.y[lo:hi])
+        assert terms is not None
+        part = terms.precise_loss(rows.weight[lo:hi], high[lo:hi], low[lo:hi], off[lo:hi])
         if part is None:
             return value + error
         total += part

@@ -18,10 +18,11 @@ import numpy as np
 
 from maxmargin.compiled import row_blocks, row_dual
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Scale
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.duals.loaded_rows import Runs
 from maxmargin.duals.one_score import BinaryCoordinates
-from maxmargin.duals.proofs import Scale
+from maxmargin.duals.proofs import scale_of
 from maxmargin.duals.rows import Rows
 
 #: distance of the seeds of two blocks, and of two epochs of a round
@@ -187,7 +188,7 @@ class ShardBlock(BinaryCoordinates):
         """The magnitudes of the terms of the dual value."""
         lengths = np.sqrt(self._state[:, row_dual.SQUARE])
         alpha = self.multipliers
-        return Scale.of(self.rows, alpha, alpha, self._curved, lengths)
+        return scale_of(self.rows, alpha, alpha, self._curved, lengths)
 
 
 class BlockShard:

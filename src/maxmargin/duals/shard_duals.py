@@ -35,12 +35,12 @@ from maxmargin.core.contract.sweeps import Blocks, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.rounding import Scale, gamma, paid
 from maxmargin.core.vectors import Array
 from maxmargin.duals.dual_sums import DualSums
 from maxmargin.duals.loaded_rows import Runs, slice_of
 from maxmargin.duals.one_score import compiled_terms
-from maxmargin.duals.proofs import Scale
+from maxmargin.duals.proofs import radius
 from maxmargin.duals.row_blocks import BLOCKS, ENTRIES, step_along
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.shard_block import (
@@ -198,7 +198,7 @@ class ShardCoordinates(DualSums):
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self._sizes()
         t = C / self.C
-        lost = sizes.error(self._norm, self._u, gamma(sizes.terms) + self.rows.blur)
+        lost = sizes.error(radius(self._norm, self._u), gamma(sizes.terms) + self.rows.blur)
         return value - paid(lost * max(t, t * t), negligible)
 
     def _sizes(self) -> Scale:

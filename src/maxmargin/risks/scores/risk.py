@@ -33,10 +33,11 @@ from maxmargin.duals.shard_block import BlockShard
 from maxmargin.duals.shard_duals import RUNS, ShardCoordinates, count_blocks
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.risks.scores.joint import gathering
-from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, totals
+from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, steepest, totals
 from maxmargin.risks.scores.wide import WideScoreRisk
 
 
@@ -55,7 +56,7 @@ def _totals(rows: Rows) -> Array:
     here = rows.indices()
     known = row_lengths(rows.design, 0, rows.design.shape[0])
     lengths = None if known is None else np.hypot(known, rows.intercept)
-    limits = rows.loss.slope_limits(np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here])
+    limits = steepest(rows.loss, np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here])
     offset = None if rows.offset is None else rows.offset[here]
     return totals(limits, lengths[here] if isinstance(lengths, np.ndarray) else lengths, offset)
 
@@ -209,7 +210,8 @@ class ScoreRisk:
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: of the scores, and of the sum."""
+        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: of the scores, times the slopes of the
+        loss, and of the sum. Squared losses have slopes of at most 2 sqrt(loss)."""
         rows = self.rows
         if self._totals is None and rows.loss.decomposable:
             self._totals = self.engine.reduce(ScoreShard.totals)
@@ -220,9 +222,12 @@ class ScoreRisk:
             return gamma(rows.n) * value
         # a score has an error of at most unit (|x| |w| + |o|)
         unit, length = gamma(rows.design.shape[1]), float(np.linalg.norm(w))
-        change = unit * (first * length + shift)
-        squares = 2.0 * unit**2 * (second * length**2 + shift2)
-        return rows.loss.change(value, float(change), float(squares)) + gamma(rows.n) * value
+        lost = unit * (first * length + shift) * (1.0 if rows.loss.n_outputs() is None else 2.0)
+        terms = rows.loss.dual_terms(rows.y[:1]) if rows.loss.smooth else None
+        if rows.loss.smooth and not (isinstance(terms, DualTerms) and terms.capped):
+            squares = 2.0 * unit**2 * (second * length**2 + shift2)
+            lost = 2.0 * float(np.sqrt(value * squares)) + squares
+        return float(lost) + gamma(rows.n) * value
 
     def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row of the feature matrix (0 outside the ranges)."""
