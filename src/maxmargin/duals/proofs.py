@@ -24,11 +24,15 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.terms import contribution, into_box, require_true_terms, row_terms
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import DualTerms
 
 #: computes X'g from the coefficients g of the rows
 Accumulate = Callable[[Array], Array]
 #: keep the multipliers if their best multiple is within this factor
 NEARLY = 0.999
+#: slopes are also computed at scores that are smaller by this multiple of their largest error
+NEARER = 8.0
 
 
 def proved_multiple(
@@ -86,8 +90,13 @@ def _proved(
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
-    scale, at = scale_of(rows, alpha, coef, curved, lengths), radius(omega, u)
-    error = scale.error(at, unit + rows.blur)
+    scale, free = scale_of(rows, alpha, coef, curved, lengths), 0.0
+    if len(omega.free):
+        constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
+        size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
+        free = omega.free_bound * size
+    at = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
+    error = scale.error(at, unit + rows.blur) + unit * free
     if error <= negligible or not _in_memory(rows):
         return value - paid(error, negligible)
     high, low = _combined(rows, coef)
@@ -102,7 +111,7 @@ def _proved(
     rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
     if omega.floor is not None:  # the terms of clipped weights have either sign
         rest += gamma(len(u)) * float(np.abs(u - w) @ np.abs(w))
-    proved = exact - scale.error(at, unit**2 + rows.blur) - rest
+    proved = exact - scale.error(at, unit**2 + rows.blur) - unit**2 * free - rest
     return proved if np.isfinite(proved) else value - error
 
 
@@ -191,24 +200,68 @@ def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
     return high.reshape(shape), low.reshape(shape), sizes.max(axis=1)
 
 
+def steepest(loss: ScoreLoss, y: Array, weight: Array) -> Array:
+    """The slopes of the loss with respect to the scores where they are large: the weights of the samples, or
+    the slopes at scores of zero, where most margins are violated. Squared losses: the weights alone."""
+    columns = loss.n_outputs()
+    zero: Array = np.zeros(len(weight) if columns is None else (len(weight), columns))
+    out: Array = np.maximum(weight, _slopes(loss, y, weight, zero))
+    return out
+
+
+def _slopes(loss: ScoreLoss, y: Array, weight: Array, *points: Array) -> Array:
+    """The largest slopes of the loss at these scores; the weights if it is squared."""
+    if loss.smooth or not len(weight):
+        return weight
+    slopes = np.max([np.abs(loss.cut(s, y, weight)[1]) for s in points], axis=0)
+    out: Array = slopes if slopes.ndim == 1 else slopes.max(axis=1)
+    return out
+
+
+def loss_error(rows: Rows, value: float, first: float, second: float) -> float:
+    """Bound on the error of the loss, computed as ``value``, if the score of sample i has an error of d_i:
+    ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2, with the slopes c of the loss."""
+    loss = rows.loss
+    lost = first if loss.n_outputs() is None else 2.0 * first
+    terms = loss.dual_terms(rows.y[:1]) if loss.smooth else None
+    if loss.smooth and not (isinstance(terms, DualTerms) and terms.capped):
+        lost = 2.0 * float(np.sqrt(value * second)) + second  # the slopes are at most 2 sqrt(loss)
+    return float(lost) + gamma(rows.n) * value
+
+
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
     """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
-    R(w), in twice the precision if the rows are in memory and the loss is a sum over them."""
+    R(w), for rows in memory from the terms of each score; if the loss is a sum over rows, in twice the
+    precision."""
     enough += unseen(rows.n) * value
-    precise = _in_memory(rows) and rows.loss.decomposable
-    if error <= enough or not precise or rows.loss.dual_terms(rows.y[:1]) is None:
+    if error <= enough or not _in_memory(rows):
         return value + paid(error, enough)
-    require_true_terms(rows.loss, rows.y)
     high, low, size = precise_scores(rows, w)
-    # the remaining error of a score; sums of positive terms have a small relative error
-    off = gamma(rows.design.shape[1]) ** 2 * size
-    total = 0.0
+    unit = gamma(rows.design.shape[1])
+    total = _precise_loss(rows, high, low, unit**2 * size)
+    if total is not None:
+        return min(total, value + error)
+    here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
+    s, off = (high + low)[here], unit * size[here]
+    # margins that are met up to rounding are violated a little nearer to zero
+    near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
+    y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
+    slopes = _slopes(rows.loss, y, weight, s, near)
+    first, second = float(slopes @ off), float(slopes @ (off * off))
+    return value + paid(min(error, loss_error(rows, value, first, second)), enough)
+
+
+def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:
+    """The loss of scores high + low with errors of at most ``off``; None if there is no such form."""
+    loss, total = rows.loss, 0.0
+    require_true_terms(loss, rows.y)
     for lo, hi in rows.ranges:
-        terms = rows.loss.dual_terms(rows.y[lo:hi])
-        assert terms is not None
+        terms = loss.dual_terms(rows.y[lo:hi]) if loss.decomposable else None
+        if terms is None:
+            return None
         part = terms.precise_loss(rows.weight[lo:hi], high[lo:hi], low[lo:hi], off[lo:hi])
         if part is None:
-            return value + error
+            return None
         total += part
-    total += gamma(rows.n) * abs(total)
-    return min(total, value + error) if np.isfinite(total) else value + error
+    total += gamma(rows.n) * abs(total)  # sums of positive terms have a small relative error
+    return total if np.isfinite(total) else None

@@ -26,18 +26,17 @@ from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, row_lengths, shard_bounds
 from maxmargin.duals.choice import METHODS, refusal, row_duals
 from maxmargin.duals.loaded_rows import Runs, RunsPart
-from maxmargin.duals.proofs import proved_risk
+from maxmargin.duals.proofs import loss_error, proved_risk, steepest
 from maxmargin.duals.row_blocks import Run, in_order
 from maxmargin.duals.rows import RowPart, Rows
 from maxmargin.duals.shard_block import BlockShard
 from maxmargin.duals.shard_duals import RUNS, ShardCoordinates, count_blocks
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.base import ScoreLoss
-from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.risks.scores.joint import gathering
-from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, steepest, totals
+from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, totals
 from maxmargin.risks.scores.wide import WideScoreRisk
 
 
@@ -210,8 +209,7 @@ class ScoreRisk:
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: of the scores, times the slopes of the
-        loss, and of the sum. Squared losses have slopes of at most 2 sqrt(loss)."""
+        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: for row norms, which take one pass."""
         rows = self.rows
         if self._totals is None and rows.loss.decomposable:
             self._totals = self.engine.reduce(ScoreShard.totals)
@@ -222,12 +220,8 @@ class ScoreRisk:
             return gamma(rows.n) * value
         # a score has an error of at most unit (|x| |w| + |o|)
         unit, length = gamma(rows.design.shape[1]), float(np.linalg.norm(w))
-        lost = unit * (first * length + shift) * (1.0 if rows.loss.n_outputs() is None else 2.0)
-        terms = rows.loss.dual_terms(rows.y[:1]) if rows.loss.smooth else None
-        if rows.loss.smooth and not (isinstance(terms, DualTerms) and terms.capped):
-            squares = 2.0 * unit**2 * (second * length**2 + shift2)
-            lost = 2.0 * float(np.sqrt(value * squares)) + squares
-        return float(lost) + gamma(rows.n) * value
+        squares = 2.0 * unit**2 * (second * length**2 + shift2)
+        return loss_error(rows, value, unit * (first * length + shift), squares)
 
     def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row of the feature matrix (0 outside the ranges)."""

@@ -9,9 +9,9 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.loaded_rows import PlacedRuns, Runs, RunsPart
+from maxmargin.duals.proofs import steepest
 from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
 from maxmargin.duals.shard_block import BlockShard
-from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.lines.shard import LossShard
 
 
@@ -74,18 +74,6 @@ class ScoreShard(LossShard, BlockShard):
         y, weight = self._labels
         limits = steepest(self._loss, np.asarray(y), np.asarray(weight))
         return totals(limits, self.lengths(), self._offset)
-
-
-def steepest(loss: ScoreLoss, y: Array, weight: Array) -> Array:
-    """The slopes of the loss with respect to the scores where they are large: the weights of the samples, or
-    the slopes at scores of zero, where most margins are violated. Squared losses: the weights alone."""
-    if loss.smooth or not len(weight):
-        return weight
-    columns = loss.n_outputs()
-    zero: Array = np.zeros(len(weight) if columns is None else (len(weight), columns))
-    slopes = np.abs(loss.cut(zero, y, weight)[1])
-    out: Array = np.maximum(weight, slopes if slopes.ndim == 1 else slopes.max(axis=1))
-    return out
 
 
 def totals(limits: Array, lengths: Array | float | None, offset: Array | None) -> Array:
