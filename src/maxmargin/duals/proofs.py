@@ -33,6 +33,8 @@ Accumulate = Callable[[Array], Array]
 NEARLY = 0.999
 #: slopes are also computed at scores that are smaller by this multiple of their largest error
 NEARER = 8.0
+#: roundings of a score between twice the precision and the sums of a loss, besides those of long sums
+OPERATIONS = 8.0
 
 
 def proved_multiple(
@@ -231,8 +233,8 @@ def loss_error(rows: Rows, value: float, first: float, second: float) -> float:
 
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
     """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
-    R(w), for rows in memory from the terms of each score; if the loss is a sum over rows, in twice the
-    precision."""
+    R(w), for rows in memory from scores in twice the precision. The loss is so, too, if it is a sum over
+    rows."""
     enough += unseen(rows.n) * value
     if error <= enough or not _in_memory(rows):
         return value + paid(error, enough)
@@ -242,13 +244,16 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     if total is not None:
         return min(total, value + error)
     here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
-    s, off = (high + low)[here], unit * size[here]
+    y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
+    s = (high + low)[here]  # rounded once; the loss adds up multiples of them
+    sizes = np.abs(s) if s.ndim == 1 else np.abs(s).max(axis=1)
+    off = (OPERATIONS + np.sqrt(rows.n)) * UNIT * sizes + unit**2 * size[here]
     # margins that are met up to rounding are violated a little nearer to zero
     near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
-    y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
     slopes = _slopes(rows.loss, y, weight, s, near)
-    first, second = float(slopes @ off), float(slopes @ (off * off))
-    return value + paid(min(error, loss_error(rows, value, first, second)), enough)
+    again = float(rows.loss.value(s, y, weight))
+    lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
+    return min(value + paid(error, enough), again + paid(lost, enough))
 
 
 def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:
