@@ -34,7 +34,7 @@ NEARLY = 0.999
 #: slopes are also computed at scores that are smaller by this multiple of their largest error
 NEARER = 8.0
 #: roundings of a score between twice the precision and the sums of a loss, besides those of long sums
-OPERATIONS = 8.0
+OPERATIONS = 2.0
 
 
 def proved_multiple(
@@ -253,7 +253,7 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     slopes = _slopes(rows.loss, y, weight, s, near)
     again = float(rows.loss.value(s, y, weight))
     lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
-    return min(value + paid(error, enough), again + paid(lost, enough))
+    return min(value + paid(error, enough), again + lost)
 
 
 def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:
