@@ -138,7 +138,7 @@ def solve_dense(
         A, o = planes / size, offsets / unit
         P = penalty * (unit / C) / size / size
         f = floors * (size[signed] / unit)
-        v, beta = _Planes(
+        v, beta = _PlaneProgram(
             A, o, P, block, signed, f, None if squared is None else squared * unit
         ).solved()
     w, free = unit * v / size, penalty == 0.0
@@ -198,7 +198,7 @@ def _shortest(w: Array, planes: Array) -> Array:
 def solve_box(K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> Array | None:
     """Return the best multipliers found, or None if the arithmetic breaks down."""
     with np.errstate(all="ignore"):
-        found = _Box(K, y, lo, hi, balanced).solved()[0]
+        found = _BoxProgram(K, y, lo, hi, balanced).solved()[0]
     beta = np.clip(found, lo, hi)
     return beta if np.isfinite(beta).all() else None
 
@@ -207,7 +207,7 @@ def solve_box(K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> Array
 Solve = Callable[[Array], Array]
 
 
-class _InteriorPoint(ABC):
+class _PredictorCorrector(ABC):
     """The current iterate x; s and z stay positive."""
 
     #: the vector e of the equation <e, x> = 0
@@ -306,7 +306,7 @@ class _InteriorPoint(ABC):
         return most
 
 
-class _Planes(_InteriorPoint):
+class _PlaneProgram(_PredictorCorrector):
     """x holds v, the scaled w, and the slacks xi of the blocks; z holds beta and the multipliers of signs."""
 
     def __init__(
@@ -407,7 +407,7 @@ class _Planes(_InteriorPoint):
         return float(u @ v - 0.5 * v @ (self._P * v))
 
 
-class _Box(_InteriorPoint):
+class _BoxProgram(_PredictorCorrector):
     """x is beta, s holds its distances from both bounds."""
 
     def __init__(self, K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> None:
